@@ -1,9 +1,9 @@
-"""One figure for each effect of the channel: what it does to the aggregate. docs/channels/NAME.md explains it.
+"""Draw one figure for each channel effect, which shows its influence on the aggregate (explained in
+docs/channels/NAME.md).
 
 python experiments/channel_effects.py --out docs/channels [--only NAME ...] [--rounds N]
 
-The effects are in the folder of the same name, one function each; every one prints its caption and the figures
-that its page quotes.
+The effects are functions in the folder of the same name. Each prints its caption and the numbers that its page quotes.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from channel_effects.rounds import MOST_ROUNDS
 
 
 def main() -> None:
-    """Draw the effects that are asked for."""
-    parser = argparse.ArgumentParser(description="One figure for each effect of the channel.")
+    """Draw the requested effects."""
+    parser = argparse.ArgumentParser(description="Draw one figure for each channel effect.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
     parser.add_argument("--only", nargs="+", choices=list(EFFECTS), metavar="NAME", help=", ".join(EFFECTS))
-    rounds = "at most N rounds a point: a first look, with other figures"
+    rounds = "at most N rounds per point, for a quick preview with different numbers"
     parser.add_argument("--rounds", type=int, default=sys.maxsize, metavar="N", help=rounds)
     arguments = parser.parse_args()
     if arguments.rounds < 1:
-        parser.error(f"argument --rounds: {arguments.rounds} rounds, give 1 or more")
+        parser.error(f"argument --rounds: must be at least 1, got {arguments.rounds}")
     MOST_ROUNDS.set(arguments.rounds)
     for name in arguments.only or EFFECTS:
         start = time.monotonic()
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def caption(name: str) -> str:
-    """What the panels show, and how much was simulated."""
+    """Return the caption of the figure: what the panels show, and how much was simulated."""
     return " ".join((EFFECTS[name].__doc__ or "").split())
 
 

@@ -1,9 +1,10 @@
-"""What schemes cost: energy, resource elements and air time for equal accuracy, accuracy for equal energy.
+"""Compare the cost of schemes: energy, resource elements and air time at equal accuracy, and accuracy at equal energy.
 
     python experiments/compare_schemes.py --out DIR [--target 0.7] [--seeds 3] [--jobs 2] [section.key=value ...]
 
-Copy it and change ROWS: the settings of each scheme, or a file of your own (--config) with [[compare]] rows, such as
-`airfl tune` writes. Without tuning the schemes share step size and clip, and the table says so.
+To adapt it, copy it and change ROWS, the settings of each scheme, or pass your own file (--config) with [[compare]]
+rows, such as `airfl tune` writes. Without tuning, all schemes use the same step size and clip norm, and the table says
+so.
 """
 
 from __future__ import annotations
@@ -29,25 +30,25 @@ ROWS = [
 
 
 def main() -> None:
-    """Run what is missing, print three tables, draw."""
-    parser = argparse.ArgumentParser(description="Energy and spectrum of schemes at equal accuracy.")
+    """Run the missing runs, print three tables and draw figures."""
+    parser = argparse.ArgumentParser(description="Compare energy and spectrum of schemes at equal accuracy.")
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
-    parser.add_argument("--config", type=Path, help="a settings file whose [[compare]] rows are compared, not ROWS")
-    parser.add_argument("--target", type=float, default=0.7, help="the accuracy that is to be reached, a share of 1")
-    parser.add_argument("--seeds", type=int, default=3, help="runs a scheme")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="for all schemes")
-    given = parser.parse_args()
+    parser.add_argument("--config", type=Path, help="a settings file whose [[compare]] rows replace ROWS")
+    parser.add_argument("--target", type=float, default=0.7, help="target accuracy, from 0 to 1")
+    parser.add_argument("--seeds", type=int, default=3, help="runs per scheme")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="overrides for all schemes")
+    args = parser.parse_args()
     try:
         with sweep_progress() as report:
             results = airfl.sweep(
-                given.config or CONFIG,
-                points=None if given.config else ROWS,
-                rows=given.config is not None,
-                overrides=given.overrides,
-                seeds=given.seeds,
-                out=given.out,
-                jobs=given.jobs,
+                args.config or CONFIG,
+                points=None if args.config else ROWS,
+                rows=args.config is not None,
+                overrides=args.overrides,
+                seeds=args.seeds,
+                out=args.out,
+                jobs=args.jobs,
                 report=report,
             )
         budgets = {cost: common_budget(results.groups, cost) for cost in ("rounds", "energy", "resource_elements")}
@@ -56,10 +57,10 @@ def main() -> None:
     from rich.console import Console
 
     console = Console(width=150)
-    console.print(results_table(results, str(given.out)))
+    console.print(results_table(results, str(args.out)))
     console.print(equal_table(results, budgets))
-    console.print(target_table(results, given.target))
-    figures = given.out / "figures"
+    console.print(target_table(results, args.target))
+    figures = args.out / "figures"
     if not figures.exists():
         print("\n".join(str(file) for file in draw_figures(results, figures, ["energy", "learning-elements", "table"])))
 

@@ -1,9 +1,9 @@
-"""Table 1 of the Fed-SPA paper once more: MNIST, best accuracy over 45 rounds, the paper's figures beside ours.
+"""Reproduce table 1 of the Fed-SPA paper: best accuracy on MNIST over 45 rounds, next to the paper's figures.
 
 python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--jobs 2] [--table FILE] [section.key=value ...]
 
-The rows are those of experiments/configs/papers/fed-spa-mnist.toml; a run that is finished in DIR is not run again, and
-all of them take two cores an hour. docs/schemes/fed-spa.md shows the table and says what differs and why.
+The rows are those of experiments/configs/papers/fed-spa-mnist.toml. All runs take an hour on two cores; runs that are
+complete in DIR are skipped. docs/schemes/fed-spa.md shows the table and explains the differences.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import xarray
 import airfl
 from airfl.sweeps.progress import sweep_progress
 
-# Accuracy in percent, cost in MB, epsilon: as printed in table 1.
+# Accuracy in percent, cost in MB and epsilon as printed in table 1.
 PRINTED = {
     "FedAvg": (96.87, 0.3931, None),
     "DP-Fed": (91.41, 0.3931, 1.0),
@@ -30,23 +30,23 @@ PRINTED = {
 
 
 def main() -> None:
-    """Run what is missing, print the table, keep it."""
-    parser = argparse.ArgumentParser(description="Fed-SPA's table 1 on MNIST, paper beside measured.")
+    """Run the missing rows, print the table and save it."""
+    parser = argparse.ArgumentParser(description="Reproduce Fed-SPA's table 1 on MNIST.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--data", type=Path, help="folder with MNIST (default: as in airfl run)")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=2, help="number of parallel runs")
     parser.add_argument("--table", type=Path, help="file for the table")
-    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="for all rows")
-    given = parser.parse_args()
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="overrides for all rows")
+    args = parser.parse_args()
     try:
         with sweep_progress() as report:
             results = airfl.sweep(
                 "fed-spa-mnist",
                 rows=True,
-                overrides=given.overrides,
-                out=given.out,
-                jobs=given.jobs,
-                data_dir=given.data,
+                overrides=args.overrides,
+                out=args.out,
+                jobs=args.jobs,
+                data_dir=args.data,
                 report=report,
             )
     except airfl.UserError as error:
@@ -56,12 +56,12 @@ def main() -> None:
     folders = {group.label: group.runs[0].folder for group in results.groups}
     text = table({label: airfl.open_trace(folders[label]) for label in PRINTED})
     print(text)
-    if given.table:
-        given.table.write_text(text + "\n")
+    if args.table:
+        args.table.write_text(text + "\n")
 
 
 def table(traces: dict[str, xarray.Dataset]) -> str:
-    """Markdown: best accuracy, cost, epsilon claimed and real."""
+    """Return a Markdown table with best accuracy, cost, and claimed and accounted epsilon."""
     lines = [
         "| scheme | accuracy %, paper | ours | cost MB, paper | ours | ε, paper | ours by its formula | ε that holds |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

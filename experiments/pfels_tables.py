@@ -1,4 +1,4 @@
-"""Energy and subcarriers of tables 2 and 3 of the PFELS paper, from link budgets over five seeds.
+"""Reproduce energy and subcarriers of tables 2 and 3 of the PFELS paper from link budgets over five seeds.
 
 python experiments/pfels_tables.py
 """
@@ -21,7 +21,7 @@ PRINTED = {
 
 
 def main() -> None:
-    """One line a table row: the paper's figures and ours."""
+    """Print one line per table row, with the paper's figures and ours."""
     headings = ("energy (1e11)", "paper", "k T / d", "paper", "air time s", "ε one round")
     widths = (22, 9, 14, 8, 13, 13)
     print(" " * 24 + "".join(f"{heading:>{width}s}" for heading, width in zip(headings, widths, strict=True)))

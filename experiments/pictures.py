@@ -1,10 +1,9 @@
-"""The pictures of a page of the docs, by the commands that stand on it.
+"""Redraw the figures of a documentation page with the commands that the page shows.
 
     python experiments/pictures.py docs/figures.md [--work DIR] [--jobs 2] [--list]
 
-Every `airfl` command in a shell block of the page is run, in the page's order, with runs/ in DIR (kept: finished runs
-are not run again) and figures where the page shows them. Figures that are there are replaced when all commands have
-come through.
+Runs every `airfl` command in the shell blocks of the page, in order, with runs/ inside DIR. DIR is kept, so that
+complete runs are not repeated. Existing figures of the page are replaced only after all commands have succeeded.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The words of every command of the page."""
+    """Return the words of every command of the page."""
     lines = (line for block in BLOCK.findall(page.read_text()) for line in block.replace("\\\n", " ").splitlines())
     return [shlex.split(line, comments=True) for line in lines if line.startswith("airfl ")]
 
 
 def placed(words: list[str], work: Path, jobs: int) -> list[str]:
-    """The command with runs/ and docs/ inside `work`."""
+    """Return the command with runs/ and docs/ inside `work`."""
     inside = [str(work / word) if word.startswith(("runs/", "docs/")) else word for word in words]
     more = ["--jobs", str(jobs)] if words[1] == "sweep" and "--jobs" not in words else []
     return [sys.executable, "-m", *inside, *more]
 
 
 def main() -> None:
-    """Run the commands, copy what they drew."""
-    parser = argparse.ArgumentParser(description="The pictures of a page of the docs, by its own commands.")
+    """Run the commands and copy the figures."""
+    parser = argparse.ArgumentParser(description="Redraw the figures of a documentation page with its commands.")
     parser.add_argument("page", type=Path, help="a page of docs/")
-    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pictures", help="folder for runs, kept")
-    parser.add_argument("--jobs", type=int, default=1, help="points of a sweep at a time")
-    parser.add_argument("--list", action="store_true", help="print the commands, run none")
-    given = parser.parse_args()
-    drawn = given.work / "docs"
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pictures", help="folder for runs, which is kept")
+    parser.add_argument("--jobs", type=int, default=1, help="number of parallel points of a sweep")
+    parser.add_argument("--list", action="store_true", help="print the commands without running them")
+    args = parser.parse_args()
+    drawn = args.work / "docs"
     shutil.rmtree(drawn, ignore_errors=True)
-    for words in commands(given.page):
+    for words in commands(args.page):
         print("$", shlex.join(words), flush=True)
-        if not given.list and subprocess.run(placed(words, given.work, given.jobs), cwd=ROOT, check=False).returncode:
+        if not args.list and subprocess.run(placed(words, args.work, args.jobs), cwd=ROOT, check=False).returncode:
             raise SystemExit(f"failed: {shlex.join(words)}")
     for file in sorted(drawn.rglob("*")):
         if file.is_file():

@@ -1,10 +1,10 @@
-"""A long run of a tiny task: whether memory, open files and the time of a round stay as they were.
+"""Soak test: a long run of a tiny task that checks whether memory, open files and round time remain constant.
 
     python experiments/soak.py [--rounds 10000] [--config CONFIG] [key=value ...]
 
-Prints, for every tenth of the run: resident memory, open files, median time of a round; then the slope of memory over
-rounds after the first fifth, in bytes a round, and the last tenth's time over the second's. Exit code 1 if memory
-grows by LARGEST_SLOPE or more, or if files are left open.
+Prints resident memory, open files and the median round time for every tenth of the run, then the slope of memory over
+rounds after the first fifth in bytes per round, and the round time of the last tenth over that of the second. The exit
+code is 1 if memory grows by LARGEST_SLOPE or more, or if files are left open.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WARM_UP = 0.2
 
 @dataclass(frozen=True)
 class Soak:
-    """Of every round: resident memory in bytes, open files, seconds."""
+    """Resident memory in bytes, open files and seconds of every round."""
 
     memory: np.ndarray
     files: np.ndarray
@@ -50,75 +50,75 @@ class Soak:
 
     @property
     def slope(self) -> float:
-        """Bytes of memory a round takes for good: of the straight line through what came after the warm-up."""
+        """Memory growth in bytes per round, by a linear fit after the warm-up."""
         first = int(WARM_UP * len(self.memory))
         later = self.memory[first:].astype(float)
         return float(np.polyfit(np.arange(len(later)), later, 1)[0])
 
     @property
     def left_open(self) -> int:
-        """Files that are open at the end and were not after the warm-up."""
+        """Number of open files at the end minus that after the warm-up."""
         return int(self.files[-1] - self.files[int(WARM_UP * len(self.files))])
 
     @property
     def slower(self) -> float:
-        """Median time of a round in the last tenth over that in the second."""
+        """Median round time of the last tenth over that of the second."""
         tenth = len(self.seconds) // 10
         return float(np.median(self.seconds[-tenth:]) / np.median(self.seconds[tenth : 2 * tenth]))
 
 
 def soak(settings: Settings, out: Path) -> Soak:
-    """Run the settings, and look after every round."""
-    seen = np.zeros((settings.run.rounds, 3))
+    """Run the settings and sample the process after every round."""
+    samples = np.zeros((settings.run.rounds, 3))
     began = time.perf_counter()
 
-    def look(done: int, rounds: int, record: object) -> None:
-        seen[done - 1] = resident_bytes(), open_files(), time.perf_counter()
+    def sample(done: int, rounds: int, record: object) -> None:
+        samples[done - 1] = resident_bytes(), open_files(), time.perf_counter()
 
     gc.collect()
-    airfl.run(settings, out, progress=look)
-    return Soak(seen[:, 0], seen[:, 1], np.diff(seen[:, 2], prepend=began))
+    airfl.run(settings, out, progress=sample)
+    return Soak(samples[:, 0], samples[:, 1], np.diff(samples[:, 2], prepend=began))
 
 
 def resident_bytes() -> int:
-    """Of this process, as Linux counts them."""
+    """Return the resident memory of this process (Linux)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 def open_files() -> int:
-    """Descriptors that this process has open."""
+    """Return the number of open file descriptors of this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def report(found: Soak) -> list[str]:
-    """The lines that are printed."""
+def report(result: Soak) -> list[str]:
+    """Return the lines of the report."""
     lines = [f"{'rounds':>14} {'memory MB':>10} {'files':>6} {'ms a round':>11}"]
-    for part in np.array_split(np.arange(len(found.memory)), 10):
+    for part in np.array_split(np.arange(len(result.memory)), 10):
         first, last = int(part[0]), int(part[-1])
         lines.append(
-            f"{first + 1:>6}..{last + 1:<6} {found.memory[last] / 1e6:>10.2f} {found.files[last]:>6.0f}"
-            f" {1e3 * np.median(found.seconds[part]):>11.2f}"
+            f"{first + 1:>6}..{last + 1:<6} {result.memory[last] / 1e6:>10.2f} {result.files[last]:>6.0f}"
+            f" {1e3 * np.median(result.seconds[part]):>11.2f}"
         )
     lines.append(
-        f"memory grows by {found.slope:.0f} bytes a round after the first fifth; {found.left_open} files left open; "
-        f"a round of the last tenth takes {found.slower:.2f} times one of the second"
+        f"memory grows by {result.slope:.0f} bytes a round after the first fifth; {result.left_open} files left open; "
+        f"a round of the last tenth takes {result.slower:.2f} times one of the second"
     )
     return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """See the module's docstring."""
+    """Run the soak test and print the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=10_000)
-    parser.add_argument("--config", type=Path, default=DEMO)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE")
-    given = parser.parse_args(arguments)
-    settings = airfl.load_settings(given.config, [*TINY, f"run.rounds={given.rounds}", *given.overrides])
+    parser.add_argument("--rounds", type=int, default=10_000, help="number of rounds")
+    parser.add_argument("--config", type=Path, default=DEMO, help="a settings file")
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides of settings")
+    args = parser.parse_args(arguments)
+    settings = airfl.load_settings(args.config, [*TINY, f"run.rounds={args.rounds}", *args.overrides])
     with tempfile.TemporaryDirectory(prefix="airfl-soak-") as folder:
-        found = soak(settings, Path(folder) / "run")
-    print("\n".join(report(found)))
-    return int(found.slope >= LARGEST_SLOPE or found.left_open > 0)
+        result = soak(settings, Path(folder) / "run")
+    print("\n".join(report(result)))
+    return int(result.slope >= LARGEST_SLOPE or result.left_open > 0)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""Figures 3 and 4 of the SoteriaFL paper once more: is shifted compression best per bit, none best per round?
+"""Reproduce figures 3 and 4 of the SoteriaFL paper: is shifted compression best per bit, and no compression best per
+round?
 
 python experiments/soteriafl.py --out DIR [--data DIR] [--processes 2] [--table FILE]
 
 Rows, rounds and batches are those of experiments/configs/papers/soteriafl-a9a.toml and soteriafl-mnist.toml. Every
-scheme runs with each of the paper's seven step sizes and two seeds, and shows the step size that is best there. Per
-round: utility as in the paper's theorems, the squared norm of the gradient of the whole objective, averaged over the
-run. Per bit: that squared norm itself where equally much was sent, uncompressed schemes after a twentieth of the
-rounds, compressed ones at the last point but one (an average would be mostly the start). Models are looked at twenty
-times a run. What has run is kept in DIR and not run again.
+scheme runs with each of the paper's seven step sizes and two seeds, and the best step size is shown. Utility per round
+is the squared gradient norm of the whole objective, averaged over the run, as in the paper's theorems. Utility per bit
+is the squared gradient norm after equal communication: for uncompressed schemes after a twentieth of the rounds, for
+compressed schemes at the second last point (an average would be dominated by the start). Models are evaluated twenty
+times per run. Finished runs are kept in DIR and not repeated.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ LEVELS = {"soteriafl-a9a": (1, 5, 10), "soteriafl-mnist": (1,)}
 SCHEMES = ("LDP-SGD", "LDP-SVRG", "CDP-SGD", "SoteriaFL-SGD", "SoteriaFL-SVRG")
 UNCOMPRESSED = ("LDP-SGD", "LDP-SVRG")
 STEP_SIZES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
-# How samples are divided, and what G bounds: the public code sorts by class and clips the mini-batch's mean.
+# Partition of the samples, and what G bounds. The public code sorts by class and clips the mean of the mini-batch.
 VARIANTS = {
     "soteriafl-a9a": (("iid", "sample"), ("iid", "batch"), ("class", "sample"), ("class", "batch")),
     "soteriafl-mnist": (("class", "sample"),),
 }
 SEEDS = 2
-POINTS = 20  # of a run, where it is looked at; d/k as well
+POINTS = 20  # evaluations per run, equal to d/k
 
 
 @dataclass(frozen=True)
 class Point:
-    """After so many rounds: mean of ||grad f||^2 over them, share of the test set classified rightly."""
+    """The state after a number of rounds: mean of ||grad f||^2 over them, and test accuracy."""
 
     rounds: int
     utility: float
@@ -54,7 +55,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Cell:
-    """A step size and what it gives at a point: mean over seeds, largest deviation of one from it."""
+    """A step size and its results at a point: mean over seeds, and largest deviation from it."""
 
     step_size: float
     rounds: int
@@ -64,11 +65,11 @@ class Cell:
 
 
 def main() -> None:
-    """Run what is missing, print the table, keep it where asked."""
+    """Run the missing runs, print the table and save it if requested."""
     parser = argparse.ArgumentParser(description="SoteriaFL's figures 3 and 4: utility per round and per bit.")
-    parser.add_argument("--out", type=Path, required=True, help="folder for what has run")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the results of the runs")
     parser.add_argument("--data", type=Path, help="folder with a9a and MNIST (default: as in airfl run)")
-    parser.add_argument("--processes", type=int, default=2, help="runs at a time")
+    parser.add_argument("--processes", type=int, default=2, help="number of parallel runs")
     parser.add_argument("--table", type=Path, help="file for the table")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -92,7 +93,7 @@ Job = tuple[str, str, Variant, float, int]  # experiment, label of the row, vari
 
 
 def all_jobs() -> Iterator[Job]:
-    """Every run of the study."""
+    """Yield every run of the study."""
     for name, levels in LEVELS.items():
         for variant in VARIANTS[name]:
             for level in levels:
@@ -103,13 +104,13 @@ def all_jobs() -> Iterator[Job]:
 
 
 def kept(job: Job, out: Path) -> Path:
-    """Where the points of a run are."""
+    """Return the file with the points of a run."""
     name, label, variant, step_size, seed = job
     return out / f"{name} {label} {' '.join(variant)} {step_size:g} {seed}.json"
 
 
 def run(job: tuple[str, str, Variant, float, int, Path, Path | None]) -> None:
-    """One run, its points written when it is through."""
+    """Make one run and write its points when it is complete."""
     name, label, variant, step_size, seed, out, data = job
     torch.set_num_threads(1)
     row = row_of(name, label)
@@ -124,7 +125,7 @@ def run(job: tuple[str, str, Variant, float, int, Path, Path | None]) -> None:
 
 
 def train(settings: Settings, data: Path | None) -> Iterator[Point]:
-    """All rounds; a point wherever the model is evaluated, with the gradient there."""
+    """Run all rounds, and yield a point with the mean gradient norm at every evaluation."""
     world = build_world(settings, torch.device("cpu"), data_folders(data))
     state = State(0, world.model.initial(), world.cell.memory)
     squares = [gradient_norm_squared(world.model, state.parameters, world.task)]
@@ -136,17 +137,17 @@ def train(settings: Settings, data: Path | None) -> Iterator[Point]:
 
 
 def stride(settings: Settings) -> int:
-    """Rounds between two points: a twentieth of all, less where that is none."""
+    """Return the rounds between two points: a twentieth of all rounds, at least 1."""
     return max(settings.run.rounds // POINTS, 1)
 
 
 def row_of(name: str, label: str) -> Row:
-    """A row of an experiment of the paper."""
+    """Return a row of a configuration of the paper."""
     return next(row for row in load_rows(PAPERS / f"{name}.toml") if row.label == label)
 
 
 def table(name: str, variant: Variant, level: int, out: Path) -> str:
-    """Markdown: each scheme after all rounds, and at the bits of the compressed ones."""
+    """Return a Markdown table of the schemes after all rounds, and after the bits of the compressed schemes."""
     rounds = row_of(name, f"{SCHEMES[0]}, eps = {level}").settings.run.rounds
     lines = [
         f"{name}, ε = {level}, T = {rounds}, divided by {variant[0]}, every {variant[1]} clipped",
@@ -164,13 +165,14 @@ def table(name: str, variant: Variant, level: int, out: Path) -> str:
 
 
 def over_the_run(job: tuple[str, str, Variant], step_size: float, out: Path) -> Cell:
-    """Utility after all rounds."""
+    """Return the utility after all rounds."""
     last = [read(job, step_size, seed, out)[-1] for seed in range(SEEDS)]
     return cell(step_size, last, [point.utility for point in last])
 
 
 def at(job: tuple[str, str, Variant], step_size: float, place: int, out: Path) -> Cell:
-    """The gradient at point 1, 2 ..., or -1 for the last but one, from the averages up to it and without it."""
+    """Return the squared gradient norm at point 1, 2, ..., or -1 for the second last. It is computed from the averages
+    with and without the point."""
     runs = [read(job, step_size, seed, out) for seed in range(SEEDS)]
     n = place if place > 0 else len(runs[0]) + place
     squares = [(n + 1) * points[n].utility - n * points[n - 1].utility for points in runs]
@@ -178,19 +180,19 @@ def at(job: tuple[str, str, Variant], step_size: float, place: int, out: Path) -
 
 
 def cell(step_size: float, points: Sequence[Point], gradients: Sequence[float]) -> Cell:
-    """Mean and spread over seeds."""
+    """Return mean and spread over seeds."""
     mean = statistics.fmean(gradients)
     spread = max(abs(gradient - mean) for gradient in gradients)
     return Cell(step_size, points[0].rounds, mean, spread, statistics.fmean(point.accuracy for point in points))
 
 
 def read(job: tuple[str, str, Variant], step_size: float, seed: int, out: Path) -> list[Point]:
-    """The points of a run."""
+    """Return the points of a run."""
     return [Point(**point) for point in json.loads(kept((*job, step_size, seed), out).read_text())]
 
 
-def _text(found: Cell) -> str:
-    return f"{found.step_size:g} | {found.gradient:.2g} ± {found.spread:.1g} | {100 * found.accuracy:.1f}"
+def _text(cell: Cell) -> str:
+    return f"{cell.step_size:g} | {cell.gradient:.2g} ± {cell.spread:.1g} | {100 * cell.accuracy:.1f}"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Digests of short traces of every scheme in twelve settings: whether a change of the code has moved a number.
+"""Compute digests of short traces of every scheme in twelve settings, to check whether a code change alters results.
 
     python experiments/trace_digests.py --write before.json     # at the commit before the change
-    python experiments/trace_digests.py --compare before.json   # after it: names what differs, exit code 1 if any does
+    python experiments/trace_digests.py --compare before.json   # after the change: lists differences, exit code 1 if
+    any
 
-A digest is of every variable's type, shape and bytes, so that equal digests mean traces that are equal bit for bit.
-Settings and versions, which a trace holds too, are no numbers of the run and are left out. A scheme that a setting is
-not for is noted as refused.
+A digest covers type, shape and bytes of every variable, so equal digests mean traces that are equal bit for bit. The
+settings and versions in a trace are not compared. Combinations of a scheme and a setting that do not fit are recorded
+as refused.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "unequal": ("task.partition=dirichlet", "task.dirichlet_alpha=0.5", "server.weights=samples", "grid.packing=iq"),
 }
 OWN = (("scheme.ratio=0.3",), ("scheme.noise_multiplier=0.5",))
-"""Keys that not every scheme has: taken by those that do."""
+"""Overrides that are applied only to schemes with these keys."""
 
 
 def settings_of(name: str, overrides: Sequence[str]) -> airfl.Settings:
-    """The demo with a scheme and those of `OWN` that it takes."""
-    asked = [f"scheme.name={name}", *SHORT, *overrides]
+    """Return the demo's settings with a scheme and the overrides of `OWN` that it accepts."""
+    accepted = [f"scheme.name={name}", *SHORT, *overrides]
     for own in OWN[:1] if "privacy.bound=accountant" in overrides else OWN:
         try:
-            airfl.load_settings("demo", [*asked, *own])
+            airfl.load_settings("demo", [*accepted, *own])
         except airfl.UserError:
             continue
-        asked += own
-    return airfl.load_settings("demo", asked)
+        accepted += own
+    return airfl.load_settings("demo", accepted)
 
 
 def digests(settings: airfl.Settings, data: RawData) -> dict[str, str]:
-    """Of every variable of the trace of a run."""
+    """Return a digest of every variable in the trace of a run."""
     with airfl.run(settings, data=data).trace() as trace:
         return {
             str(name): hashlib.sha256(
@@ -70,24 +71,24 @@ def digests(settings: airfl.Settings, data: RawData) -> dict[str, str]:
 
 
 def all_digests(schemes: Sequence[str]) -> dict[str, dict[str, str]]:
-    """ "scheme, setting" -> digest by variable; {"refused": ...} where the two do not go together."""
+    """Return the digests by "scheme, setting" and variable, or {"refused": ...} where the two do not fit."""
     data = load_dataset("fashion-mnist-sample")
-    found = {}
+    result = {}
     for name in schemes:
         for title, overrides in SETTINGS.items():
             try:
-                found[f"{name}, {title}"] = digests(settings_of(name, overrides), data)
+                result[f"{name}, {title}"] = digests(settings_of(name, overrides), data)
             except airfl.UserError as error:
-                found[f"{name}, {title}"] = {"refused": str(error)}
-    return found
+                result[f"{name}, {title}"] = {"refused": str(error)}
+    return result
 
 
 def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> list[str]:
-    """A line for each trace that is another, or missing."""
+    """Return a line for each trace that differs or is missing."""
     lines = []
     for what in sorted({*before, *now}):
         old, new = before.get(what, {}), now.get(what, {})
-        if "refused" in old and "refused" in new:  # the words may change
+        if "refused" in old and "refused" in new:  # the message may change
             continue
         names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         if names:
@@ -96,22 +97,22 @@ def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]])
 
 
 def main() -> int:
-    """Write or compare."""
+    """Write digests to a file or compare them with one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the digests to FILE")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with those in FILE")
-    parser.add_argument("--schemes", default="", help="some of them, by commas; default all")
-    given = parser.parse_args()
-    if (given.write is None) == (given.compare is None):
+    parser.add_argument("--schemes", default="", help="comma-separated schemes; default: all")
+    args = parser.parse_args()
+    if (args.write is None) == (args.compare is None):
         parser.error("give one of --write and --compare")
-    before = json.loads(given.compare.read_text()) if given.compare else {}
+    before = json.loads(args.compare.read_text()) if args.compare else {}
     known = before.keys() or [f"{name}, " for name in scheme_names()]
-    schemes = given.schemes.split(",") if given.schemes else list(dict.fromkeys(one.split(", ")[0] for one in known))
+    schemes = args.schemes.split(",") if args.schemes else list(dict.fromkeys(one.split(", ")[0] for one in known))
     now = all_digests(schemes)
     refused = sum("refused" in one for one in now.values())
     print(f"{len(now) - refused} traces of {len(schemes)} schemes, {refused} refused")
-    if given.write:
-        given.write.write_text(json.dumps(now, indent=1) + "\n")
+    if args.write:
+        args.write.write_text(json.dumps(now, indent=1) + "\n")
         return 0
     lines = differing({what: one for what, one in before.items() if what.split(", ")[0] in schemes}, now)
     print("\n".join(lines) or "all equal, bit for bit")
@@ -119,7 +120,7 @@ def main() -> int:
 
 
 def scheme_names() -> list[str]:
-    """All of them."""
+    """Return the names of all schemes."""
     from airfl.schemes.names import SCHEMES
 
     return list(SCHEMES)

@@ -1,4 +1,4 @@
-"""A small setting that runs in a fraction of a second, for every test to vary."""
+"""Fixtures: small settings that run in a fraction of a second and that tests modify."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What tests cost: processor seconds, of children too, and peak memory. `--costs` prints the dearest files and tests.
+"""Cost of the tests: processor time including children, and peak memory. `--costs` prints the most expensive files and
+tests.
 
 make test TESTS="--costs"
 """

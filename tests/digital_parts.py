@@ -1,4 +1,4 @@
-"""Parts of a digital link by name and parameters, as the keys of [digital] have them."""
+"""Construct parts of a digital link from names and parameters, as in the section [digital]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps that are run for their figures, and the figures' panels."""
+"""Sweeps for tests of figures, and the panels of the figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Impairments by the keys of [csi], and what is around them, for tests that vary one number."""
+"""Impairments by the keys of [csi] and their surroundings, for tests that vary one number."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Sweeps whose points run in the process of the test, without the seconds in which a worker starts.
+"""Run the points of a sweep in the test process, without the seconds that a worker needs to start.
 
-Points in processes of their own are in tests/end_to_end.
+Points in their own processes are tested in tests/end_to_end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Local steps, checked sample by sample: models, data of a few unequal devices, gradients by plain autograd."""
+"""Helpers to check local steps sample by sample: models, data of a few unequal devices, and gradients by autograd."""
 
 from __future__ import annotations
 

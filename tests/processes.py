@@ -1,9 +1,8 @@
-"""Processes that run `airfl` or a script, forked from one that has imported everything: each starts in milliseconds.
+"""Run `airfl` or a script in processes forked from one that has imported everything, which takes milliseconds.
 
-`python -m tests.processes` is that one: it reads a request in JSON a line, and answers each in a line. A process that
-it forks is `airfl WORDS` from there on, until what was registered for its end is done. What a test asks of imports, of
-a terminal or of the installed command takes a process of its own; everything else goes through `airfl` and `script`
-here.
+`python -m tests.processes` is the parent process: it reads a JSON request per line and answers each in a line. A forked
+child behaves as `airfl WORDS` until all exit handlers have run. Tests of imports, of a terminal or of the installed
+command use a new process; all others use `airfl` and `script` of this module.
 """
 
 from __future__ import annotations

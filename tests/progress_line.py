@@ -1,7 +1,7 @@
-"""One line of progress, with time left, instead of a dot a test; failures are named as they happen.
+"""A single progress line with the time left, instead of a dot per test; failures are named as they happen.
 
-Time left is what the tests that remain took last time (`.pytest_cache`), at the pace of this run; of tests that have
-never run it is the mean of those that have.
+The time left is estimated from the last duration of the remaining tests (`.pytest_cache`), scaled to this run; tests
+that have never run count with the mean of the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The radio of some settings, without scheme or claims."""
+"""Build the radio of settings, without a scheme or privacy claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refusal says."""
+"""Helpers to match error messages."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A small comparison and a small sweep for the tests of the report, and the page as a parser sees it."""
+"""A small comparison and a small sweep for tests of the report, and a parsed form of the page."""
 
 from __future__ import annotations
 

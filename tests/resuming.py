@@ -1,4 +1,4 @@
-"""Runs that are stopped, and the trace that they must leave all the same."""
+"""Runs that are stopped, and the trace that they must leave after being resumed."""
 
 from collections.abc import Callable
 from pathlib import Path

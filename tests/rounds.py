@@ -1,5 +1,4 @@
-"""Rounds opened by hand: of nothing else, for stages to be tried in; and of settings. Apart from conftest: it takes
-torch."""
+"""Rounds opened by hand for tests of stages, and from settings. Separate from conftest because it imports torch."""
 
 from __future__ import annotations
 

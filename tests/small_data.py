@@ -1,4 +1,4 @@
-"""Runs on few samples, for tests of what a run leaves rather than of what it learns."""
+"""Runs on few samples, for tests that do not depend on what is learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A round's terms for an uplink that is opened by hand: every number is given, so that what comes out can be told."""
+"""Terms of a round for uplinks opened by hand, with all numbers given, so that results can be computed."""
 
 from __future__ import annotations
 

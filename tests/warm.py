@@ -1,4 +1,4 @@
-"""A process that imports this has what `airfl` takes late, the samples decoded, and the first, slow calls behind it."""
+"""Importing this module preloads what `airfl` imports late, decodes the samples, and makes the first, slow calls."""
 
 from __future__ import annotations
 

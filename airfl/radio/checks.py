@@ -1,4 +1,4 @@
-"""What a radio cannot be, said in one line before anything runs."""
+"""Checks of the radio settings before a run; violations raise errors of one line."""
 
 from __future__ import annotations
 
@@ -31,16 +31,17 @@ from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
 
 MEMORY_SHARE = 0.5
-# Measured: a response, its estimate, precoders and what power control makes of them on the way.
+# Measured: a response, its estimate, precoders and the temporaries of power control.
 BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
-# A correlation matrix's square root, complex, in double precision, and its copy.
+# The square root of a correlation matrix, complex in double precision, and a copy of it.
 BYTES_A_PAIR = 32
-# A delay spread of 1 us over 400 MHz takes 1,400.
+# A delay spread of 1 us over 400 MHz needs 1,400 taps.
 MOST_TAPS = 4096
 
 
 def check_radio(radio: RadioSections, devices: int) -> None:
-    """UserError for a radio of so many devices that contradicts itself or leaves a model's range. Reads no file."""
+    """Check that the radio settings are consistent and within the range of their models, without reading files. Raises
+    UserError otherwise. devices: N."""
     grid = grid_of(radio.grid)
     noise_std_of(radio.channel, radio.grid)
     with settings_of("csi"):
@@ -54,7 +55,8 @@ def check_radio(radio: RadioSections, devices: int) -> None:
 
 
 def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> None:
-    """UserError if a round's channel responses would not fit. rows: devices whose channel is needed at once."""
+    """Check that a round's channel responses fit in memory; raises UserError otherwise. rows: devices whose channels
+    are needed at once."""
     antennas = radio.antennas
     flat = not radio.channel.fading_model.selective and not radio.csi.imperfections.timing.timing_offset_s
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
@@ -65,9 +67,9 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
         raise UserError(
-            f"channel.coherence: a round's channels of {rows:,} devices, {antennas.count} antennas, "
-            f"{blocks:,} blocks and {subcarriers:,} subcarriers take {size / 1e9:.3g} GB of {memory / 1e9:.3g} GB; "
-            "take a longer coherence, fewer devices or fewer antennas"
+            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas, {blocks:,} blocks and "
+            f"{subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; use a "
+            "longer coherence, fewer devices or fewer antennas"
         )
 
 
@@ -77,13 +79,13 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
         return
     if channel.units != "physical":
         raise UserError(
-            f'topology.kind: {topology.kind!r} gives path losses, which need channel.units = "physical" (given: '
+            f'topology.kind: {topology.kind!r} has path loss, which needs channel.units = "physical" (given: '
             f"{channel.units!r})"
         )
     fading = channel.fading_model
     if not fading.drawn:
-        what = "replayed gains have" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r} have"
-        raise UserError(f'topology.kind: {what} their path loss in them; take topology.kind = "none"')
+        gains = "replayed gains" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r}"
+        raise UserError(f'topology.kind: {gains} already include path loss; use topology.kind = "none"')
     if in_scenario(channel):
         _check_scenario(channel, topology)
     with settings_of("topology"):
@@ -91,19 +93,19 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
-    """A cell of TR 38.901 has one set of tables: its lines of sight, path losses and base station are its own."""
+    """Check that path loss and base station match a scenario of TR 38.901, which defines them together."""
     fading = channel.fading_model.name
     if path_loss_of(channel, topology) != fading:
         raise UserError(
-            f"topology.path_loss: channel.fading = {fading!r} has the path loss and the lines of sight of its own cell "
-            f"(given: {topology.path_loss!r}); leave it out, or take {fading!r}"
+            f"topology.path_loss: channel.fading = {fading!r} has the path loss and line of sight of its own scenario "
+            f"(given: {topology.path_loss!r}); omit it"
         )
     low, high = PATH_LOSS[fading].table_heights_m
     if topology.base_height_m is not None and not low <= topology.base_height_m <= high:
         allowed = f"{low:g} m" if low == high else f"{low:g} to {high:g} m"
         raise UserError(
-            f"topology.base_height_m: the base station of channel.fading = {fading!r} is at {allowed} (given: "
-            f"{topology.base_height_m:g}); leave it out, or keep to that"
+            f"topology.base_height_m: channel.fading = {fading!r} needs a base station height of {allowed}, got "
+            f"{topology.base_height_m:g}"
         )
 
 
@@ -117,7 +119,7 @@ def _check_k_factor(channel: ChannelSettings, topology: TopologySettings) -> Non
         given = f"topology.kind = {kind!r}" if kind == "none" else f"topology.path_loss = {model!r}"
         raise UserError(
             f'channel.rician_k: "tr38901" needs a topology with topology.path_loss = {able} (given: {given}); set '
-            "these, or give K as a number"
+            "these, or set K to a number"
         )
 
 
@@ -132,8 +134,8 @@ def _check_fading(radio: RadioSections) -> None:
     _check_mean_gain(channel, grid)
     if model.needs_positions and topology.kind == "none":
         raise UserError(
-            f"topology.kind: channel.fading = {name!r} asks where the devices are; take disc, annulus or "
-            "coordinates (given: 'none')"
+            f"topology.kind: channel.fading = {name!r} needs device positions, got 'none'; use disc, annulus or "
+            "coordinates"
         )
     with settings_of("channel"):
         check(
@@ -150,7 +152,7 @@ def _check_fading(radio: RadioSections) -> None:
         _check_delays(grid, model, model.spread_s)
     _check_ageing(channel, topology, radio.csi.imperfections.ageing, model)
     if channel.bounds == "redraw":
-        raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
+        raise UserError(f'channel.bounds: "redraw" needs a flat fading law ({", ".join(FADING_LAWS)}); use "clip"')
 
 
 def _check_antennas(channel: ChannelSettings, antennas: AntennaSettings) -> None:
@@ -161,29 +163,28 @@ def _check_antennas(channel: ChannelSettings, antennas: AntennaSettings) -> None
 
 
 def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> None:
-    """What does not reach a model whose paths have angles of their own."""
+    """Check antenna settings that do not apply to models whose paths define their own angles."""
     fading, model = name_of(channel.fading), channel.fading_model
     if not (isinstance(model, SelectiveFading) and model.own_angles):
         return
     if antennas.correlation != "independent":
         raise UserError(
-            f"antennas.correlation: the angles of the paths of channel.fading = {fading!r} say how antennas are "
-            f"correlated (given: {antennas.correlation!r}); leave it out, or take a flat law, tapped-line or a tdl"
+            f"antennas.correlation: the path angles of channel.fading = {fading!r} determine the correlation (given: "
+            f"{antennas.correlation!r}); omit it, or use a flat law, tapped-line or a tdl"
         )
     if antennas.array == "circular":
         raise UserError(
-            f"antennas.array: channel.fading = {fading!r} takes panels, linear or rectangular (given: 'circular'); "
-            "take one of these"
+            f'antennas.array: channel.fading = {fading!r} needs a "linear" or "rectangular" array, got \'circular\''
         )
     if model.needs_positions and antennas.angle != "device":
         raise UserError(
-            f"antennas.angle: channel.fading = {fading!r} takes angles from positions (given: {antennas.angle!r}); "
-            'take "device"'
+            f"antennas.angle: channel.fading = {fading!r} derives angles from positions (given: {antennas.angle!r}); "
+            'use "device"'
         )
 
 
 def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
-    """A gain is drawn, which is refused where the bounds leave none of the law."""
+    """Check that the bounds leave some of the fading law, by drawing a gain."""
     law = fading_law(channel, topology)
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
@@ -200,7 +201,7 @@ def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
 
 
 def _check_mean_gain(channel: ChannelSettings, grid: GridSettings) -> None:
-    """Bounds that do not hold the mean make another law of it than the one that was asked for."""
+    """Check that the mean gain lies within the bounds, without which the fading law would be a different one."""
     if has_bounds(channel, grid) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
         key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
         raise UserError(
@@ -210,20 +211,21 @@ def _check_mean_gain(channel: ChannelSettings, grid: GridSettings) -> None:
 
 
 def _check_ageing(channel: ChannelSettings, topology: TopologySettings, ageing: Ageing, model: SelectiveFading) -> None:
-    """What ages is diffuse: of a response that holds a line of sight as well, nothing says which part is which."""
+    """Check that ageing can be computed. It applies to diffuse paths only, and a response that also contains a line of
+    sight does not separate the two."""
     if not (ageing.delay_s and channel.speed_m_s):
         return
     if model.line_of_sight and not (model.needs_positions and topology.los == "nlos"):
-        cure = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
+        remedy = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
         raise UserError(
             f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
-            f"does not tell its line of sight from diffuse paths (given: {ageing.delay_s:g} s at {channel.speed_m_s:g} "
-            f"m/s); take 0, or {cure}"
+            f"does not separate the line of sight from diffuse paths (given: {ageing.delay_s:g} s at "
+            f"{channel.speed_m_s:g} m/s); use 0, or {remedy}"
         )
 
 
 def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float) -> None:
-    """What no symbol holds: a spread beyond it, a path that a waveform of that symbol has no place for."""
+    """Check that the delays fit in a useful symbol and that the number of taps is allowed."""
     grid = grid_of(section)
     useful_s, latest_s, taps = 1 / grid.spacing_hz, spread_s, 0
     if isinstance(model, TappedLine) and latest_s < useful_s:
@@ -232,13 +234,13 @@ def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float
             latest_s = tap_spacing_s(spread_s, taps) * (taps - 1)
     if latest_s >= useful_s:
         raise UserError(
-            f"channel.delay_spread_s: {spread_s:g} s has delays of {latest_s:.3g} s; they must lie below "
-            f"the useful symbol, {useful_s:.6g} s"
+            f"channel.delay_spread_s: {spread_s:g} s has delays of {latest_s:.3g} s, but delays must be below the "
+            f"useful symbol, {useful_s:.6g} s"
         )
     if taps > MOST_TAPS:
         raise UserError(
-            f"channel.taps: {taps:,} taps, at most {MOST_TAPS:,} are allowed (0 takes as many as the delay spread "
-            "needs over the used subcarriers); give fewer"
+            f"channel.taps: must be at most {MOST_TAPS:,}, got {taps:,} (0 uses as many as the delay spread needs over "
+            "the used subcarriers)"
         )
 
 
@@ -248,22 +250,22 @@ def _check_waveform(radio: RadioSections) -> None:
     if fading.selective and not isinstance(fading, TappedLine):
         allowed = [*FADING_LAWS, "replay", "tapped-line"]
         raise UserError(
-            f"grid.waveform: taps on the sample grid are wanted, channel.fading = {', '.join(allowed)} (given: "
+            f"grid.waveform: needs taps on the sample grid, that is channel.fading = {', '.join(allowed)} (given: "
             f"{name_of(channel.fading)!r})"
         )
     if isinstance(fading, OwnChannel) and fading.moves:
-        raise UserError(f"grid.waveform: a channel that stands still is wanted, not channel.fading = {fading!r}")
+        raise UserError(f"grid.waveform: needs a static channel, got channel.fading = {fading!r}")
     if antennas.count > 1:
-        raise UserError(f"grid.waveform: one receive antenna is wanted, not antennas.count = {antennas.count}")
+        raise UserError(f"grid.waveform: needs one receive antenna, got antennas.count = {antennas.count}")
     if channel.coherence != "round":
-        raise UserError(f'grid.waveform: channel.coherence = "round" is wanted, not {channel.coherence!r}')
+        raise UserError(f'grid.waveform: needs channel.coherence = "round", got {channel.coherence!r}')
     if radio.grid.used is not None:
-        raise UserError("grid.waveform: all subcarriers carry entries; leave grid.used out")
+        raise UserError("grid.waveform: all subcarriers carry entries; omit grid.used")
     if radio.power.peak_db is not None and radio.power.peak == "clip":
-        raise UserError('grid.waveform: power.peak = "clip" cuts entries; clip the waveform by grid.clip_db instead')
+        raise UserError('grid.waveform: power.peak = "clip" clips entries; clip the waveform by grid.clip_db instead')
     if csi.phase.phase_std_rad or (csi.ageing.delay_s and channel.speed_m_s):
         raise UserError(
-            "grid.waveform: residual phase and ageing are not made in time; take csi.phase_std_rad and csi.delay_s 0 "
+            "grid.waveform: does not support residual phase and ageing; set csi.phase_std_rad and csi.delay_s to 0 "
             f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
         )
     waveform_of(radio.grid)

@@ -1,4 +1,4 @@
-"""How devices fade, as laws and statistics, where these are known."""
+"""Fading laws of the devices and their statistics, as far as they are known."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from channels.topology import Drop
 
 Array = NDArray[np.float64]
 
-# Bounds that move the mean gain by a larger share are told.
+# Bounds that change the mean gain by a larger fraction cause a notice.
 MOST_MOVED = 0.1
 
 
 def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLaw | None:
-    """The flat law of all devices; None where the channel is replayed or selective, or they have laws of their own."""
+    """Return the flat fading law shared by all devices. None if the channel is replayed or frequency-selective, or if
+    devices have different laws."""
     fading = channel.fading_model
-    if not isinstance(fading, FlatFading) or has_own_k(channel, topology):
+    if not isinstance(fading, FlatFading) or k_varies(channel, topology):
         return None
     if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
         return _law(Rayleigh())
@@ -48,7 +49,7 @@ def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLa
         return _law(fading)
 
 
-# Kept, as a run asks for its law several times, and the moments of a bounded one are integrals.
+# Cached, since a run uses its law several times and the moments of a bounded law are integrals.
 @functools.lru_cache(maxsize=64)
 def _law(fading: FlatFading) -> FadingLaw:
     law = fading.law()
@@ -62,8 +63,8 @@ def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingL
     return bounded(law, low, high, bounds)
 
 
-def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
-    """Whether a device's Rician law depends on where it is: on its line of sight, or on a K that is its own."""
+def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
+    """Whether the Rician K-factor differs between devices, by line of sight or by a draw per device."""
     fading = channel.fading_model
     if not isinstance(fading, Rician):
         return False
@@ -75,27 +76,27 @@ def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
 
 
 def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
-    """K of every device's Rician law, [N]: 0 without line of sight; None where all have one law."""
+    """Return the Rician K-factor of every device, [N], 0 without line of sight; None if all devices share one law."""
     fading = channel.fading_model
-    if not (isinstance(fading, Rician) and has_own_k(channel, topology)):
+    if not (isinstance(fading, Rician) and k_varies(channel, topology)):
         return None
     if fading.k == "tr38901":
         return placed.k_factor
     return np.where(placed.line_of_sight, fading.k, 0.0)
 
 
-def no_law(channel: ChannelSettings, topology: TopologySettings) -> str:
-    """Why there are no statistics of all devices' fading."""
-    if has_own_k(channel, topology):
+def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> str:
+    """Return the reason why there are no fading statistics for all devices."""
+    if k_varies(channel, topology):
         return (
-            "devices of the cell have different K, by line of sight or drawn (for one law of all set topology.los to "
+            "devices have different Rician K-factors, so there is no common fading law (for one, set topology.los to "
             "los or nlos, and channel.rician_k to a number)"
         )
-    return f"the law of fading {name_of(channel.fading)!r} is not known"
+    return f"the fading law of {name_of(channel.fading)!r} is not known"
 
 
 def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
-    """The recorded gains; None where the channel is not replayed."""
+    """Return the recorded gains, None if the channel is not replayed."""
     fading = channel.fading_model
     if not isinstance(fading, Recorded):
         return None
@@ -107,11 +108,11 @@ def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: 
 
 
 def gain_law(radio: RadioSections) -> FadingLaw | None:
-    """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
-    gains, Sionna's models) or devices have laws of their own."""
+    """Return the law of a coefficient's |h| within the bounds, relative to its mean before the bounds. None if it is
+    not known (replayed gains, Sionna's models) or devices have different laws."""
     channel, law = radio.channel, fading_law(radio.channel, radio.topology)
     mean_gain, fading = channel.mean_gain, channel.fading_model
-    if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier fades so, and mean_gain is its rms
+    if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier is Rayleigh with rms mean_gain
         law = _law(Rayleigh())
         mean_gain /= math.sqrt(law.mean_square)
     if law is None or not has_bounds(channel, radio.grid):
@@ -121,33 +122,35 @@ def gain_law(radio: RadioSections) -> FadingLaw | None:
 
 
 def has_bounds(channel: ChannelSettings, grid: GridSettings) -> bool:
-    """Whether gains are kept within channel.min_gain and channel.max_gain: not in physical units, not as recorded, and
-    not on the taps that a waveform goes through."""
+    """Whether gains are kept within channel.min_gain and channel.max_gain. They are not in physical units, for recorded
+    gains, and for the taps of a simulated waveform."""
     fading = channel.fading_model
     through_taps = grid.waveform and not isinstance(fading, FlatFading)
     return channel.units == "normalised" and fading.drawn and not through_taps
 
 
 def bounds_factor(radio: RadioSections) -> float:
-    """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
+    """Return the factor by which the bounds change the mean power E|h|^2; 1 if the law is not known."""
     law, before = gain_law(radio), fading_law(radio.channel, radio.topology) or _law(Rayleigh())
     return law.mean_square / before.mean_square if law else 1.0
 
 
 def cut_by_bounds(radio: RadioSections) -> str | None:
-    """A sentence where the bounds move the mean gain by more than a tenth; one outside them is refused."""
+    """Return a notice if the bounds change the mean gain by more than a tenth, else None. A mean outside the bounds is
+    an error, see `airfl.radio.checks`."""
     channel = radio.channel
     law = gain_law(radio) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
     if law is None or abs(law.mean - 1) <= MOST_MOVED:
         return None
     return (
-        f"channel.mean_gain is {channel.mean_gain:g} before the bounds, and {law.mean * channel.mean_gain:.3g} within "
-        f"them (channel.min_gain {channel.min_gain:g}, channel.max_gain {channel.max_gain:g}, {channel.bounds})"
+        f"channel.mean_gain is {channel.mean_gain:g} before the bounds, and {law.mean * channel.mean_gain:.3g} after "
+        f"applying them (channel.min_gain {channel.min_gain:g}, channel.max_gain {channel.max_gain:g}, "
+        f"channel.bounds {channel.bounds})"
     )
 
 
 def statistics_of(radio: RadioSections) -> FadeStatistics | None:
-    """Of the fading of one coefficient, as bounded; None where its law is not known (replayed gains, Sionna's
-    models) or devices have laws of their own."""
+    """Return the fading statistics of a coefficient within the bounds. None if the law is not known (replayed gains,
+    Sionna's models) or devices have different laws."""
     law = gain_law(radio)
     return fade_statistics(law) if law else None

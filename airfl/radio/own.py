@@ -1,4 +1,4 @@
-"""Channels of the user's own in a run: asked, and held to what they promise."""
+"""User-defined channels in a run, with checks that they keep their contract."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from channels.fading import ChannelRequest, Fading, OwnChannel, check_response
 Array = NDArray[np.float64]
 
 ROUNDS_AVERAGED = 100
-"""Over so many rounds at most the power of a channel is averaged that does not say it."""
+"""Largest number of rounds over which the power of a channel is averaged if it does not state it."""
 DEVICES_AT_ONCE = 64
 
 
 def own_response(channel: OwnChannel, request: ChannelRequest) -> NDArray[np.complex128]:
-    """H in full shape; UserError for one that is none."""
+    """Return the channel response H in full shape. Raises UserError if it is invalid."""
     try:
         return check_response(channel.response(request), request, channel)
     except ValueError as error:
@@ -31,35 +31,41 @@ def own_response(channel: OwnChannel, request: ChannelRequest) -> NDArray[np.com
 def own_mean_power(
     channel: OwnChannel, devices: int, rounds: int, response: Callable[[int, Ids], NDArray[np.complexfloating]]
 ) -> Array:
-    """E|H|^2 of every device: as the channel says, else the mean over rounds. response: H in a round, of devices.
+    """Return E|H|^2 of every device, as the channel states it or as the mean over rounds.
 
-    Raises UserError for what is no power of every device.
+    Args:
+        channel: The channel.
+        devices: N.
+        rounds: Rounds of the run.
+        response: Maps (round, device ids) to H.
+
+    Raises UserError if the channel does not state a valid power for every device.
     """
-    said = channel.mean_power(devices)
-    if said is None:
-        wanted = np.unique(np.linspace(0, rounds - 1, min(rounds, ROUNDS_AVERAGED)).astype(int))
-        found = np.zeros(devices)
-        for index in wanted.tolist():
+    stated = channel.mean_power(devices)
+    if stated is None:
+        sampled = np.unique(np.linspace(0, rounds - 1, min(rounds, ROUNDS_AVERAGED)).astype(int))
+        power = np.zeros(devices)
+        for index in sampled.tolist():
             for first in range(0, devices, DEVICES_AT_ONCE):
                 ids = np.arange(first, min(first + DEVICES_AT_ONCE, devices))
-                found[ids] += (np.abs(response(index, ids)) ** 2).mean(axis=(1, 2, 3)) / len(wanted)
+                power[ids] += (np.abs(response(index, ids)) ** 2).mean(axis=(1, 2, 3)) / len(sampled)
     else:
-        found = np.asarray(said, dtype=np.float64)
-    if found.shape != (devices,) or not (np.isfinite(found).all() and (found > 0).all()):
-        given = f"shape {found.shape}" if found.shape != (devices,) else f"{found.min():g} to {found.max():g}"
+        power = np.asarray(stated, dtype=np.float64)
+    if power.shape != (devices,) or not (np.isfinite(power).all() and (power > 0).all()):
+        given = f"shape {power.shape}" if power.shape != (devices,) else f"{power.min():g} to {power.max():g}"
         raise UserError(
-            f"channel.fading: the mean power of {name_of(channel)!r} is {given}; finite numbers above 0 of {devices:,} "
-            "devices are wanted"
+            f"channel.fading: mean_power() of {name_of(channel)!r} must return a finite number above 0 for each of "
+            f"{devices:,} devices, got {given}"
         )
-    return np.asarray(found)
+    return np.asarray(power)
 
 
 def check_shape(fading: Fading, round_index: int, response: NDArray[Any], wanted: tuple[int, ...]) -> None:
-    """UserError for a response of a user's own model that has another shape, or is not finite."""
+    """Check shape and finiteness of a response of a user-defined model; raises UserError otherwise."""
     if response.shape != wanted:
         raise UserError(
-            f"channel.fading: {fading!r} gave H of shape {response.shape} in round {round_index}; [devices, antennas, "
-            f"blocks, subcarriers] = {wanted} is wanted"
+            f"channel.fading: {fading!r} must return H of shape [devices, antennas, blocks, subcarriers] = {wanted}, "
+            f"got {response.shape} in round {round_index}"
         )
     if not np.isfinite(response).all():
-        raise UserError(f"channel.fading: {fading!r} gave H that is not finite in round {round_index}")
+        raise UserError(f"channel.fading: {fading!r} returned H that is not finite in round {round_index}")

@@ -1,4 +1,4 @@
-"""From the sections of the settings to what `channels` takes."""
+"""Convert sections of the settings to objects of the `channels` package."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ IMPAIRMENT_PURPOSES = {
     "timing": Purpose.TIMING,
     "frequency": Purpose.FREQUENCY,
 }
-"""An impairment that is added needs a purpose of its own, so that it moves no other's draws."""
+"""Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
 
 
 @contextmanager
 def settings_of(section: str) -> Iterator[None]:
-    """What `channels` refuses inside is the user's to mend, in that section."""
+    """Convert errors that `channels` raises inside the block into UserErrors for that section."""
     try:
         yield
     except PartError as error:
@@ -54,7 +54,7 @@ def settings_of(section: str) -> Iterator[None]:
 
 
 def grid_of(grid: GridSettings) -> OfdmaGrid:
-    """The OFDMA grid."""
+    """Return the OFDMA grid."""
     with settings_of("grid"):
         subcarriers = grid.subcarriers if grid.resource_blocks is None else subcarriers_of(grid.resource_blocks)
         used = None if grid.used is None else used_from(grid.used, subcarriers=subcarriers)
@@ -63,14 +63,15 @@ def grid_of(grid: GridSettings) -> OfdmaGrid:
         duration_s = grid.symbol_duration_s or default_symbol_duration_s(grid.spacing_hz)
         if not LEAST_SCALE <= duration_s <= MOST_SCALE:
             raise ValueError(
-                f"a spacing_hz of {grid.spacing_hz:g} makes symbols of {duration_s:g} s; {LEAST_SCALE:g} to "
-                f"{MOST_SCALE:g} s are wanted"
+                f"spacing_hz = {grid.spacing_hz:g} gives symbols of {duration_s:g} s; the duration must be from "
+                f"{LEAST_SCALE:g} to {MOST_SCALE:g} s"
             )
         return OfdmaGrid(subcarriers, duration_s, grid.packing, grid.spacing_hz, used)
 
 
 def noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
-    """sigma_0 of one observed real entry: as given, or in sqrt(W) from bandwidth and noise figure."""
+    """Return sigma_0, the noise on an observed real entry: the configured value, or in sqrt(W) from bandwidth and noise
+    figure."""
     if channel.units == "normalised":
         return channel.noise_std
     with settings_of("channel"):
@@ -78,24 +79,24 @@ def noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
 
 
 def link_noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
-    """Square root of N_0 = 2 sigma_0^2, the noise on a complex element, which links that carry bits are set against."""
+    """Return the square root of N_0 = 2 sigma_0^2, the noise on a complex element, for digital and ideal links."""
     return math.sqrt(2.0) * noise_std_of(channel, grid)
 
 
 def surroundings_of(channel: ChannelSettings, grid: OfdmaGrid) -> Surroundings:
-    """What impairments need to know of channel and grid."""
+    """Return the properties of channel and grid that impairments depend on."""
     return Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz), grid.spacing_hz, prefix_s(grid))
 
 
 def prefix_s(grid: OfdmaGrid) -> float:
-    """The shortest cyclic prefix of the grid's symbols."""
+    """Return the shortest cyclic prefix of the grid's symbols in s."""
     if grid.numerology is not None:
         return grid.numerology.shortest_prefix_s
     return max(grid.symbol_duration_s - 1 / grid.spacing_hz, 0.0)
 
 
 def waveform_of(section: GridSettings) -> Waveform | None:
-    """How entries are modulated in time, if they are: the FFT is the next power of two."""
+    """Return the waveform if entries are modulated in time, else None. The FFT size is the next power of two."""
     if not section.waveform:
         return None
     from channels.waveform import Waveform
@@ -108,38 +109,39 @@ def waveform_of(section: GridSettings) -> Waveform | None:
 
 
 def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
-    """Where devices are, and what distance costs, of a topology that is not none."""
+    """Return the placement of devices and the path loss of a topology other than "none"."""
     return topology.cell(path_loss=path_loss_of(channel, topology), carrier_hz=channel.carrier_hz)
 
 
 def path_loss_of(channel: ChannelSettings, topology: TopologySettings) -> str:
-    """The path loss model: given, or the fading's own scenario, or UMi."""
+    """Return the path loss model: the configured one, or that of the fading's scenario, or UMi."""
     return topology.path_loss or (channel.fading_model.name if in_scenario(channel) else "umi")
 
 
 def in_scenario(channel: ChannelSettings) -> bool:
-    """Whether the fading is that of a cell of TR 38.901, which has a path loss of its name."""
+    """Whether the fading is a scenario of TR 38.901, which has a path loss model of the same name."""
     return isinstance(channel.fading_model, Scenario)
 
 
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:
-    """Of the base station: given, or the path loss model's own, or 10 m."""
+    """Return the height of the base station: the configured one, or that of the path loss model, or 10 m."""
     return topology.base_height_m or PATH_LOSS[path_loss_of(channel, topology)].base_height_m or 10.0
 
 
 def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:
-    """From which the array sees every device of the run; one and the same for its line of sight and its other paths."""
-    level = np.zeros(devices)
+    """Return the direction of every device of the run as seen from the array. A device's line of sight and its other
+    paths share one direction."""
+    zeros = np.zeros(devices)
     if antennas.angle == "broadside":
-        return Directions(level, level)
+        return Directions(zeros, zeros)
     if placed is not None:
         return Directions(placed.azimuth_rad - math.radians(antennas.broadside_deg), placed.elevation_rad)
-    shares = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
-    return Directions(math.radians(antennas.sector_deg) * (shares - 0.5), level)
+    uniforms = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
+    return Directions(math.radians(antennas.sector_deg) * (uniforms - 0.5), zeros)
 
 
 def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:
-    """Each impairment's own numbers of this round."""
+    """Return the random draws of this round for each impairment."""
 
     def draw(purpose: Purpose) -> Draw:
         return lambda count: streams.device_uniforms(purpose, round_index, devices, count)
@@ -148,5 +150,5 @@ def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[s
 
 
 def whole_population(streams: Streams, purpose: Purpose, devices: int) -> Draw:
-    """Numbers of every device of the run, drawn once."""
+    """Return per-run random draws for every device."""
     return lambda count: streams.device_uniforms(purpose, None, np.arange(devices), count)

@@ -1,4 +1,4 @@
-"""The power policy of a radio, and what it cannot be."""
+"""The power policy of a radio, and checks of its settings."""
 
 from __future__ import annotations
 
@@ -8,93 +8,96 @@ from airfl.config.part_keys import name_of
 from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
-from airfl.radio.laws import no_law, statistics_of
+from airfl.radio.laws import missing_law_reason, statistics_of
 from airfl.radio.parts import settings_of
 from channels.fading import FadeStatistics
 from channels.part import parameters_of
 from channels.power import POLICIES, Policy
 
-# Shares of fades closer than that are the same; channels.fading keeps a threshold half as far from a gain of many.
+# Fractions of fades closer than this count as equal. channels.fading places thresholds at half this distance from a
+# gain that many fades share.
 SHARE_ACCURACY = 2e-6
 
 
 def power_policy(radio: RadioSections) -> Policy:
-    """The power policy; a wanted participation becomes the threshold that gives it."""
+    """Return the power policy. A configured participation is converted to the threshold that gives it."""
     power, policy = radio.power, radio.power.power_policy
     changes: dict[str, float | None] = {}
     if power.participation is not None:
         fades = statistics_of(radio)
         if fades is None:
-            raise UserError(f"power.participation: {no_law(radio.channel, radio.topology)}; give power.threshold")
+            raise UserError(
+                f"power.participation: {missing_law_reason(radio.channel, radio.topology)}; set power.threshold"
+            )
         changes["threshold"] = _threshold_for(power.participation, fades)
-    if power.alignment == "schedule":  # its coefficient is announced, and no aim of the policy's own
+    if power.alignment == "schedule":  # the coefficient is announced and not a target of the policy
         changes["coefficient"] = None
     with settings_of("power"):
         return replace(policy, **{name: value for name, value in changes.items() if name in policy.values()})
 
 
 def _threshold_for(share: float, fades: FadeStatistics) -> float:
-    """The threshold that this share of fades reaches; UserError where bounds put so many on one gain that none does."""
+    """Return the threshold that this fraction of fades reaches. Raises UserError if no threshold gives the fraction,
+    because bounds put many fades on the same gain."""
     threshold = fades.threshold_for(share)
-    found = fades.exceedance(threshold)
-    if found > share + SHARE_ACCURACY:
+    reached = fades.exceedance(threshold)
+    if reached > share + SHARE_ACCURACY:
         fewer = fades.exceedance(threshold * (1 + 4 * SHARE_ACCURACY))
-        offered = f"{found:.6g} or {fewer:.6g}" if fewer > 0 else f"{found:.6g}"
+        possible = f"{reached:.6g} or {fewer:.6g}" if fewer > 0 else f"{reached:.6g}"
         raise UserError(
-            f"power.participation: {share:g} of fades cannot be told by a threshold, as {found - fewer:.3g} have the "
-            f"same gain (channel.bounds, channel.fading); ask for {offered}, or give power.threshold"
+            f"power.participation: no threshold gives {share:g}, because a fraction {reached - fewer:.3g} of fades has "
+            f"the same gain (channel.bounds, channel.fading); use {possible}, or set power.threshold"
         )
     return threshold
 
 
 def check_power(radio: RadioSections) -> None:
-    """UserError for a policy that does not go with its parameters, with the fading, or with what is divided by."""
+    """Check the policy against its parameters, the fading and the divisor; raises UserError."""
     power, channel, antennas, fades = radio.power, radio.channel, radio.antennas, statistics_of(radio)
     if power.spread == "message" and channel.units != "physical":
         raise UserError(
             'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
-            f'{channel.units!r}); take "band"'
+            f'{channel.units!r}); use "band"'
         )
-    name, given = name_of(power.policy), power.power_policy
-    if power.participation is not None and "threshold" not in given.values():
+    name, configured = name_of(power.policy), power.power_policy
+    if power.participation is not None and "threshold" not in configured.values():
         raise UserError(
-            f"power.participation: power policy {name!r} has no threshold to set by it (given: "
-            f"{power.participation}); leave it out, or choose one of {_readers('threshold')}"
+            f"power.participation: power policy {name!r} has no threshold (given: {power.participation}); omit it, or "
+            f"use one of {_policies_with('threshold')}"
         )
     policy = power_policy(radio)
     if policy.over_fading and fades is None:
-        raise UserError(f'power.average_over: {no_law(channel, radio.topology)}; take "round"')
-    for key, readers in POLICY.foreign(power):
+        raise UserError(f'power.average_over: {missing_law_reason(channel, radio.topology)}; use "round"')
+    for key, policies in POLICY.foreign(power):
         if not (key == "coefficient" and power.alignment == "schedule"):
             raise UserError(
-                f"power: power policy {name!r} takes no {key}: leave it out, or choose one of {', '.join(readers)}"
+                f"power: power policy {name!r} has no parameter {key}; omit it, or use one of {', '.join(policies)}"
             )
     if fades is not None:
         with settings_of("power"):
             policy.check_fades(fades.inverse_power)
     one_gain = antennas.count == 1 or antennas.combiner.one_antenna
     for key, asked, remedy in (
-        ("average_over", policy.over_fading, 'take "round"'),
-        ("divide_by", power.divide_by == "expected", 'take "active"'),
-        ("participation", power.participation is not None, "give power.threshold"),
+        ("average_over", policy.over_fading, 'use "round"'),
+        ("divide_by", power.divide_by == "expected", 'use "active"'),
+        ("participation", power.participation is not None, "set power.threshold"),
     ):
         if asked and not one_gain:
             raise UserError(
-                f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
-                f"{antennas.count}); {remedy}, or one antenna"
+                f"power.{key}: the fading law of combined antennas is not known (given: antennas.count = "
+                f"{antennas.count}); {remedy}, or use one antenna"
             )
     _check_alignment(power, antennas, policy, one_gain)
     if power.divide_by == "expected" and fades is None and policy.truncates:
-        raise UserError(f'power.divide_by: {no_law(channel, radio.topology)}; take "selected" or "active"')
+        raise UserError(f'power.divide_by: {missing_law_reason(channel, radio.topology)}; use "selected" or "active"')
     if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
-            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); take "selected" '
-            'or "active"'
+            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); use "selected" or "active"'
         )
 
 
-def _readers(parameter: str) -> str:
-    """Names of the policies that have a parameter of that name."""
+def _policies_with(parameter: str) -> str:
+    """Return the names of the policies that have this parameter."""
     return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
 
 
@@ -104,16 +107,16 @@ def _check_alignment(power: PowerSettings, antennas: AntennaSettings, policy: Po
     if not (policy.announces and policy.one_by_one):
         able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
         raise AlignmentError(
-            f"power.alignment: policy {name_of(power.policy)!r} takes beta from the devices that send (given: "
-            f"{power.alignment!r}); take sample, or power.policy = {able}"
+            f"power.alignment: policy {name_of(power.policy)!r} derives beta from the devices that send (given: "
+            f'{power.alignment!r}); use "sample", or power.policy = {able}'
         )
     if power.alignment == "population" and policy.target is not None:
         raise AlignmentError(
-            f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
-            f"{policy.target:g}); take schedule, or leave the coefficient out"
+            f'power.coefficient: power.alignment = "population" derives beta from the channels (given: '
+            f'{policy.target:g}); use "schedule", or omit the coefficient'
         )
     if power.alignment == "population" and not one_gain:
         raise AlignmentError(
-            "power.alignment: combined antennas have another gain for every set of devices (given: antennas.count = "
-            f'{antennas.count}); take schedule, antennas.combining = "first", or one antenna'
+            "power.alignment: the gain of combined antennas depends on the selected devices (given: antennas.count = "
+            f'{antennas.count}); use "schedule", antennas.combining = "first", or one antenna'
         )

@@ -1,8 +1,9 @@
-"""The schemes. One file each, in its paper's order; the registry of names is in names.py.
+"""Federated learning schemes, one file each, in the order of the scheme's paper. Names are registered in names.py.
 
     airfl.schemes.Pfels(ratio=0.3)
 
-Its classes are here by name, and imported when they are asked for; `help(airfl.schemes.Pfels)` has their parameters.
+The classes are available here by name and are imported on first access; `help(airfl.schemes.Pfels)` lists the
+parameters.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ if TYPE_CHECKING:
     from airfl.schemes.wfl_pdp import WflPdp as WflPdp
     from airfl.tasks.own import Task
 
-# Measured: a cell takes 50 a device of the population, 150 with a topology; twice that, for what else a run holds.
+# Measured: a cell takes 50 bytes per device of the population, 150 with a topology. Doubled for the rest of a run.
 BYTES_A_DEVICE = 300
 MOST_ROUNDS = 1_000_000
 
 
 def fitted(settings: Settings) -> Settings:
-    """The settings with the power policy that is part of the scheme, where it has one, UserError for another one; and
-    over a link that carries bits without what only analog messages meet.
+    """Return the settings adapted to the scheme.
 
-    A policy for flat channels becomes its version per coefficient over a selective one.
+    If the scheme prescribes a power policy, it is set, and any other policy raises UserError. On a frequency-selective
+    channel, a policy for flat channels is replaced by its per-subcarrier version. On digital and ideal links, settings
+    that affect only analog messages are reset.
     """
     entry = settings.scheme
     if entry.carrier != "analog":
@@ -68,23 +70,26 @@ def fitted(settings: Settings) -> Settings:
     power = settings.power
     if entry.policy is None:
         return settings
-    own = [entry.policy]
+    prescribed = [entry.policy]
     if entry.policy == "truncated-inversion":
-        own.append("per-subcarrier-truncated")
-    wanted = own[-1 if settings.channel.fading_model.selective else 0] if power.policy == "pfels" else power.policy
-    if wanted not in own:
+        prescribed.append("per-subcarrier-truncated")
+    default = prescribed[-1 if settings.channel.fading_model.selective else 0]
+    policy = default if power.policy == "pfels" else power.policy
+    if policy not in prescribed:
         raise UserError(
-            f"power.policy: scheme {entry.name!r} has its own, {' or '.join(own)} (given: {power.policy!r}); leave it "
-            "out"
+            f"power.policy: scheme {entry.name!r} prescribes {' or '.join(prescribed)}, got {power.policy!r}; omit it"
         )
-    chosen = power.threshold or power.participation is not None or power.coefficient is not None
-    threshold = power.threshold if chosen else entry.threshold
-    return settings.resolved(power={"policy": wanted, "threshold": threshold})
+    threshold_set = power.threshold or power.participation is not None or power.coefficient is not None
+    threshold = power.threshold if threshold_set else entry.threshold
+    return settings.resolved(power={"policy": policy, "threshold": threshold})
 
 
 def _for_bits(settings: Settings) -> Settings:
-    """Bits fill both parts of an element and are decoded from a phase that the receiver tracks; what they protect does
-    not rest on the channel. `airfl.config.without_effect` tells who sets it otherwise."""
+    """Reset settings that have no effect on digital and ideal links.
+
+    Modulated bits use both parts of a resource element, the receiver tracks the phase, and privacy does not depend on
+    the channel. `airfl.config.without_effect` warns users who set these keys.
+    """
     analog_only: dict[str, dict[str, object]] = {
         "grid": {"packing": "real"},
         "csi": {"phase_std_rad": 0.0} if settings.grid.downlink else {"phase_std_rad": 0.0, "phase_bits": 0},
@@ -97,8 +102,15 @@ def _for_bits(settings: Settings) -> Settings:
 
 
 def check_recipe(settings: Settings, task: Task | None = None, folders: Sequence[Path] | None = None) -> None:
-    """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch. task: of the
-    user's own, which the settings are for; folders: where data is looked for whose size no class says."""
+    """Check that the scheme and the radio can be built from the settings, without reading data or importing torch.
+
+    Args:
+        settings: All settings of the run.
+        task: A user-defined task that the settings are for, if any.
+        folders: Folders that are searched for data sets whose class does not declare their size.
+
+    Raises UserError if they cannot be built.
+    """
     from airfl.building import build_cell
     from airfl.tasks import dimension_of, equal_share, training_samples
 
@@ -107,23 +119,26 @@ def check_recipe(settings: Settings, task: Task | None = None, folders: Sequence
 
 
 def equal_weights(run: RunSettings) -> NDArray[np.float64]:
-    """Of the devices' updates, 1 each, [N]; UserError for more devices than fit, or rounds than anybody counts."""
+    """Return equal weights for the devices' updates, all 1, [N].
+
+    Raises UserError if the devices do not fit in memory or there are more than `MOST_ROUNDS` rounds.
+    """
     import numpy as np
 
     devices, rounds = run.devices, run.rounds
     memory = machine_bytes()
     if devices * BYTES_A_DEVICE > memory:
         raise UserError(
-            f"run.devices: {devices:,} devices take {devices * BYTES_A_DEVICE / 1e9:.3g} GB of {memory / 1e9:.3g} GB; "
-            "take fewer"
+            f"run.devices: {devices:,} devices need {devices * BYTES_A_DEVICE / 1e9:.3g} GB, but this machine has "
+            f"{memory / 1e9:.3g} GB; use fewer"
         )
     if rounds > MOST_ROUNDS:
-        raise UserError(f"run.rounds: {rounds:,} rounds, at most {MOST_ROUNDS:,} are allowed; take fewer")
+        raise UserError(f"run.rounds: must be at most {MOST_ROUNDS:,}, got {rounds:,}")
     return np.ones(devices)
 
 
 def nominal_samples(task: TaskSettings, devices: int) -> int:
-    """Samples of a device if the training data is divided equally: known without reading it."""
+    """Return the samples per device if the training data is divided equally, without reading the data."""
     from airfl.tasks import equal_share, training_samples
 
     return equal_share(task, devices, training_samples(task))

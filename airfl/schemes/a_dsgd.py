@@ -12,13 +12,15 @@ from airfl.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
 from airfl.stages.projection import Projection
 from channels.part import parameter
 
-SHARE_KEPT = 0.25
-"""Of the measurements, the coordinates a device keeps by default; devices of different supports add up."""
+KEPT_FRACTION = 0.25
+"""Default number of coordinates that a device keeps, as a fraction of the measurements. It is well below 1 because the
+supports of different devices add up."""
 
 
 class ADsgd(Scheme):
-    """Each device's own top-k with error feedback, through one pseudo-random projection to s = p d channel uses; the
-    server recovers the sparse mean. Power follows power.policy, since the paper's follows an average over rounds."""
+    """Each device sends its top-k coordinates with error feedback, through a shared pseudo-random projection to s = p d
+    channel uses, and the server recovers the sparse mean. Power follows power.policy, since the power allocation of the
+    paper relies on an average over rounds."""
 
     name = "a-dsgd"
     title = "A-DSGD"
@@ -34,14 +36,14 @@ class ADsgd(Scheme):
         default=None,
         gt=0,
         le=1,
-        description="share of coordinates that is kept before projecting; default a quarter of ratio",
+        description="fraction of coordinates kept before projecting; default: a quarter of ratio",
     )
-    iterations: int = parameter(default=25, ge=1, description="of the decoder")
+    iterations: int = parameter(default=25, ge=1, description="iterations of the decoder")
 
     def recipe(self, problem: Problem) -> Recipe:
         """Sparsify, project, superpose, recover."""
         settings, dimension = problem.settings, problem.dimension
-        kept = kept_entries(SHARE_KEPT * self.ratio if self.sparsity is None else self.sparsity, dimension)
+        kept = kept_entries(KEPT_FRACTION * self.ratio if self.sparsity is None else self.sparsity, dimension)
         return Recipe(
             stages=(
                 ErrorFeedback((OwnTopK(dimension, kept), Clip(settings.local.update_bound)), dimension),
@@ -49,5 +51,6 @@ class ADsgd(Scheme):
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
-            release=ClientRelease(attained=False),  # no message is known that A stretches by its bound
+            # No message is known whose norm A increases by the full bound on its operator norm.
+            release=ClientRelease(attained=False),
         )

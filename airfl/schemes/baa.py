@@ -10,7 +10,7 @@ from airfl.stages import Clip
 
 
 class Baa(Scheme):
-    """Clip to C, invert the channel where it is above the threshold, be silent where it is not."""
+    """Clip to C, invert the channel where its gain is above the threshold, and do not transmit elsewhere."""
 
     name = "baa"
     title = "BAA, truncated inversion"
@@ -21,7 +21,7 @@ class Baa(Scheme):
     threshold = 0.1
 
     def recipe(self, problem: Problem) -> Recipe:
-        """The whole update, under the policy."""
+        """Send all coordinates under truncated inversion."""
         settings = problem.settings
         return Recipe(
             stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)

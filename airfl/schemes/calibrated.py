@@ -1,4 +1,5 @@
-"""privacy.bound = "accountant": the noise that ends the whole run at privacy.epsilon, for the sampler that runs."""
+"""Noise calibration for privacy.bound = "accountant": the run as a whole ends at privacy.epsilon under the configured
+device selection."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_calibrated(privacy: PrivacySettings) -> bool:
-    """Whether noise is to follow the accountant, and there is something to keep to."""
+    """Whether the accountant sets the noise, for a finite target epsilon."""
     return privacy.bound == "accountant" and math.isfinite(privacy.epsilon)
 
 
@@ -31,8 +32,15 @@ def run_noise_multiplier(
     memory: bool = False,
     own_noise: bool = True,
 ) -> float:
-    """The smallest noise multiplier that every round may have; event_of: what a round releases with one, Gaussian noise
-    if not given; memory: whether devices send of what they kept; own_noise: whether it is they who bring the noise."""
+    """Return the smallest noise multiplier per round that keeps the run within privacy.epsilon.
+
+    Args:
+        problem: The problem.
+        level: Whether a device or a record is protected.
+        event_of: Maps a noise multiplier to the privacy event of a round; Gaussian noise by default.
+        memory: Whether messages depend on state that devices keep between rounds.
+        own_noise: Whether the devices, and not the channel, add the noise.
+    """
     settings = problem.settings
     statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, own_noise=own_noise)
     participations = participations_of(settings.selection, settings.run, statement)
@@ -42,19 +50,21 @@ def run_noise_multiplier(
 
 
 def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
-    """beta at which the receiver's noise is that multiple of one device's largest contribution: sigma_0/(z C)."""
+    """Return the beta at which the receiver noise is the noise multiplier z times a device's largest contribution:
+    sigma_0/(z C)."""
     sensitivity = bound_after(stages, problem.dimension).sensitivity * problem.largest_weight
     if math.isinf(sensitivity):
         raise UserError(
-            f"privacy.bound: messages of scheme {problem.settings.scheme.name!r} have no bound with error feedback, so "
-            'that no beta ends at an epsilon; take "paper", or scheme.error_feedback = false'
+            f"privacy.bound: messages of scheme {problem.settings.scheme.name!r} are unbounded with error feedback, so "
+            'no beta can be calibrated; use "paper", or scheme.error_feedback = false'
         )
     memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
     return problem.noise_std / (run_noise_multiplier(problem, memory=memory, own_noise=False) * sensitivity)
 
 
 def participations_of(selection: SelectionSettings, run: RunSettings, statement: Statement) -> int:
-    """Rounds of the device that is in most of them, which count where the observer knows it; 1 where nobody does."""
+    """Return the largest number of rounds in which a device takes part; 1 if participation is hidden from the
+    observer."""
     if statement.hidden:
         return 1
     return _most(selection.rule, run.seed, run.rounds, run.devices, run.selected)

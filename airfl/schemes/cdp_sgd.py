@@ -9,7 +9,7 @@ from airfl.stages import Stage
 
 
 class CdpSgd(GradientScheme):
-    """Algorithm 1 with mini-batch gradients."""
+    """Algorithm 1 of SoteriaFL with mini-batch gradients."""
 
     name = "cdp-sgd"
     title = "CDP-SGD"
@@ -18,5 +18,5 @@ class CdpSgd(GradientScheme):
     ratio: float = parameters.ratio()
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Of the gradient itself."""
+        """Compress the gradient itself."""
         return direct(problem, self.ratio)

@@ -1,4 +1,5 @@
-"""COTAF's inversion down to a floor, over the air: the level follows the updates' bound, not their expected norm."""
+"""COTAF: over-the-air averaging by channel inversion down to a minimum gain. The power scaling uses the bound on the
+updates instead of their expected norm."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from airfl.stages import Clip
 
 
 class Cotaf(Scheme):
-    """Clip to C, send all coordinates under power.policy = cotaf. Not private: the noise is what the radio has."""
+    """Clip to C and send all coordinates under power.policy = cotaf. Not private: the only noise is the receiver's."""
 
     name = "cotaf"
     title = "COTAF"
@@ -20,7 +21,7 @@ class Cotaf(Scheme):
     policy = "cotaf"
 
     def recipe(self, problem: Problem) -> Recipe:
-        """The whole update, under the policy."""
+        """Send all coordinates under COTAF's power policy."""
         settings = problem.settings
         return Recipe(
             stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)

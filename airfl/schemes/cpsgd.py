@@ -1,4 +1,4 @@
-"""cpSGD: quantised messages with binomial noise, added up as whole numbers (Agarwal et al. 2018; Fed-SPA section 5)."""
+"""cpSGD: quantised messages with binomial noise, summed as integers (Agarwal et al. 2018; Fed-SPA section 5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 class CpSgd(Scheme):
-    """Clip to D = C, rotate if asked for, quantise to k levels in [-X, X], add Bin(m, 1/2), add up."""
+    """Clip to D = C, optionally rotate, quantise to k levels in [-X, X], add Bin(m, 1/2) noise and sum."""
 
     name = "cpsgd"
     title = "cpSGD"
@@ -31,20 +31,22 @@ class CpSgd(Scheme):
 
     levels: int = parameter(default=256, ge=2, description="k, quantisation levels")
     trials: int | None = parameter(
-        default=None, ge=1, description="m, trials of a device's binomial noise; default: the fewest with a guarantee"
+        default=None,
+        ge=1,
+        description="m, trials of a device's binomial noise; default: the fewest that give a guarantee",
     )
-    rotation: bool = parameter(default=False, description="random rotation before quantising")
+    rotation: bool = parameter(default=False, description="apply a random rotation before quantising")
     quantiser_bound: float | None = parameter(
-        default=None, ge=LEAST_SCALE, le=MOST_SCALE, description="X_max of the quantiser; default by the theorems"
+        default=None, ge=LEAST_SCALE, le=MOST_SCALE, description="X_max of the quantiser; default: as in the theorems"
     )
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Quantise, add noise, add up."""
+        """Clip, optionally rotate, quantise, add noise and sum."""
         settings, clip_norm = problem.settings, problem.settings.local.update_bound
         if settings.server.weights != "equal":
             raise UserError(
-                "server.weights: cpsgd adds whole numbers up, each device alike (given: "
-                f'{settings.server.weights!r}); take "equal"'
+                f'server.weights: scheme "cpsgd" sums integers and needs "equal" weights, got '
+                f"{settings.server.weights!r}"
             )
         rotation = Rotation(problem.dimension)
         entries = rotation.padded if self.rotation else problem.dimension
@@ -52,7 +54,7 @@ class CpSgd(Scheme):
             rotated_bound(clip_norm, settings.run.selected, entries, settings.delta) if self.rotation else clip_norm
         )
         message = Quantised(self.levels, limit, min(clip_norm, limit * math.sqrt(entries)), entries)
-        trials = trials_of_a_device(problem, message, self.trials)
+        trials = trials_per_device(problem, message, self.trials)
         rotated: tuple[Stage, ...] = (rotation,) if self.rotation else ()
         return Recipe(
             stages=(Clip(clip_norm), *rotated, StochasticQuantise(self.levels, limit), BinomialNoise(trials)),
@@ -63,21 +65,22 @@ class CpSgd(Scheme):
         )
 
 
-def trials_of_a_device(problem: Problem, message: Quantised, given: int | None) -> int:
-    """m: as given, or the fewest with a guarantee where all r are heard. UserError for fewer than that."""
+def trials_per_device(problem: Problem, message: Quantised, configured: int | None) -> int:
+    """Return m, the trials of a device's binomial noise: the configured number, or the fewest that give a guarantee
+    when the messages of all r devices arrive. Raises UserError if fewer are configured."""
     run = problem.settings.run
     rate = run.selected / run.devices
     needed = -(-cpsgd_smallest_trials(message, rate, run.rounds, problem.settings.delta) // run.selected)
-    if given is not None and given < needed:
+    if configured is not None and configured < needed:
         raise UserError(
-            f"scheme.trials: binomial noise of {given:,} trials a device has no guarantee; with {message.levels} "
-            f"levels and {run.selected} devices a round {needed:,} are needed"
+            f"scheme.trials: must be at least {needed:,} for a privacy guarantee with {message.levels} levels and "
+            f"{run.selected} devices per round, got {configured:,}"
         )
-    return needed if given is None else given
+    return needed if configured is None else configured
 
 
 def claim(problem: Problem, message: Quantised, trials: int) -> Claim:
-    """The paper's own accounting, everybody heard."""
+    """Return the paper's own accounting, which assumes that all messages arrive."""
     run = problem.settings.run
     rate, all_trials = run.selected / run.devices, trials * run.selected
     return Claim(

@@ -11,7 +11,8 @@ from airfl.server import Averaging
 
 
 class DpFed(Scheme):
-    """tau steps with noise N(0, sigma^2 I_d), averaged (eq. 3). local.momentum works on the perturbed gradients."""
+    """Average updates of tau local steps, each with noise N(0, sigma^2 I_d) (eq. 3). local.momentum applies to the
+    perturbed gradients."""
 
     name = "dp-fed"
     title = "DP-Fed"
@@ -23,7 +24,7 @@ class DpFed(Scheme):
     coordinate_clip: float | None = parameters.coordinate_clip()
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Eq. 3."""
+        """Perturbed local SGD and averaging (eq. 3)."""
         return Recipe(
             local=perturbed_sgd(problem, problem.dimension, self.noise_multiplier, self.coordinate_clip),
             stages=(),

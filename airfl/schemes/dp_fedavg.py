@@ -1,6 +1,7 @@
-"""DP-FedAvg: the whole update, clipped and perturbed by its device (PFELS algorithm 1; Fed-SMP algorithm 1).
+"""DP-FedAvg: each device clips and perturbs its whole update (PFELS algorithm 1; Fed-SMP algorithm 1).
 
-Over an analog link the receiver's noise comes on top of the devices', and the power limit counts their noise too.
+Over an analog link, the receiver noise adds to the devices' noise, and the devices' noise counts toward their power
+limits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DpFedAvg(Scheme):
     noise_multiplier: float | None = parameters.noise_multiplier()
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 1."""
+        """Clip, add Gaussian noise and average (algorithm 1)."""
         settings = problem.settings
         target = noise_target(problem, self.noise_multiplier)
         return Recipe(

@@ -1,4 +1,4 @@
-"""Error feedback around the compressing stages of a scheme that has it."""
+"""Error feedback around the compression stages of a scheme."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from airfl.stages import ErrorFeedback, Stage
 from channels.part import PartError
 
 
-def with_feedback(wanted: bool, stages: tuple[Stage, ...], dimension: int) -> tuple[Stage, ...]:
-    """The stages as they are, or with a memory of what they leave out."""
-    return (ErrorFeedback(stages, dimension),) if wanted else stages
+def with_feedback(enabled: bool, stages: tuple[Stage, ...], dimension: int) -> tuple[Stage, ...]:
+    """Wrap the stages in error feedback if it is enabled."""
+    return (ErrorFeedback(stages, dimension),) if enabled else stages
 
 
-def check_feedback(wanted: bool, rescale: bool) -> None:
-    """PartError for stages that multiply."""
-    if wanted and rescale:
+def check_feedback(enabled: bool, rescale: bool) -> None:
+    """Check that error feedback is not combined with rescaling; raises PartError otherwise."""
+    if enabled and rescale:
         raise PartError(
-            "what is not sent is sent later, so that dividing by p would count it twice and more; take "
-            "scheme.rescale = false (given: true)",
+            "cannot be combined with scheme.rescale = true, because the residual is sent later and would be counted "
+            "more than once; set scheme.rescale = false",
             "error_feedback",
         )

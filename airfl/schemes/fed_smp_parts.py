@@ -1,4 +1,4 @@
-"""What the schemes of Fed-SMP share: the paper, the noise of a device, the claim of theorem 1."""
+"""Shared by the Fed-SMP schemes: the reference, the noise of a device and the claim of theorem 1."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PAPER = (
 )
 
 
-def noise_multiplier(problem: Problem, given: float | None) -> float:
-    """sigma: as given, or what theorem 1, or the accountant, asks for at privacy.epsilon after all rounds (0 where that
-    is inf)."""
+def noise_multiplier(problem: Problem, configured: float | None) -> float:
+    """Return the noise multiplier sigma: the configured value, or the one that theorem 1 or the accountant requires for
+    privacy.epsilon over all rounds (0 if epsilon is inf)."""
     settings = problem.settings
-    if given is not None:
-        return given
+    if configured is not None:
+        return configured
     epsilon = settings.privacy.epsilon
     if math.isinf(epsilon):
         return 0.0
@@ -28,29 +28,32 @@ def noise_multiplier(problem: Problem, given: float | None) -> float:
         return run_noise_multiplier(problem)
     if epsilon >= 2 * math.log(1 / settings.delta):
         raise UserError(
-            f"privacy.epsilon: {epsilon:g} lies outside theorem 1 of Fed-SMP, which needs epsilon < 2 log(1/delta) = "
-            f"{2 * math.log(1 / settings.delta):.4g}; give scheme.noise_multiplier"
+            f"privacy.epsilon: theorem 1 of Fed-SMP needs epsilon < 2 log(1/delta) = "
+            f"{2 * math.log(1 / settings.delta):.4g}, got {epsilon:g}; lower it or set scheme.noise_multiplier"
         )
     run = settings.run
     return theorem_1_noise_multiplier(epsilon, run.selected / run.devices, run.rounds, settings.delta)
 
 
-def noise_target(problem: Problem, given: float | None) -> float | None:
-    """Of every round, where the accountant sets the noise: the devices then add to the channel's what is missing."""
-    if given is not None or not is_calibrated(problem.settings.privacy):
+def noise_target(problem: Problem, configured: float | None) -> float | None:
+    """Return the noise multiplier that every round must reach if the accountant sets the noise, else None. With a
+    target, devices add only the noise that the channel does not already provide."""
+    if configured is not None or not is_calibrated(problem.settings.privacy):
         return None
-    return noise_multiplier(problem, given)
+    return noise_multiplier(problem, configured)
 
 
-def noise_std(problem: Problem, given: float | None) -> float:
-    """C sigma / sqrt(r), of one device on an entry: C sigma on the sum (algorithm 1, line 22)."""
+def noise_std(problem: Problem, configured: float | None) -> float:
+    """Return C sigma / sqrt(r), the noise of one device on an entry. The noise on the sum is C sigma (algorithm 1, line
+    22)."""
     settings = problem.settings
-    return settings.local.update_bound * noise_multiplier(problem, given) / math.sqrt(settings.run.selected)
+    return settings.local.update_bound * noise_multiplier(problem, configured) / math.sqrt(settings.run.selected)
 
 
-def theorem_1_claim(problem: Problem, given: float | None) -> Claim:
-    """Theorem 1, solved for epsilon after so many rounds; the tables have an older accountant's figure."""
-    settings, sigma = problem.settings, noise_multiplier(problem, given)
+def theorem_1_claim(problem: Problem, configured: float | None) -> Claim:
+    """Return the claim of theorem 1, solved for epsilon after a number of rounds. The paper's tables use an older
+    accountant, so their values differ."""
+    settings, sigma = problem.settings, noise_multiplier(problem, configured)
     rate = settings.run.selected / settings.run.devices
     return Claim(
         epsilon=lambda report, rounds: theorem_1_epsilon(sigma, rate, rounds, settings.delta) if sigma else math.inf,

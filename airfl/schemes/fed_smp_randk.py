@@ -12,7 +12,7 @@ from airfl.stages import Clip, GaussianNoise, RandK, kept_entries
 
 
 class FedSmpRandK(Scheme):
-    """The same k coordinates for everybody, times d/k, clipped, perturbed where they are kept."""
+    """All devices keep the same k random coordinates, scale them by d/k, clip and perturb them."""
 
     name = "fed-smp-randk"
     title = "Fed-SMP, rand-k"
@@ -24,7 +24,7 @@ class FedSmpRandK(Scheme):
     noise_multiplier: float | None = parameters.noise_multiplier()
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 2 with rand-k."""
+        """Sparsify, clip, perturb and average (algorithm 2 with rand-k)."""
         settings, dimension = problem.settings, problem.dimension
         target = noise_target(problem, self.noise_multiplier)
         return Recipe(

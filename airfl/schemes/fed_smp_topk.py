@@ -1,4 +1,4 @@
-"""Fed-SMP with the top-k sparsifier: the server chooses the coordinates on public data (Fed-SMP algorithm 2)."""
+"""Fed-SMP with the top-k sparsifier: the server selects the coordinates on public data (Fed-SMP algorithm 2)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airfl.stages import Clip, GaussianNoise, PublicTopK, kept_entries
 
 
 class FedSmpTopK(Scheme):
-    """The same k coordinates for everybody, clipped, perturbed where they are kept."""
+    """All devices keep the same k coordinates, which the server selects, clip and perturb them."""
 
     name = "fed-smp-topk"
     title = "Fed-SMP, top-k on public data"
@@ -24,7 +24,7 @@ class FedSmpTopK(Scheme):
     noise_multiplier: float | None = parameters.noise_multiplier()
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 2 with top-k."""
+        """Sparsify, clip, perturb and average (algorithm 2 with top-k)."""
         settings, dimension = problem.settings, problem.dimension
         target = noise_target(problem, self.noise_multiplier)
         return Recipe(

@@ -12,9 +12,9 @@ from airfl.stages import OwnRandK, kept_entries
 
 
 class FedSpa(Scheme):
-    """Each device trains k coordinates of its own; the server divides by a running root mean square.
+    """Each device trains its own random k coordinates; the server divides by a running root mean square.
 
-    The paper has no local.momentum; where it is set, it works on the perturbed gradients.
+    The paper has no local momentum; if local.momentum is set, it applies to the perturbed gradients.
     """
 
     name = "fed-spa"
@@ -28,7 +28,7 @@ class FedSpa(Scheme):
     coordinate_clip: float | None = parameters.coordinate_clip()
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 1."""
+        """Perturbed sparse local steps and the adaptive server (algorithm 1)."""
         dimension = problem.dimension
         kept = kept_entries(self.ratio, dimension)
         return Recipe(

@@ -1,4 +1,4 @@
-"""What Fed-SPA and DP-Fed share: the paper, local steps under noise, the claim of theorem 1."""
+"""Shared by Fed-SPA and DP-Fed: the reference, perturbed local steps and the claim of theorem 1."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ PAPER = (
 
 
 def local_steps(problem: Problem) -> int:
-    """tau, of the device that has fewest samples."""
+    """Return tau, the local steps of the device with the fewest samples."""
     local = problem.settings.local
     return local.steps or local.epochs * -(-problem.samples // local.batch_size)
 
 
 def participations(problem: Problem, rounds: int) -> float:
-    """I_i in the mean: rounds r/N."""
+    """Return the mean of I_i, a device's participations: rounds * r/N."""
     run = problem.settings.run
     return rounds * run.selected / run.devices
 
 
-def noise_multiplier(problem: Problem, given: float | None) -> float:
-    """sigma B/(c sqrt(k)), c = G/sqrt(d): as given, or what theorem 1, or the accountant, asks for at privacy.epsilon
-    after all rounds."""
+def noise_multiplier(problem: Problem, configured: float | None) -> float:
+    """Return the noise multiplier sigma B/(c sqrt(k)), c = G/sqrt(d): the configured value, or the one that theorem 1
+    or the accountant requires for privacy.epsilon over all rounds."""
     settings = problem.settings
-    if given is not None:
-        return given
+    if configured is not None:
+        return configured
     if math.isinf(settings.privacy.epsilon):
         return 0.0
     if is_calibrated(settings.privacy):
@@ -49,31 +49,38 @@ def noise_multiplier(problem: Problem, given: float | None) -> float:
     )
 
 
-def perturbed_sgd(problem: Problem, kept: int, given: float | None, clip: float | None) -> PerturbedSgd:
-    """Local SGD with clipped and perturbed gradients on k coordinates (eq. 5); given: the noise multiplier; clip:
-    c = G/sqrt(d)."""
-    multiplier = noise_multiplier(problem, given)
+def perturbed_sgd(problem: Problem, kept: int, configured: float | None, clip: float | None) -> PerturbedSgd:
+    """Return local SGD with clipped and perturbed gradients on k coordinates (eq. 5).
+
+    Args:
+        problem: The problem.
+        kept: k, trained coordinates.
+        configured: The noise multiplier of the settings, if any.
+        clip: c = G/sqrt(d), bound on a coordinate.
+    """
+    multiplier = noise_multiplier(problem, configured)
     if multiplier and clip is not None and math.isinf(clip):
         raise UserError(
-            "scheme.coordinate_clip: without a bound on coordinates no noise protects (given: inf); give a number, or "
+            "scheme.coordinate_clip: noise protects only bounded coordinates, got inf; set a finite number, or "
             "scheme.noise_multiplier = 0.0"
         )
     return PerturbedSgd(kept, multiplier, clip)
 
 
 def releases(problem: Problem, multiplier: float) -> Batches:
-    """tau mini-batches of B of m records a participation; a record moves a masked gradient by c sqrt(k)/B at most."""
+    """Return the releases of one participation: tau mini-batches of B of m records. A record changes a masked gradient
+    by at most c sqrt(k)/B."""
     return mini_batches(multiplier, problem.batch, problem.samples, local_steps(problem))
 
 
-def record_release(problem: Problem, given: float | None) -> RecordRelease:
-    """What a participation gives away."""
-    return RecordRelease(releases(problem, noise_multiplier(problem, given)))
+def record_release(problem: Problem, configured: float | None) -> RecordRelease:
+    """Return the record-level release of one participation."""
+    return RecordRelease(releases(problem, noise_multiplier(problem, configured)))
 
 
-def theorem_1_claim(problem: Problem, given: float | None) -> Claim:
-    """Theorem 1 with the mean number of participations so far."""
-    multiplier, rate = noise_multiplier(problem, given), problem.batch / problem.samples
+def theorem_1_claim(problem: Problem, configured: float | None) -> Claim:
+    """Return the claim of theorem 1 for the mean number of participations so far."""
+    multiplier, rate = noise_multiplier(problem, configured), problem.batch / problem.samples
     steps, delta = local_steps(problem), problem.settings.delta
     return Claim(
         epsilon=lambda report, rounds: (

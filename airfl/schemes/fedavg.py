@@ -1,7 +1,8 @@
-"""Federated averaging over the ideal link: what learning alone would reach (McMahan et al. 2017; PFELS eq. 2 to 4).
+"""Federated averaging over the ideal link, the upper baseline of learning alone (McMahan et al. 2017; PFELS eq. 2 to
+4).
 
-The updates are clipped to the same C as everybody else's, so that a difference to another scheme is the radio's or the
-privacy's doing. The link is free of errors, not of charge: see `IdealUplink`.
+Updates are clipped to the same C as in the other schemes, so that differences to them are due to the radio or to
+privacy. The link is free of errors but charged for its resources, see `IdealUplink`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airfl.stages import Clip
 
 
 class FedAvg(Scheme):
-    """Clip, send everything, average."""
+    """Clip, send all coordinates and average."""
 
     name = "fedavg"
     title = "FedAvg, ideal link"
@@ -23,7 +24,7 @@ class FedAvg(Scheme):
     uses = LOCAL_SGD
 
     def recipe(self, problem: Problem) -> Recipe:
-        """The whole update."""
+        """Clip and average."""
         settings = problem.settings
         return Recipe(
             stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)

@@ -1,4 +1,4 @@
-"""FedAvg with rand-k: compressed by a mask that server and devices share, not private (Fed-SMP section 6)."""
+"""FedAvg with rand-k: updates are compressed by a shared random mask, without privacy (Fed-SMP section 6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from airfl.stages import Clip, RandK, kept_entries
 
 
 class FedAvgRandK(Scheme):
-    """Clip to C, keep k of d coordinates; rescale makes it unbiased, error_feedback keeps the rest."""
+    """Clip to C and keep k of d coordinates. `rescale` makes the mean unbiased, `error_feedback` stores the
+    residual."""
 
     name = "fedavg-randk"
     title = "FedAvg, rand-k"
@@ -26,7 +27,7 @@ class FedAvgRandK(Scheme):
     error_feedback: bool = parameters.error_feedback()
 
     def check(self) -> None:
-        """Error feedback sends later what rescaling would count now."""
+        """Check that rescaling and error feedback are not combined."""
         check_feedback(self.error_feedback, self.rescale)
 
     def recipe(self, problem: Problem) -> Recipe:

@@ -1,4 +1,5 @@
-"""FedAvg with top-k: each device sends its own k largest coordinates and their names; not private (Fed-SMP, 6)."""
+"""FedAvg with top-k: each device sends its k largest coordinates and their indices, without privacy (Fed-SMP section
+6)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from airfl.stages import Clip, OwnTopK, kept_entries
 
 
 class FedAvgTopK(Scheme):
-    """Clip to C, keep the k largest; error_feedback keeps the rest."""
+    """Clip to C and keep the k largest coordinates. `error_feedback` stores the residual."""
 
     name = "fedavg-topk"
     title = "FedAvg, top-k"

@@ -1,4 +1,4 @@
-"""Which settings a scheme has: what it says itself of the keys that not every scheme uses, and what its link does."""
+"""Which settings a scheme uses, according to its `uses` attribute and its link."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 
 STEP = frozenset(f"local.{name}" for name in ("learning_rate", "schedule", "decay", "decay_every"))
-"""Of schemes whose devices send a gradient: the step that is made of it."""
+"""Keys of schemes whose devices send a gradient: the size of the step along it."""
 LOCAL_STEPS = STEP | {"local.epochs", "local.steps", "local.momentum"}
-"""Of schemes whose devices take several steps a round."""
+"""Keys of schemes whose devices take several steps per round."""
 LOCAL_SGD = LOCAL_STEPS | {"local.clip_norm", "local.gradient_bound"}
-"""Of schemes whose devices clip what they have learned."""
+"""Keys of schemes whose devices clip their updates."""
 PRIVACY = frozenset(("privacy.epsilon", "privacy.bound"))
-"""Of schemes that keep to an epsilon."""
+"""Keys of schemes that keep to a target epsilon."""
 ADAPTIVE = frozenset(("server.beta1", "server.beta2", "server.kappa"))
+"""Keys of the adaptive server rule."""
 SHARED = LOCAL_SGD | PRIVACY | ADAPTIVE
-"""Keys of other sections that not every scheme uses; whatever else is there is for all of them."""
+"""Keys outside [scheme] that only some schemes use; all other keys apply to every scheme."""
 
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
-    """Whether a dotted key says anything of a run with these settings over this link: "analog", "digital", "ideal"."""
+    """Whether a dotted key affects a run with these settings over this link ("analog", "digital" or "ideal")."""
     if not counts(settings, key, link):
         return False
     name = str(settings.get("scheme", {}).get("name"))
-    if name not in SCHEMES:  # what another version, or another user, can run
+    if name not in SCHEMES:  # a scheme of another version, or defined by another user
         return True
     return uses(SCHEMES[name], key)
 
 
 def counts(settings: Tables, key: str, link: str) -> bool:
-    """Whether what a dotted key belongs to is chosen, whatever the scheme."""
+    """Whether the option that a dotted key belongs to is selected, regardless of the scheme."""
 
     def value_of(owner: str) -> str | None:
         return link if owner == LINK else _text(settings, owner)
@@ -47,8 +48,8 @@ def counts(settings: Tables, key: str, link: str) -> bool:
 
 
 def uses(scheme: type[Scheme], key: str) -> bool:
-    """Whether a scheme has a use for a dotted key: its own parameters, and of those that not every scheme uses the ones
-    that it names."""
+    """Whether a scheme uses a dotted key: one of its own parameters, a key of `SHARED` that it lists, or a key that
+    every scheme uses."""
     section, _, parameter = key.partition(".")
     if section == "scheme":
         return parameter in ("name", *(one.name for one in parameters_of(scheme)))
@@ -56,7 +57,7 @@ def uses(scheme: type[Scheme], key: str) -> bool:
 
 
 def _text(settings: Tables, key: str) -> str | None:
-    """A key's value as text; None where the tables have none."""
+    """Return the value of a key as text, None if the tables do not contain it."""
     section, _, name = key.partition(".")
     table = settings.get(section, {})
     return str(table[name]) if name in table else None

@@ -8,12 +8,12 @@ from airfl.stages import Stage
 
 
 class LdpSgd(GradientScheme):
-    """Perturbed mini-batch gradients, as they are."""
+    """Perturbed mini-batch gradients without compression."""
 
     name = "ldp-sgd"
     title = "LDP-SGD"
     estimator = "sgd"
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Nothing is left out."""
+        """Send gradients uncompressed."""
         return ()

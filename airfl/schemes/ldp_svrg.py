@@ -9,7 +9,7 @@ from airfl.stages import Stage
 
 
 class LdpSvrg(GradientScheme):
-    """Gradients around a snapshot, perturbed, as they are."""
+    """Perturbed SVRG gradients without compression."""
 
     name = "ldp-svrg"
     title = "LDP-SVRG"
@@ -18,9 +18,9 @@ class LdpSvrg(GradientScheme):
     refresh: float | None = parameters.refresh()
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Nothing is left out."""
+        """Send gradients uncompressed."""
         return ()
 
     def snapshot(self, problem: Problem) -> float:
-        """As given, or b/m."""
+        """Return the configured probability, or b/m."""
         return super().snapshot(problem) if self.refresh is None else self.refresh

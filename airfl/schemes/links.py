@@ -1,5 +1,5 @@
-"""The uplinks of the settings. Each is made of the parts and sections that it needs, which `uplink_of` takes from all
-settings."""
+"""Build uplinks from the settings. Each builder takes only the parts and sections that it needs; `uplink_of` extracts
+them from the full settings."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from channels.waveform import Waveform
 
 
 def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.inf) -> Uplink:
-    """What carries the messages of a run.
+    """Build the uplink of a run.
 
     Args:
-        link: Its kind.
-        settings: Of the run.
+        link: The kind of link.
+        settings: The settings of the run.
         privacy_bound: The largest beta that privacy allows over an analog link.
 
-    Raises UserError for settings that make no such link.
+    Raises UserError if the settings do not allow such a link.
     """
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power
     if link != "analog":
@@ -56,11 +56,11 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
 
 
 def check_announced(power: PowerSettings, privacy_bound: float, scheme: str) -> None:
-    """AlignmentError for a schedule without a beta to announce."""
+    """Check that `power.alignment = "schedule"` has a beta to announce; raises AlignmentError otherwise."""
     if power.alignment == "schedule" and math.isinf(min(_scheduled(power), privacy_bound)):
         raise AlignmentError(
-            f"power.alignment: a schedule of scheme {scheme!r} has no beta to announce, as there is no "
-            "privacy bound; give power.coefficient, or take sample or population"
+            f'power.alignment: "schedule" needs a beta to announce, and scheme {scheme!r} has no privacy bound; set '
+            'power.coefficient, or use "sample" or "population"'
         )
 
 
@@ -73,15 +73,15 @@ def power_control(
     noise_std: float,
     combining: Combiner,
 ) -> PowerControl:
-    """Alignment to the largest beta within power and `privacy_bound`; other policies than the paper's (power.policy)
-    keep to the same bounds.
+    """Build power control: alignment to the largest beta that power and `privacy_bound` allow. Policies other than the
+    paper's (power.policy) keep to the same bounds.
 
     Args:
-        power: The section.
+        power: The section [power].
         privacy_bound: The largest beta that privacy allows.
-        policy: Of power.
+        policy: The power policy.
         limit: What P_i bounds.
-        noise_std: sigma_0.
+        noise_std: sigma_0, standard deviation of the receiver noise on a real entry.
         combining: The receive combiner.
     """
     return PowerControl(
@@ -108,15 +108,15 @@ def analog_uplink(
     waveform: Waveform | None,
     tail: float,
 ) -> AnalogUplink:
-    """All devices at once.
+    """Build the analog uplink, on which all devices transmit at once.
 
     Args:
-        control: Of their amplitudes.
-        grid: Of resource elements.
-        channel: The section.
-        privacy: The section.
-        waveform: In time, None where entries are sent as they are.
-        tail: What of delta pays for quantiles of the channel error in a round.
+        control: Power control.
+        grid: The grid of resource elements.
+        channel: The section [channel].
+        privacy: The section [privacy].
+        waveform: OFDM modulation in time, None for the per-subcarrier model.
+        tail: The part of delta that is spent per round on quantiles of the channel error.
     """
     return AnalogUplink(
         grid=grid,
@@ -135,14 +135,14 @@ def analog_uplink(
 def digital_uplink(
     digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
 ) -> DigitalUplink:
-    """Orthogonal OFDMA, with the error model and the allocation of the section.
+    """Build the digital uplink: orthogonal OFDMA with the configured error model and allocation.
 
     Args:
-        digital: The section.
-        grid: Of resource elements.
-        noise_std: Root of the noise energy on one.
-        channel: The section.
-        power: The section.
+        digital: The section [digital].
+        grid: The grid of resource elements.
+        noise_std: Square root of the noise energy on a resource element.
+        channel: The section [channel].
+        power: The section [power].
     """
     return DigitalUplink(
         grid=grid,
@@ -152,7 +152,7 @@ def digital_uplink(
         concentrate=digital.power == "total",
         deadline_s=digital.deadline_s,
         secure_aggregation=digital.secure_aggregation,
-        divide_by_heard=power.divide_by == "active",
+        divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
     )
 
@@ -160,15 +160,16 @@ def digital_uplink(
 def ideal_uplink(
     digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
 ) -> IdealUplink:
-    """Error-free and orthogonal, charged at capacity; arguments as in `digital_uplink`."""
+    """Build the ideal uplink: error-free and orthogonal, charged at capacity. Arguments as in `digital_uplink`."""
     return IdealUplink(
         grid=grid,
         noise_std=noise_std,
         interference_to_noise_db=channel.interference_to_noise_db,
         deadline_s=digital.deadline_s,
-        divide_by_heard=power.divide_by == "active",
+        divide_by_received=power.divide_by == "active",
     )
 
 
 def _scheduled(power: PowerSettings) -> float:
+    """Return the beta of a schedule, inf if none is configured."""
     return math.inf if power.coefficient is None else power.coefficient

@@ -1,6 +1,7 @@
-"""The registry of schemes. A new one is one file beside this one and one line here; a user's own needs no line.
+"""The registry of schemes. A new scheme needs one file in this folder and one line here; user-defined schemes need no
+line.
 
-Where they are only, so that settings are read without importing what a scheme needs.
+Only the location of each class is listed, so that settings can be read without importing a scheme's dependencies.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ SCHEMES: Registry[Scheme] = Registry(
         "soteriafl-saga": "airfl.schemes.soteriafl_saga:SoteriaFLSaga",
         "ldp-sgd": "airfl.schemes.ldp_sgd:LdpSgd",
         "ldp-svrg": "airfl.schemes.ldp_svrg:LdpSvrg",
-        # From the field, to compare against
+        # Baselines from the literature
         "cotaf": "airfl.schemes.cotaf:Cotaf",
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",

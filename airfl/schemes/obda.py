@@ -12,9 +12,9 @@ from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 class Obda(Scheme):
-    """The sign of every coordinate, superposed under truncated inversion; the sign of the sum moves the model.
+    """Devices send the sign of every coordinate under truncated inversion; the sign of the sum updates the model.
 
-    With grid.packing = iq two signs share an element, which is the paper's 4-QAM.
+    With grid.packing = iq two signs share a resource element, which is the paper's 4-QAM.
     """
 
     name = "obda"
@@ -29,15 +29,15 @@ class Obda(Scheme):
     threshold = 0.1
 
     sign_step: float = parameter(
-        default=1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="what a majority vote moves a parameter by"
+        default=1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="step by which a majority vote moves a parameter"
     )
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Signs under the policy."""
+        """Send signs under truncated inversion and take the majority."""
         settings = problem.settings
         return Recipe(
             stages=(SignMajority(problem.dimension, self.sign_step),),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
-            release=ClientRelease(attained=False),  # of the sum only a decision is broadcast
+            release=ClientRelease(attained=False),  # only the sign of the sum is broadcast
         )

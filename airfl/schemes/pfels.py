@@ -16,7 +16,8 @@ from airfl.stages import Clip, RandK, kept_entries
 
 
 class Pfels(Scheme):
-    """Clip to C, keep k of d coordinates, align to beta within power and privacy, let the receiver noise protect."""
+    """Clip to C, keep k of d coordinates and align to the beta that power and privacy allow. The receiver noise
+    provides the privacy."""
 
     name = "pfels"
     title = "PFELS"
@@ -29,24 +30,25 @@ class Pfels(Scheme):
     error_feedback: bool = parameters.error_feedback()
 
     def check(self) -> None:
-        """Error feedback sends later what rescaling would count now."""
+        """Check that rescaling and error feedback are not combined."""
         check_feedback(self.error_feedback, self.rescale)
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 2."""
+        """Clip, sparsify and align (algorithm 2)."""
         settings = problem.settings
         clip_norm = settings.local.update_bound  # C, in the place of eta tau C_1 (lemma 2)
 
-        # Lines 3 and 12: A^t Delta_i^t, the same k coordinates for everybody (eq. 9, 10).
+        # Lines 3 and 12: A^t Delta_i^t, the same k coordinates for all devices (eq. 9, 10).
         rand_k = RandK(
             dimension=problem.dimension,
             kept=kept_entries(self.ratio, problem.dimension),
             rescale=self.rescale,
         )
-        # ||A Delta|| <= sqrt(p) C in every round, and not only on average (not in the paper).
+        # Enforces ||A Delta|| <= sqrt(p) C in every round instead of on average (not in the paper).
         strict = (Clip(math.sqrt(rand_k.ratio) * clip_norm),) if settings.power.strict else ()
 
-        # Error feedback is named by the paper and left open: what is clipped or masked away is kept for later rounds.
+        # The paper mentions error feedback without details. Here the clipped or masked residual is kept for later
+        # rounds.
         stages = with_feedback(self.error_feedback, (Clip(clip_norm), rand_k), problem.dimension)
 
         # Theorem 5, eq. 36: beta = min( min_i |h_i| sqrt(P_i)/(C sqrt(p)), epsilon/C_2 ); C sqrt(p) bounds the message.

@@ -1,4 +1,4 @@
-"""What PFELS and its two baselines share: the paper, and the privacy bound of theorem 3."""
+"""Shared by PFELS and its two baselines: the reference and the privacy bound of theorem 3."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ PAPER = (
 
 
 def privacy_factor(problem: Problem) -> float:
-    """C_2 of theorem 3 (eq. 21), C being the largest weighted update."""
+    """Return C_2 of theorem 3 (eq. 21), with the largest weighted update as C."""
     settings = problem.settings
     run, delta = settings.run, settings.delta
     if 1.25 * run.selected <= run.devices * delta:
         raise UserError(
-            f"privacy.delta: {delta:g} is too large for theorem 3 of PFELS, which needs delta < 1.25 r/N = "
-            f"{1.25 * run.selected / run.devices:g}"
+            f"privacy.delta: theorem 3 of PFELS needs delta < 1.25 r/N = {1.25 * run.selected / run.devices:g}, got "
+            f"{delta:g}"
         )
     return theorem_3_factor(
         clip_norm=settings.local.update_bound * problem.largest_weight,
@@ -35,7 +35,8 @@ def privacy_factor(problem: Problem) -> float:
 
 
 def privacy_bound(problem: Problem, stages: tuple[Stage, ...]) -> float:
-    """The largest beta that privacy allows: epsilon/C_2 in every round, or what ends the whole run at epsilon."""
+    """Return the largest beta that privacy allows: epsilon/C_2 in every round, or the value with which the accountant
+    ends the whole run at epsilon."""
     factor = privacy_factor(problem)
     if is_calibrated(problem.settings.privacy):
         return largest_alignment(problem, stages)
@@ -43,6 +44,6 @@ def privacy_bound(problem: Problem, stages: tuple[Stage, ...]) -> float:
 
 
 def theorem_3_claim(problem: Problem) -> Claim:
-    """epsilon = C_2 beta^t for each round (eq. 20); without noise the theorem gives nothing."""
+    """Return the claim epsilon = C_2 beta^t of each round (eq. 20), inf without receiver noise."""
     factor = privacy_factor(problem) if problem.settings.channel.noise else math.inf
     return Claim(epsilon=lambda report, rounds: factor * report.alignment_coefficient, scope="round")

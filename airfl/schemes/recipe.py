@@ -1,4 +1,5 @@
-"""What a scheme is: a recipe over shared stages and uplinks. The round that follows it knows no scheme by name."""
+"""The recipe of a scheme: which shared stages, uplink and server rule it combines. `airfl.round` runs any recipe and
+knows no scheme by name."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from airfl.uplinks.uplink import LinkReport, Uplink
 
 @dataclass(frozen=True)
 class Problem:
-    """What a recipe is made for.
+    """The learning problem that a recipe is built for.
 
     Attributes:
         settings: All settings of the run.
-        dimension: d, parameters of the model.
-        link: What carries the messages.
-        largest_weight: The largest weight of a device in the mean; 1 where all are equal.
-        samples: m, of the device that has fewest.
+        dimension: d, number of model parameters.
+        link: The link that carries the messages.
+        largest_weight: The largest weight of a device in the mean; 1 if all are equal.
+        samples: m, samples of the device with the fewest.
     """
 
     settings: Settings
@@ -38,16 +39,16 @@ class Problem:
 
     @property
     def noise_std(self) -> float:
-        """sigma_0, in the settings' units."""
+        """sigma_0, standard deviation of the receiver noise, in the units of the settings."""
         return noise_std_of(self.settings.channel, self.settings.grid)
 
     @property
     def batch(self) -> int:
-        """b, samples of a mini-batch; m where the device that has fewest has no more."""
+        """b, the mini-batch size, at most m."""
         return min(self.settings.local.batch_size, self.samples)
 
     def uplink(self, privacy_bound: float = math.inf) -> Uplink:
-        """What carries the messages; privacy_bound: the largest beta that privacy allows over an analog link."""
+        """Build the uplink. privacy_bound: the largest beta that privacy allows over an analog link."""
         return uplink_of(self.link, self.settings, privacy_bound)
 
 
@@ -56,9 +57,10 @@ class Claim:
     """The privacy that a paper claims, by its own formula.
 
     Attributes:
-        epsilon: (what the link did, rounds so far) -> epsilon.
-        scope: Whether it is of one round, or of the run up to a round.
-        in_tables: Rounds so far -> what the paper's tables print, where that is by another formula; else None.
+        epsilon: Maps (link report of the round, rounds so far) to epsilon.
+        scope: Whether epsilon covers a single round, or the run up to and including the round.
+        in_tables: Maps the rounds so far to the epsilon printed in the paper's tables; None if the tables use the same
+            formula.
     """
 
     epsilon: Callable[[LinkReport, int], float]
@@ -68,19 +70,19 @@ class Claim:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a scheme is made of.
+    """The components of a scheme.
 
     Attributes:
-        stages: Stages of the encoder, left to right.
-        uplink: What carries what they make.
-        server: What the server does with the mean update.
+        stages: Stages of the encoder, in the order of encoding.
+        uplink: The uplink that carries the encoded messages.
+        server: How the server applies the mean update.
         local: What the devices compute.
-        release: What is released, and of whom.
+        release: What is released, at client or record level.
         claim: The privacy that the paper claims, None for no claim.
-        public_data: Whether coordinates are chosen on public data.
-        noise_target: The noise multiplier that every round is to have, the channel's noise counting first and the
-            devices adding what is missing; None where they always add the same.
-        calibrated: Whether noise follows the accountant.
+        public_data: Whether coordinates are selected on public data.
+        noise_target: The noise multiplier of every round. Channel noise counts toward it, and the devices add the rest.
+            None if the devices always add the same noise.
+        calibrated: Whether the noise is calibrated by the accountant.
     """
 
     stages: tuple[Stage, ...]

@@ -1,4 +1,4 @@
-"""What a scheme is: a part that holds its own parameters and makes a recipe for a problem."""
+"""The base class of schemes: a part that holds its own parameters and builds a recipe for a problem."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Scheme(Part):
     """A federated learning scheme.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        title: What tables and reports call it.
-        paper: Authors, title and year of where it is from.
-        links: Those that can carry its messages, the usual one first.
-        policy: The power policy that is part of it, None where `power.policy` is free.
-        threshold: The usual threshold of that policy.
-        uses: Those settings of [local], [privacy] and [server] that it uses and not every scheme does (see
-            `airfl.schemes.keys`); None for all of them.
+        name: Name in settings, lower case with hyphens.
+        title: Name in tables and reports.
+        paper: Authors, title and year of the source.
+        links: Links that can carry its messages, the default first.
+        policy: The power policy that the scheme prescribes, None if `power.policy` is free.
+        threshold: The default threshold of that policy.
+        uses: Keys of [local], [privacy] and [server] that the scheme uses, out of those that only some schemes use
+            (`airfl.schemes.keys.SHARED`); None for all of them.
     """
 
     title: ClassVar[str] = ""
@@ -36,14 +36,14 @@ class Scheme(Part):
 
     link: Literal["auto", "analog", "digital", "ideal"] = parameter(
         default="auto",
-        description="what carries the messages; auto = the first of the links that `airfl schemes` gives",
+        description="link that carries the messages; auto = the first link that `airfl schemes` lists for the scheme",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.link not in ("auto", *self.links):
             raise PartError(
-                f"scheme {self.name!r} cannot use a link that is {self.link!r} (allowed: {', '.join(self.links)})",
+                f"scheme {self.name!r} does not support link {self.link!r} (allowed: {', '.join(self.links)})",
                 "link",
             )
 
@@ -54,5 +54,5 @@ class Scheme(Part):
 
     @abstractmethod
     def recipe(self, problem: Problem) -> Recipe:
-        """What devices compute, send and how, and what the server does with it; UserError for settings that do not
-        go with the scheme."""
+        """Build the recipe: local work, encoder, uplink and server rule. Raises UserError for settings that do not fit
+        the scheme."""

@@ -9,7 +9,7 @@ from airfl.stages import Stage
 
 
 class SoteriaFLGd(GradientScheme):
-    """Algorithm 2 with option I, b = m of algorithm 3."""
+    """Algorithm 2 with option I of algorithm 3 and b = m."""
 
     name = "soteriafl-gd"
     title = "SoteriaFL-GD"
@@ -19,5 +19,5 @@ class SoteriaFLGd(GradientScheme):
     gamma: float | None = parameters.gamma()
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Of the difference to the shift."""
+        """Compress the difference between the gradient and the shift."""
         return shifted(problem, self.ratio, self.gamma)

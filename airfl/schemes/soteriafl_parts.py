@@ -1,4 +1,4 @@
-"""SoteriaFL's framework (algorithm 2): gradient estimator, perturbation, compression direct or shifted, descent."""
+"""SoteriaFL's framework (algorithm 2): gradient estimator, perturbation, direct or shifted compression, descent."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ VARIANCE_REDUCED = ("svrg", "saga")
 
 
 class GradientScheme(Scheme):
-    """Algorithm 2 with an estimator of the gradient and a compression.
+    """Base class for algorithm 2 with a gradient estimator and a compressor.
 
     Attributes:
-        estimator: g_i of algorithm 3.
+        estimator: The estimator of g_i in algorithm 3.
     """
 
     paper = PAPER
@@ -47,28 +47,31 @@ class GradientScheme(Scheme):
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         also=(math.inf,),
-        description="G, bound on the l2 norm of a gradient; inf = no clipping",
+        description="G, bound on the l2 norm of a gradient; inf disables clipping",
     )
     clip: Literal["sample", "batch"] = parameter(
         default="sample",
-        description="what gradient_clip bounds: every record's gradient, or the mini-batch's mean as SoteriaFL's "
-        "public code does, which costs a sensitivity of 2G instead of 2G/b",
+        description="what gradient_clip bounds: the gradient of every record, or the mean of the mini-batch as in "
+        "SoteriaFL's public code, which has a sensitivity of 2G instead of 2G/b",
     )
     noise_constant: float = parameter(
-        default=48.0, ge=LEAST_SCALE, le=MOST_SCALE, description="c of SoteriaFL's eq. 4; its public code amounts to 48"
+        default=48.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        description="c of SoteriaFL's eq. 4; its public code corresponds to 48",
     )
 
     @abstractmethod
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """C_i^t: nothing, `direct` (algorithm 1) or `shifted` (algorithm 2)."""
+        """Return the stages of the compressor C_i^t: none, `direct` (algorithm 1) or `shifted` (algorithm 2)."""
 
     def snapshot(self, problem: Problem) -> float:
-        """Probability that SVRG moves its snapshot."""
+        """Return the probability that SVRG refreshes its snapshot."""
         return problem.batch / problem.samples
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Algorithm 2."""
-        self._check_protected(problem)
+        """Estimate, perturb and compress gradients, then descend (algorithm 2)."""
+        self._check_bounded(problem)
         std = noise_std(self, problem)
         return Recipe(
             local=self._local_work(problem, std),  # algorithm 3, lines 3 to 12
@@ -80,7 +83,7 @@ class GradientScheme(Scheme):
         )
 
     def _local_work(self, problem: Problem, std: float) -> GradientEstimate:
-        """g_i = g~_i + xi_i."""
+        """Return the local work g_i = g~_i + xi_i."""
         return GradientEstimate(
             estimator=self.estimator,
             clip_norm=None if math.isinf(self.gradient_clip) else self.gradient_clip,
@@ -89,22 +92,22 @@ class GradientScheme(Scheme):
             noise_std=std,
         )
 
-    def _check_protected(self, problem: Problem) -> None:
+    def _check_bounded(self, problem: Problem) -> None:
         unbounded = math.isinf(self.gradient_clip) and self.noise_multiplier != 0
         if unbounded and math.isfinite(problem.settings.privacy.epsilon):
             raise UserError(
-                "scheme.gradient_clip: without a bound on gradients no noise protects; give a number, or "
+                "scheme.gradient_clip: noise protects only bounded gradients, got inf; set a finite number, or "
                 "scheme.noise_multiplier = 0.0"
             )
 
 
 def direct(problem: Problem, ratio: float) -> tuple[Stage, ...]:
-    """d/k rand_k of each device's own."""
+    """Return direct compression: independent rand-k of each device, scaled by d/k."""
     return (OwnRandK(problem.dimension, kept_entries(ratio, problem.dimension), rescale=True),)
 
 
 def shifted(problem: Problem, ratio: float, gamma: float | None) -> tuple[Stage, ...]:
-    """The same of the difference to a shift; omega = d/k - 1 (example 1)."""
+    """Return shifted compression: rand-k of the difference to a shift, with omega = d/k - 1 (example 1)."""
     settings, dimension = problem.settings, problem.dimension
     kept = kept_entries(ratio, dimension)
     return (
@@ -113,16 +116,16 @@ def shifted(problem: Problem, ratio: float, gamma: float | None) -> tuple[Stage,
             gamma=shift_step(dimension / kept - 1) if gamma is None else gamma,
             participation=settings.run.selected / settings.run.devices,
             dimension=dimension,
-            over_heard=settings.power.divide_by == "active",
+            mean_over_received=settings.power.divide_by == "active",
         ),
     )
 
 
 def noise_std(scheme: GradientScheme, problem: Problem) -> float:
-    """sigma_p: given by scheme.noise_multiplier, or by theorem 2 (eq. 4) or the accountant at privacy.epsilon after all
-    rounds.
+    """Return sigma_p: from scheme.noise_multiplier if set, else as theorem 2 (eq. 4) or the accountant requires for
+    privacy.epsilon over all rounds.
 
-    The multiplier is noise over the largest share of one record in the mean gradient.
+    The multiplier is the noise over the largest contribution of one record to the mean gradient.
     """
     settings = problem.settings
     if scheme.noise_multiplier is not None:
@@ -147,22 +150,23 @@ def noise_std(scheme: GradientScheme, problem: Problem) -> float:
 
 
 def largest_share(scheme: GradientScheme, problem: Problem) -> float:
-    """G/b (gd: G/m), of one record in the mean gradient."""
+    """Return the largest contribution of one record to the mean gradient: G/b, for gd G/m."""
     return scheme.gradient_clip / (problem.samples if scheme.estimator == "gd" else problem.batch)
 
 
 def releases(scheme: GradientScheme, problem: Problem, std: float) -> Batches:
-    """One participation under noise sigma_p = std: b of m records are drawn, every gradient is bounded by G; none where
-    nothing is bounded.
+    """Return the releases of one participation with noise sigma_p = std: b of m records are drawn, and every gradient
+    is bounded by G. Without noise or a bound the noise multiplier is 0.
 
-    Clipping the mini-batch's mean (scheme.clip = batch) lets one record move it by 2G: the noise over G counts then.
+    If the mean of the mini-batch is clipped (scheme.clip = batch), one record can move it by 2G, so the multiplier is
+    the noise over G.
     """
     samples, clip, estimator = problem.samples, scheme.gradient_clip, scheme.estimator
     batch = samples if estimator == "gd" else problem.batch
     if not std or math.isinf(clip):
         return mini_batches(0.0, batch, samples)
     if scheme.clip == "batch":
-        # A snapshot's or a table's gradient has every record in it, whatever batch is drawn.
+        # The gradient of a snapshot or table contains every record, regardless of the batch.
         return mini_batches(std / clip, samples if estimator in VARIANCE_REDUCED else batch, samples)
     if estimator in VARIANCE_REDUCED:
         return variance_reduced_batches(std, clip, batch, samples)
@@ -170,7 +174,7 @@ def releases(scheme: GradientScheme, problem: Problem, std: float) -> Batches:
 
 
 def theorem_2_claim(scheme: GradientScheme, problem: Problem) -> Claim:
-    """Theorem 2 solved for epsilon after so many rounds, each device in all of them."""
+    """Return the claim of theorem 2, solved for epsilon after the mean number of participations so far."""
     settings, std = problem.settings, noise_std(scheme, problem)
     run, clip = settings.run, scheme.gradient_clip
 

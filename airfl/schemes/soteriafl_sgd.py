@@ -19,5 +19,5 @@ class SoteriaFLSgd(GradientScheme):
     gamma: float | None = parameters.gamma()
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Of the difference to the shift."""
+        """Compress the difference between the gradient and the shift."""
         return shifted(problem, self.ratio, self.gamma)

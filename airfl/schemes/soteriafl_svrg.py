@@ -20,9 +20,9 @@ class SoteriaFLSvrg(GradientScheme):
     refresh: float | None = parameters.refresh()
 
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
-        """Of the difference to the shift."""
+        """Compress the difference between the gradient and the shift."""
         return shifted(problem, self.ratio, self.gamma)
 
     def snapshot(self, problem: Problem) -> float:
-        """As given, or b/m."""
+        """Return the configured probability, or b/m."""
         return super().snapshot(problem) if self.refresh is None else self.refresh

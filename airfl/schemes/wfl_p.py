@@ -11,7 +11,7 @@ from airfl.stages import Clip
 
 
 class WflP(Scheme):
-    """The whole update; `beta = min_i |h_i| sqrt(P_i)/C`."""
+    """Send all coordinates with `beta = min_i |h_i| sqrt(P_i)/C`."""
 
     name = "wfl-p"
     title = "WFL-P"
@@ -20,7 +20,7 @@ class WflP(Scheme):
     uses = LOCAL_SGD
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Eq. 37."""
+        """Clip and align (eq. 37)."""
         settings = problem.settings
         return Recipe(
             stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)

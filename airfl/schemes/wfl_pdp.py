@@ -12,7 +12,7 @@ from airfl.stages import Clip
 
 
 class WflPdp(Scheme):
-    """The whole update; `beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )`."""
+    """Send all coordinates with `beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )`."""
 
     name = "wfl-pdp"
     title = "WFL-PDP"
@@ -21,7 +21,7 @@ class WflPdp(Scheme):
     uses = LOCAL_SGD | PRIVACY
 
     def recipe(self, problem: Problem) -> Recipe:
-        """Eq. 38."""
+        """Clip and align within the privacy bound (eq. 38)."""
         settings = problem.settings
         stages = (Clip(settings.local.update_bound),)
         return Recipe(

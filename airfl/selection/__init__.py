@@ -1,8 +1,8 @@
-"""Rules of who takes part in a round, blind or by the channel. The registry of names is in registry.py.
+"""Device selection (scheduling) rules, independent of or based on the channel. Names are registered in registry.py.
 
     airfl.selection.Threshold(min_gain=0.02)
 
-Its classes are here by name, and imported when they are asked for.
+The classes are available here by name and are imported on first access.
 """
 
 from __future__ import annotations

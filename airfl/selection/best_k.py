@@ -1,4 +1,4 @@
-"""Selection of the best channels."""
+"""Selection of the devices with the best channels."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from airfl.selection.rule import Candidates, ChannelRule, Ids, largest
 
 
 class BestK(ChannelRule):
-    """The r largest |hhat|; equal gains in random order."""
+    """Select the r devices with the largest |hhat|; ties are broken at random."""
 
     name = "best-k"
-    source = "best channels"
+    source = "best-channel scheduling"
 
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
-        """By gain."""
+        """Select the largest gains."""
         return largest(candidates.gains, selected, generator)

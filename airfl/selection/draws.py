@@ -1,4 +1,4 @@
-"""A rule's choice in a round of a run, from the run's own stream, held to what a rule promises."""
+"""Run selection rules on the random stream of a run, and check that they keep their contract."""
 
 from __future__ import annotations
 
@@ -14,106 +14,109 @@ from airfl.streams import Purpose, Streams
 
 
 def sampling_of(rule: SelectionRule) -> Sampling:
-    """What the privacy ledger may assume of a rule's draws; UserError for a claim that no rule of its kind can make.
+    """Return what the privacy ledger may assume about a rule's sampling.
 
-    A class that draws otherwise than the one that says what is drawn, and does not say it itself, claims nothing.
+    If a subclass overrides how devices are drawn without restating `sampling`, nothing is assumed. Raises UserError if
+    the rule declares an unknown sampling, or one that a rule of its kind cannot have.
     """
     allowed = get_args(Sampling)
     if rule.sampling not in allowed:
-        raise UserError(f"{rule!r} says sampling = {rule.sampling!r}; allowed are {', '.join(map(repr, allowed))}")
+        raise UserError(f"{rule!r}: sampling must be one of {', '.join(map(repr, allowed))}, got {rule.sampling!r}")
     if isinstance(rule, ChannelRule) and rule.sampling != "by_channel":
-        raise UserError(f"{rule!r} looks at channels, and cannot say sampling = {rule.sampling!r}; leave it out")
-    line = type(rule).__mro__
-    said, *drawn = (
-        next((place for place, one in enumerate(line) if name in vars(one)), len(line))
+        raise UserError(f"{rule!r}: a rule by channel cannot declare sampling = {rule.sampling!r}; omit it")
+    mro = type(rule).__mro__
+    declared, *drawn = (
+        next((place for place, one in enumerate(mro) if name in vars(one)), len(mro))
         for name in ("sampling", "choose", "count")
     )
-    return "by_channel" if min(drawn) < said else rule.sampling
+    return "by_channel" if min(drawn) < declared else rule.sampling
 
 
 def select(rule: BlindRule, streams: Streams, round_index: int, devices: int, selected: int) -> Ids:
-    """Device ids of round t under a blind rule, ascending, [r^t]; UserError where it breaks what a rule promises."""
-    with told_of(rule, f"choose devices in round {round_index}"):
-        given = rule.choose(streams.generator(Purpose.SELECT, round_index), devices, selected)
+    """Return the device ids that a blind rule selects in round t, ascending, [r^t]. Raises UserError if the rule
+    violates its contract."""
+    with _one_line_errors(rule, f"choose devices in round {round_index}"):
+        choice = rule.choose(streams.generator(Purpose.SELECT, round_index), devices, selected)
         promised = rule.count(streams.generator(Purpose.SELECT, round_index), devices, selected)
-    found = checked(rule, given, devices, round_index)
-    if rule.sampling == "without_replacement" and len(found) != selected:
+    ids = _checked_ids(rule, choice, devices, round_index)
+    if rule.sampling == "without_replacement" and len(ids) != selected:
         raise UserError(
-            f"{rule!r} has chosen {len(found)} devices in round {round_index}, and sampling = 'without_replacement' "
-            f"says {selected}; leave sampling out"
+            f"{rule!r} selected {len(ids)} devices in round {round_index}, but sampling = 'without_replacement' needs "
+            f"{selected}; omit sampling"
         )
-    if len(found) != promised:
-        raise UserError(
-            f"{rule!r} has chosen {len(found)} devices in round {round_index}, and its count says {promised}"
-        )
-    return found
+    if len(ids) != promised:
+        raise UserError(f"{rule!r} selected {len(ids)} devices in round {round_index}, but count() returned {promised}")
+    return ids
 
 
 def select_among(rule: ChannelRule, candidates: Candidates, streams: Streams, round_index: int, selected: int) -> Ids:
-    """Rows of the candidates of round t under a rule by channel, ascending; UserError as in `select`."""
-    with told_of(rule, f"choose devices in round {round_index}"):
-        given = rule.choose_among(candidates, selected, streams.generator(Purpose.SELECT, round_index))
-    found = checked(rule, given, len(candidates.ids), round_index)
-    if len(found) > selected:
+    """Return the rows of the candidates that a rule by channel selects in round t, ascending. Raises UserError as
+    `select` does."""
+    with _one_line_errors(rule, f"choose devices in round {round_index}"):
+        choice = rule.choose_among(candidates, selected, streams.generator(Purpose.SELECT, round_index))
+    rows = _checked_ids(rule, choice, len(candidates.ids), round_index)
+    if len(rows) > selected:
         raise UserError(
-            f"{rule!r} has chosen {len(found)} devices in round {round_index}, and at most {selected} may be"
+            f"{rule!r} selected {len(rows)} devices in round {round_index}, but at most {selected} are allowed"
         )
-    return found
+    return rows
 
 
-def checked(rule: SelectionRule, given: Any, count: int, round_index: int) -> Ids:
-    """What a rule has given, as ids; UserError unless they are whole numbers from 0 to count - 1, ascending."""
-    with told_of(rule, f"choose devices in round {round_index}"):
-        found = np.asarray(given)
-    if found.ndim == 1 and (found.dtype.kind in "iu" or not len(found)):
-        ids = found.astype(np.int64, copy=False)
+def _checked_ids(rule: SelectionRule, choice: Any, count: int, round_index: int) -> Ids:
+    """Return a rule's choice as ids. Raises UserError unless they are integers from 0 to count - 1 in ascending
+    order."""
+    with _one_line_errors(rule, f"choose devices in round {round_index}"):
+        array = np.asarray(choice)
+    if array.ndim == 1 and (array.dtype.kind in "iu" or not len(array)):
+        ids = array.astype(np.int64, copy=False)
         if not len(ids) or (ids[0] >= 0 and ids[-1] < count and np.all(np.diff(ids) > 0)):
             return ids
     raise UserError(
-        f"{rule!r} has not chosen devices in round {round_index}: different whole numbers from 0 to {count - 1} are "
-        f"wanted, ascending, not {np.array2string(found, threshold=8)[:100]}"
+        f"{rule!r} must select distinct integers from 0 to {count - 1} in ascending order, got "
+        f"{np.array2string(array, threshold=8)[:100]} in round {round_index}"
     )
 
 
 def remembered(rule: SelectionRule, memory: Memory, devices: Ids, rates: Any, energy: Any) -> Memory:
-    """What the rule remembers after a round; UserError unless it is what it was before, in kind and shape."""
-    with told_of(rule, "keep its memory"):
-        after = checked_memory(rule, rule.after(memory, devices, rates, energy))
+    """Return the rule's memory after a round. Raises UserError if its arrays change in dtype or shape."""
+    with _one_line_errors(rule, "update its memory"):
+        after = _checked_memory(rule, rule.after(memory, devices, rates, energy))
     before = {name: array.shape for name, array in memory.arrays()}
     now = {name: array.shape for name, array in after.arrays() if array.dtype == np.float64}
     if before != now or not all(np.isfinite(array).all() for _, array in after.arrays()):
         raise UserError(
-            f"{rule!r} has not kept its memory: finite float64 arrays {before or 'none'} are wanted, as before the "
-            f"first round, not {now or 'none'}"
+            f"{rule!r}: after() must return finite float64 arrays {before or 'none'}, as before the first round, got "
+            f"{now or 'none'}"
         )
     return after
 
 
 def first_memory(rule: SelectionRule, devices: int) -> Memory:
-    """What a rule remembers before the first round of N devices; UserError unless it has a row for each of them."""
-    with told_of(rule, "make its memory"):
-        memory = checked_memory(rule, rule.memory(devices))
+    """Return the rule's memory before the first round of N devices. Raises UserError unless every array has a row per
+    device."""
+    with _one_line_errors(rule, "create its memory"):
+        memory = _checked_memory(rule, rule.memory(devices))
     for name, array in memory.arrays():
         if array.dtype != np.float64 or array.shape[:1] != (devices,) or not np.isfinite(array).all():
             raise UserError(
-                f"{rule!r} remembers {name} as {array.dtype} of shape {array.shape}; finite float64 arrays with a row "
-                f"for each of {devices} devices are wanted"
+                f"{rule!r}: memory() must return finite float64 arrays with a row for each of {devices} devices, got "
+                f"{name} of {array.dtype} and shape {array.shape}"
             )
     return memory
 
 
-def checked_memory(rule: SelectionRule, memory: Any) -> Memory:
-    """A memory; UserError for anything else."""
-    whole = isinstance(memory, Memory) and all(isinstance(array, np.ndarray) for _, array in memory.arrays())
-    if not whole:
-        raise UserError(f"{rule!r} must give a Memory of arrays, got {str(memory)[:80]!r}")
-    found: Memory = memory
-    return found
+def _checked_memory(rule: SelectionRule, memory: Any) -> Memory:
+    """Return the memory; raises UserError if it is not a Memory of arrays."""
+    valid = isinstance(memory, Memory) and all(isinstance(array, np.ndarray) for _, array in memory.arrays())
+    if not valid:
+        raise UserError(f"{rule!r} must return a Memory of arrays, got {str(memory)[:80]!r}")
+    checked: Memory = memory
+    return checked
 
 
 @contextmanager
-def told_of(rule: SelectionRule, what: str) -> Iterator[None]:
-    """An error inside a rule of the user's own is told in one line."""
+def _one_line_errors(rule: SelectionRule, what: str) -> Iterator[None]:
+    """Convert errors inside a user-defined rule into a UserError of one line."""
     try:
         yield
     except UserError:
@@ -123,17 +126,19 @@ def told_of(rule: SelectionRule, what: str) -> Iterator[None]:
 
 
 def most_selected(rule: SelectionRule, streams: Streams, rounds: int, devices: int, selected: int) -> int:
-    """The largest number of devices that any round of the run selects: the slots a trace needs."""
+    """Return the largest number of devices that any round of the run selects, which is the number of slots in a
+    trace."""
     if not isinstance(rule, BlindRule):
         return selected
     if type(rule).count is BlindRule.count:
         return selected
-    with told_of(rule, "say how many devices it takes"):
+    with _one_line_errors(rule, "count its devices"):
         return max(rule.count(streams.generator(Purpose.SELECT, t), devices, selected) for t in range(rounds))
 
 
 def most_participations(rule: SelectionRule, streams: Streams, rounds: int, devices: int, selected: int) -> int:
-    """Rounds of the device that the run selects most often; all of them under a rule by channel, where nobody knows."""
+    """Return the largest number of rounds in which the run selects a device. For a rule by channel it is not known in
+    advance, and all rounds are assumed."""
     if not isinstance(rule, BlindRule):
         return rounds
     counts = np.zeros(devices, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Selection of devices whose energy lasts."""
+"""Selection of devices within an energy budget."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from airfl.selection.rule import Array, Candidates, ChannelRule, Ids, Memory, some
+from airfl.selection.rule import Array, Candidates, ChannelRule, Ids, Memory, random_subset
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
 class EnergyBudget(ChannelRule):
-    """r at random of those whose budget still covers the most that a round can take."""
+    """Select r random devices among those whose remaining budget covers the largest energy of a round."""
 
     name = "energy-budget"
-    source = "a device rests once its budget does not cover a round"
+    source = "energy budget per device"
     needs_csi = False
     remembers = True
 
@@ -23,26 +23,26 @@ class EnergyBudget(ChannelRule):
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="energy_budget",
-        description="energy a device may spend in the whole run, for kind = energy-budget",
+        description="energy that a device may spend in the whole run, for kind = energy-budget",
     )
 
     def check(self) -> None:
-        """There is no usual budget."""
+        """Check that a budget is set, since there is no default."""
         if self.energy_budget is None:
-            raise PartError('selection.kind = "energy-budget" needs it', "energy_budget")
+            raise PartError('must be set for selection.kind = "energy-budget"', "energy_budget")
 
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
-        """Those who can afford a round, at random."""
+        """Select at random among the devices that can afford a round."""
         assert self.energy_budget is not None
         affordable = candidates.spent + candidates.costs <= self.energy_budget * (1 + 1e-12)
-        return some(np.flatnonzero(affordable), selected, generator)
+        return random_subset(np.flatnonzero(affordable), selected, generator)
 
     def memory(self, devices: int) -> Memory:
-        """Nothing spent."""
+        """Return a memory in which no energy is spent."""
         return Memory(spent=np.zeros(devices))
 
     def after(self, memory: Memory, devices: Ids, rates: Array, energy: Array) -> Memory:
-        """What could be spent is."""
+        """Add the largest energy of the round to the spent energy."""
         del rates
         assert memory.spent is not None
         spent = memory.spent.copy()

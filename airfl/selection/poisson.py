@@ -1,4 +1,4 @@
-"""Every device by itself."""
+"""Poisson sampling of devices."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from airfl.selection.rule import BlindRule, Ids
 
 
 class Poisson(BlindRule):
-    """Every device by itself with probability r/N; drawn as a binomial count, then a uniform subset of that size."""
+    """Select every device independently with probability r/N, drawn as a binomial count and then a uniform subset."""
 
     name = "poisson"
-    source = "the literature's privacy convention"
+    source = "convention of the privacy literature"
     sampling = "poisson"
 
     def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
-        """A binomial count, then a uniform subset."""
+        """Draw a binomial count and then a uniform subset of that size."""
         count = self.count(generator, devices, selected)
         return np.sort(generator.choice(devices, count, replace=False, shuffle=False))
 
     def count(self, generator: np.random.Generator, devices: int, selected: int) -> int:
-        """Binomial with r/N."""
+        """Draw the count from Bin(N, r/N)."""
         return int(generator.binomial(devices, selected / devices))

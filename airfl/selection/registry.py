@@ -1,4 +1,4 @@
-"""The registry of selection rules. A new one is one file and one line here; a user's own needs no line."""
+"""The registry of selection rules. A new rule needs one file and one line here; user-defined rules need no line."""
 
 from __future__ import annotations
 

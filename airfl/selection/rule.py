@@ -1,4 +1,4 @@
-"""What a selection rule is, and what it may know."""
+"""The interface of selection rules, and the information available to them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ Sampling = Literal["without_replacement", "poisson", "by_channel"]
 
 @dataclass(frozen=True)
 class Memory:
-    """What selection keeps from round to round, an array of [N] each.
+    """State of a selection rule between rounds, arrays of shape [N].
 
     Attributes:
-        mean_rate: R_i, the mean rate a device was served with in bit/s/Hz (proportional-fair), else None.
-        spent: The energy that a device may have spent, every update at its bound (energy-budget), else None.
-        own: By name, what a rule of the user's own keeps, float64.
+        mean_rate: R_i, the mean rate at which a device was served in bit/s/Hz (proportional-fair), else None.
+        spent: Upper bound on the energy that a device has spent, with every update at its bound (energy-budget), else
+            None.
+        own: Arrays of a user-defined rule by name, float64.
     """
 
     mean_rate: Array | None = None
@@ -32,7 +33,7 @@ class Memory:
     own: Mapping[str, Array] = field(default_factory=dict)
 
     def arrays(self) -> Iterator[tuple[str, Array]]:
-        """All of it by name, those of an own rule as "own:NAME"."""
+        """Yield all arrays by name, those of a user-defined rule as "own:NAME"."""
         if self.mean_rate is not None:
             yield "mean_rate", self.mean_rate
         if self.spent is not None:
@@ -42,16 +43,16 @@ class Memory:
 
 @dataclass(frozen=True)
 class Candidates:
-    """Devices that a rule by channel chooses from, [c] each.
+    """Candidate devices of a rule by channel, arrays of shape [c].
 
     Attributes:
-        ids: Of the devices, ascending.
-        gains: |hhat|, root mean square over antennas and elements; 0 for a rule that needs no channel knowledge.
-        rates: Mean of log2(1 + SINR) over complex elements, bit/s/Hz; 0 for a rule that needs no channel knowledge.
-        mean_rates: Of `Memory.mean_rate`, 0 where nothing is kept.
-        spent: Of `Memory.spent`, 0 where nothing is kept.
-        costs: The most energy that a round may take of the device in expectation.
-        own: By name, of `Memory.own`.
+        ids: Device ids, ascending.
+        gains: |hhat|, root mean square over antennas and elements; 0 for a rule that needs no CSI.
+        rates: Mean of log2(1 + SINR) over complex elements, bit/s/Hz; 0 for a rule that needs no CSI.
+        mean_rates: Entries of `Memory.mean_rate`, 0 if it is None.
+        spent: Entries of `Memory.spent`, 0 if it is None.
+        costs: Largest expected energy that a round may cost the device.
+        own: Rows of `Memory.own` by name.
     """
 
     ids: Ids
@@ -64,15 +65,15 @@ class Candidates:
 
 
 class SelectionRule(Part):
-    """Who takes part in a round. A rule derives from `BlindRule` or from `ChannelRule`.
+    """Base class of selection rules. A rule derives from `BlindRule` or from `ChannelRule`.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        source: Where it is from.
-        sampling: What the privacy ledger may assume of its draws: "without_replacement" (every subset of r devices is
-            equally likely) or "poisson" (every device by itself with probability r/N), in every round anew and
-            independent of anything an observer knows; "by_channel", the default, assumes nothing.
-        remembers: Whether it keeps something from round to round.
+        name: Name in settings, lower case with hyphens.
+        source: Reference, if any.
+        sampling: What the privacy ledger may assume: "without_replacement" (every subset of r devices is equally
+            likely) or "poisson" (every device independently with probability r/N), both drawn independently in every
+            round and of anything an observer knows; "by_channel", the default, assumes nothing.
+        remembers: Whether the rule keeps state between rounds.
     """
 
     source: ClassVar[str] = ""
@@ -80,41 +81,41 @@ class SelectionRule(Part):
     remembers: ClassVar[bool] = False
 
     def memory(self, devices: int) -> Memory:
-        """What it remembers before the first round, of N devices."""
+        """Return the memory before the first round. devices: N."""
         del devices
         return Memory()
 
     def after(self, memory: Memory, devices: Ids, rates: Array, energy: Array) -> Memory:
-        """What a rule that remembers keeps after a round.
+        """Return the memory after a round.
 
         Args:
-            memory: Before the round.
-            devices: Who took part, ids, [r].
-            rates: At which they were served, bit/s/Hz, [r].
-            energy: What they could spend, every update at its bound, [r].
+            memory: The memory before the round.
+            devices: Ids of the devices that took part, [r].
+            rates: Rates at which they were served, bit/s/Hz, [r].
+            energy: Upper bound on the energy they spent, with every update at its bound, [r].
         """
         del devices, rates, energy
         return memory
 
 
 class BlindRule(SelectionRule):
-    """A rule that looks at nobody's channel."""
+    """A rule that does not depend on the channels."""
 
     @abstractmethod
     def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
-        """Ids of the devices of a round, ascending; devices: N; selected: r."""
+        """Return the ids of the devices of a round, ascending. devices: N; selected: r."""
 
     def count(self, generator: np.random.Generator, devices: int, selected: int) -> int:
-        """How many `choose` takes, from the same draws."""
+        """Return how many devices `choose` selects with the same random numbers."""
         del generator, devices
         return selected
 
 
 class ChannelRule(SelectionRule):
-    """A rule that chooses at most r among candidates, by what their channels are, or have cost.
+    """A rule that selects at most r candidates based on their channels or the energy they have spent.
 
     Attributes:
-        needs_csi: Whether candidates send pilots before the choice.
+        needs_csi: Whether candidates send pilots before the selection.
     """
 
     needs_csi: ClassVar[bool] = True
@@ -123,20 +124,20 @@ class ChannelRule(SelectionRule):
         default=0,
         ge=0,
         key="candidates",
-        description="devices, drawn uniformly, whose channel is estimated for a choice by it; 0 = all N",
+        description="number of devices, drawn uniformly, whose channels are estimated for the selection; 0 = all N",
     )
 
     @abstractmethod
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
-        """Which candidates take part, as rows of their arrays, ascending, at most `selected`."""
+        """Return the selected candidates as row indices, ascending, at most `selected`."""
 
 
-def some(rows: Ids, count: int, generator: np.random.Generator) -> Ids:
-    """So many of these rows at random, ascending; all of them where they are fewer."""
+def random_subset(rows: Ids, count: int, generator: np.random.Generator) -> Ids:
+    """Return `count` random elements of the rows, ascending, or all rows if there are fewer."""
     return np.sort(generator.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 
 
 def largest(values: Array, count: int, generator: np.random.Generator) -> Ids:
-    """The rows of the largest values, ascending; equal ones in random order."""
+    """Return the rows of the largest values, ascending; ties are broken at random."""
     order = np.lexsort((generator.random(len(values)), -values))
     return np.sort(order[:count])

@@ -1,15 +1,15 @@
-"""Selection of devices whose gain is large enough."""
+"""Selection of devices whose gain is above a threshold."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from airfl.selection.rule import Candidates, ChannelRule, Ids, some
+from airfl.selection.rule import Candidates, ChannelRule, Ids, random_subset
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
 class Threshold(ChannelRule):
-    """r at random of those with |hhat| >= min_gain; all of them where they are fewer."""
+    """Select r random devices with |hhat| >= min_gain, or all of them if there are fewer."""
 
     name = "threshold"
     source = "gain threshold"
@@ -20,14 +20,14 @@ class Threshold(ChannelRule):
         le=MOST_SCALE,
         also=(0.0,),
         key="min_gain",
-        description="smallest |hhat| that is selected, for kind = threshold",
+        description="smallest |hhat| of a selected device, for kind = threshold",
     )
 
     def check(self) -> None:
-        """A threshold of 0 is none."""
+        """Check that the threshold is set, that is above 0."""
         if not self.min_gain:
-            raise PartError('selection.kind = "threshold" needs a gain above 0', "min_gain")
+            raise PartError('must be above 0 for selection.kind = "threshold"', "min_gain")
 
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
-        """Those above it, at random."""
-        return some(np.flatnonzero(candidates.gains >= self.min_gain), selected, generator)
+        """Select at random among the devices above the threshold."""
+        return random_subset(np.flatnonzero(candidates.gains >= self.min_gain), selected, generator)

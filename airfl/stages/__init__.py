@@ -1,4 +1,5 @@
-"""Encoder stages: what is done to an update before it is sent, and undone after. One file each, chained in order."""
+"""Encoder stages: transforms applied to an update before it is sent and inverted after decoding. One file each; stages
+are chained in order."""
 
 from airfl.stages.clip import Clip
 from airfl.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step

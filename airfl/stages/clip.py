@@ -1,4 +1,4 @@
-"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is left alone."""
+"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is unchanged."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Clip:
     """Delta -> Delta min(1, limit/||Delta||) (PFELS algorithm 1, line 11).
 
     Attributes:
-        limit: C, largest l2 norm of an update.
+        limit: C, the largest l2 norm of an update.
     """
 
     limit: float
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """No bound above the limit."""
+        """Lower every bound to the limit."""
         return replace(
             before,
             peak=min(before.peak, self.limit),
@@ -31,7 +31,7 @@ class Clip:
         )
 
     def open(self, opened: Round) -> Coder:
-        """The same in every round."""
+        """Return the coder, which is the same in every round."""
         return Coder(encode=self._encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
 
     def _encode(self, batch: Batch) -> Batch:
@@ -40,5 +40,5 @@ class Clip:
 
 
 def clip_factor(norms: Tensor, limit: float) -> Tensor:
-    """min(1, limit/norm), elementwise; 1 for a zero vector."""
+    """Return min(1, limit/norm) elementwise; 1 for a zero vector."""
     return (limit / norms).clamp(max=1.0)

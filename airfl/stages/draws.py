@@ -1,4 +1,4 @@
-"""Random numbers that devices put on their messages, or round them by."""
+"""Random numbers that devices use for noise and stochastic rounding."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ def of_each_device(
     draw: Callable[[np.random.Generator], NDArray[Any]],
     dtype: DTypeLike,
 ) -> NDArray[Any]:
-    """What draw(generator) gives for each device of a chunk, at the coordinates that are sent, [chunk, entries].
+    """Return the numbers that draw(generator) yields for each device of a chunk, at the coordinates that are sent,
+    [chunk, entries].
 
-    A device's numbers come from a generator of its own, so that several threads may draw.
+    Each device has its own generator, so that several threads can draw at once.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Gaussian noise that a device puts on its own message."""
+"""Gaussian noise that a device adds to its message."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from airfl.streams import Purpose
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
+    """Gaussian mechanism m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
 
-    A device's noise is drawn for all d coordinates of the update and indexed by those that are sent, so that a
-    coordinate has the same noise whatever the mask is: one draw a coordinate, whoever else is kept.
+    A device draws noise for all d coordinates of the update and uses the entries that are sent, so that the noise on a
+    coordinate does not depend on the mask.
 
     Attributes:
         std: Standard deviation of a device's noise on an entry.
@@ -28,7 +28,7 @@ class GaussianNoise:
     dimension: int
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Noise has no largest value; it moves the mean square, and not what data does to the message."""
+        """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""
         return replace(
             before,
             peak=math.inf if self.std else before.peak,
@@ -37,7 +37,7 @@ class GaussianNoise:
         )
 
     def open(self, opened: Round) -> Coder:
-        """A device's noise is drawn when it encodes."""
+        """Return the coder, which draws a device's noise when its message is encoded."""
         import torch
 
         std = self.std * opened.own_noise

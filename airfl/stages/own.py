@@ -1,4 +1,4 @@
-"""Whether messages are what stages state: asked of every message of a recipe with a stage of the user's own."""
+"""Check at run time that messages of recipes with user-defined stages keep the stated bounds."""
 
 from __future__ import annotations
 
@@ -9,46 +9,45 @@ from airfl.errors import UserError
 from airfl.stages.stage import Batch, Coder, MessageBound, Stage
 
 ROUNDING = 1e-4
-"""Of a norm in single precision."""
+"""Relative tolerance for a norm computed in single precision."""
 
 
 def held_to_bound(coder: Coder, stages: Sequence[Stage], bound: MessageBound) -> Coder:
-    """The coder of a round, whose messages are compared with the bound that was stated before training, where one of
-    the stages is the user's own; power control and the ledger rest on that bound.
+    """Wrap the coder of a round so that every message is checked against the bound stated before training, if any stage
+    is user-defined. Power control and the privacy ledger rely on that bound.
 
     Args:
-        coder: Of all stages.
-        stages: Of the recipe.
-        bound: On the message that leaves the last of them.
+        coder: The coder of all stages.
+        stages: The stages of the recipe.
+        bound: The bound on the message after the last stage.
 
-    Raises UserError, when a message is encoded, for one of another length than stated, one that is not finite, and one
-    that is longer than its peak. How long messages are on average, and how far one device's data moves them, a single
-    run does not show: `airfl check` tries that.
+    The coder raises UserError if a message does not have the stated length, is not finite, or exceeds the stated peak
+    norm. The mean square norm and the sensitivity cannot be checked in a single run; `airfl check` tests them.
     """
-    own = [stage for stage in stages if not _comes_with_airfl(stage)]
-    if not own:
+    user_defined = [stage for stage in stages if not _comes_with_airfl(stage)]
+    if not user_defined:
         return coder
-    name = ", ".join(type(stage).__name__ for stage in own)
+    name = ", ".join(type(stage).__name__ for stage in user_defined)
 
     def encode(batch: Batch) -> Batch:
         message = coder.encode(batch)
         if message.values.shape[1] != bound.entries:
             raise UserError(
-                f"stage {name}: a message has {message.values.shape[1]:,} entries, and the stages state "
-                f"{bound.entries:,}; mend `entries` of its bound, or what it encodes"
+                f"stage {name}: a message has {message.values.shape[1]:,} entries, but bound() states "
+                f"{bound.entries:,}; correct `entries` in bound(), or encode()"
             )
         norms = message.values.norm(dim=1) * message.scale.abs()
         if not norms.isfinite().all():
-            raise UserError(f"stage {name}: a message is not finite, of an update that is; mend what it encodes")
+            raise UserError(f"stage {name}: a message is not finite although the update is; correct encode()")
         longest = float(norms.max()) if len(norms) else 0.0
         if longest > bound.peak * (1 + ROUNDING):
             raise UserError(
-                f"stage {name}: a message has the norm {longest:.6g}, and the stages state a peak of {bound.peak:.6g}, "
-                "on which power and privacy rest; mend its bound, or what it encodes"
+                f"stage {name}: a message has norm {longest:.6g}, but bound() states a peak of {bound.peak:.6g}, on "
+                "which power and privacy rely; correct bound() or encode()"
             )
         return message
 
-    # A slab of a message would not show its norm.
+    # The norm of a message cannot be checked from slabs.
     return replace(coder, encode=encode, by_entry=False)
 
 

@@ -1,5 +1,5 @@
-"""Random projection of sparse messages to fewer entries that superpose, and the recovery of their mean: the linear part
-of A-DSGD (Amiri and Gündüz 2020, "Machine learning at the wireless edge: distributed SGD over the air")."""
+"""Random projection of sparse messages to fewer entries, and recovery of their mean from the superposition: the linear
+part of A-DSGD (Amiri and Gündüz 2020, "Machine learning at the wireless edge: distributed SGD over the air")."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ ITERATIONS = 30
 
 @dataclass(frozen=True)
 class Projection:
-    """x -> A x with s <= d entries; A is the same for all devices of a round, drawn anew in the next.
+    """Projection x -> A x to s <= d entries. A is shared by all devices of a round and redrawn in every round.
 
-    The paper's A is Gaussian; A = sqrt(n/s) R F D here (`Projector`) needs some d numbers instead of s d, and E||A
-    x||^2 = ||x||^2 alike. Messages of different supports add up before they are recovered, see `recover`; s = d
-    recovers every message exactly. A memory of what a device has not sent belongs around the sparsification, not around
-    this.
+    The paper's A is Gaussian. Here A = sqrt(n/s) R F D (`Projector`), which is stored in about d numbers instead of s d
+    and also satisfies E||A x||^2 = ||x||^2. Messages with different supports add up before recovery, see `recover`.
+    With s = d every message is recovered exactly. Error feedback belongs around the sparsification, not around this
+    stage.
 
     Attributes:
         dimension: d, entries of x.
@@ -44,8 +44,8 @@ class Projection:
         return math.sqrt(transform_length(self.dimension, self.measurements) / self.measurements)
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """A message that lies along the rows is stretched by sqrt(n/s), any keeps its mean square; s values name no
-        coordinates."""
+        """Multiply the peak by the operator norm sqrt(n/s) and keep the mean square. The s values need no side
+        information."""
         return replace(
             before,
             entries=self.measurements,
@@ -59,8 +59,8 @@ class Projection:
     def open(self, opened: Round) -> Coder:
         """Draw A of this round.
 
-        noise_gain is 1 for want of a better figure: recovery is not linear. It is what A' does to noise on an entry,
-        and thresholds then remove most of that.
+        Recovery is not linear, so noise_gain = 1 is only a nominal value: the gain of A' for noise on an entry, most of
+        which thresholding then removes.
         """
         import torch
 
@@ -77,17 +77,17 @@ class Projection:
 
 @dataclass(frozen=True)
 class Projector:
-    """A = sqrt(n/s) R F D, for which ||A x|| <= sqrt(n/s) ||x||.
+    """The matrix A = sqrt(n/s) R F D, which satisfies ||A x|| <= sqrt(n/s) ||x||.
 
-    D puts the d entries in random places of n >= d and gives them random signs; F is the real orthonormal Fourier
-    transform of length n; R keeps s of its values.
+    D maps the d entries to random positions among n >= d and multiplies them by random signs, F is the real orthonormal
+    Fourier transform of length n, and R keeps s of its values.
 
     Attributes:
-        places: Where D puts each entry, [d].
-        signs: Sign that D gives each entry, [d].
-        rows: Values of F that R keeps, ascending, [s].
-        weights: Factors on these values, sqrt(n/s) included, [s].
-        length: n, of the Fourier transform.
+        places: The position to which D maps each entry, [d].
+        signs: The sign by which D multiplies each entry, [d].
+        rows: The indices of the values of F that R keeps, ascending, [s].
+        weights: Factors on these values, including sqrt(n/s), [s].
+        length: n, the length of the Fourier transform.
     """
 
     places: Tensor
@@ -98,16 +98,16 @@ class Projector:
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """d, entries of x."""
         return len(self.places)
 
     @property
     def measurements(self) -> int:
-        """s."""
+        """s, entries of A x."""
         return len(self.rows)
 
     def project(self, vectors: Tensor) -> Tensor:
-        """A x, [..., d] -> [..., s]."""
+        """Return A x, [..., d] -> [..., s]."""
         import torch
 
         mixed = vectors.new_zeros(*vectors.shape[:-1], self.length)
@@ -118,14 +118,14 @@ class Projector:
         return values * self.weights.to(vectors.dtype)
 
     def back(self, vectors: Tensor) -> Tensor:
-        """A' y, [..., s] -> [..., d]."""
+        """Return A' y, [..., s] -> [..., d]."""
         import torch
 
-        # F is orthonormal, so that its transpose is its inverse: that divides by the weights.
+        # F is orthonormal, so its transpose is its inverse, which divides by the weights.
         scaled = vectors * (self.length / self.measurements / self.weights).to(vectors.dtype)
         values = vectors.new_zeros(*vectors.shape[:-1], self.length).index_copy_(-1, self.rows, scaled)
         cosines, sines = values.tensor_split([1 + self.length // 2], dim=-1)
-        # The first sine, and for an even n the last, is zero.
+        # The first sine is zero, and for an even n also the last.
         sines = torch.nn.functional.pad(sines, (1, 1 - self.length % 2))
         mixed = torch.fft.irfft(torch.complex(cosines, sines), n=self.length, norm="ortho")
         entries: Tensor = mixed.index_select(-1, self.places) * self.signs.to(mixed.dtype)
@@ -133,7 +133,7 @@ class Projector:
 
 
 def draw_projector(streams: Streams, round_index: int, dimension: int, measurements: int, where: device) -> Projector:
-    """A of a round: places, signs and rows uniform."""
+    """Draw A of a round, with uniform places, signs and rows."""
     import numpy as np
     import torch
 
@@ -142,7 +142,8 @@ def draw_projector(streams: Streams, round_index: int, dimension: int, measureme
     places = generator.permutation(length)[:dimension]
     signs = 2.0 * generator.integers(0, 2, dimension, dtype=np.int8) - 1.0
     rows = np.sort(generator.choice(length, measurements, replace=False, shuffle=False))
-    # A cosine and a sine share the energy of a frequency and its negative; 0 and, for an even n, n/2 have no sine.
+    # Cosine and sine share the energy of a frequency and its negative. Frequency 0 and, for an even n, n/2 have no
+    # sine.
     single = (rows == 0) | (2 * rows == length)
     weights = np.where(single, 1.0, math.sqrt(2)) * math.sqrt(length / measurements)
     tensors = [torch.from_numpy(part).to(where) for part in (places, signs, rows, weights)]
@@ -151,21 +152,23 @@ def draw_projector(streams: Streams, round_index: int, dimension: int, measureme
 
 @lru_cache
 def transform_length(dimension: int, measurements: int) -> int:
-    """n: the next length >= d that has no prime factor above 5, some 10 times as fast as one with a large factor; d
-    itself for s = d, where A is to be invertible."""
+    """Return n, the next length >= d without prime factors above 5, which is about 10 times as fast as a length with a
+    large prime factor. For s = d it is d, so that A is invertible."""
     from scipy.fft import next_fast_len
 
     return dimension if measurements == dimension else int(next_fast_len(dimension, real=True))
 
 
 def recover(projector: Projector, received: Tensor, iterations: int = ITERATIONS) -> Tensor:
-    """The sparse x of y = A x + noise, [s] -> [d], by orthogonal approximate message passing (Ma and Ping 2017).
+    """Recover the sparse x from y = A x + noise, [s] -> [d], by orthogonal approximate message passing (Ma and Ping
+    2017).
 
     r = x + A'(y - A x) is the message in Gaussian noise of variance at most tau^2 = ||y - A x||^2/s. It is thresholded
-    at alpha(s/d) tau; the next x is the part of the result that is uncorrelated with that noise. The AMP of Donoho,
-    Maleki and Montanari (2009), made for independent entries, stops after a few steps from s/d = 0.3 on, where A's rows
-    are orthogonal. When the residual no longer shrinks, or after `iterations`, the last r is thresholded where Stein's
-    unbiased estimate of the squared error is least: of a y that is mostly noise next to nothing is left.
+    at alpha(s/d) tau, and the next x is the part of the result that is uncorrelated with the noise. The AMP of Donoho,
+    Maleki and Montanari (2009) assumes independent entries; with the orthogonal rows of A it stops after a few steps
+    from s/d = 0.3 on. When the residual no longer shrinks, or after `iterations`, the last r is thresholded at the
+    minimum of Stein's unbiased estimate of the squared error, which removes nearly everything from a y that is mostly
+    noise.
     """
     if projector.measurements == projector.dimension:
         return projector.back(received)
@@ -179,22 +182,24 @@ def recover(projector: Projector, received: Tensor, iterations: int = ITERATIONS
             break
         noisy, least = estimate + projector.back(residual), variance
         kept = soft_threshold(noisy, alpha * math.sqrt(variance))
-        slope = float((kept != 0).double().mean())
-        if slope == 1:
+        divergence = float((kept != 0).double().mean())
+        if divergence == 1:
             break
-        estimate = (kept - slope * noisy) / (1 - slope)
+        estimate = (kept - divergence * noisy) / (1 - divergence)
     return soft_threshold(noisy, least_risk_threshold(noisy, least))
 
 
 def soft_threshold(values: Tensor, threshold: float) -> Tensor:
-    """sign(v) max(|v| - threshold, 0), elementwise."""
+    """Return sign(v) max(|v| - threshold, 0), elementwise."""
     return values - values.clamp(-threshold, threshold)
 
 
 def minimax_threshold(ratio: float) -> float:
-    """alpha for s/d = ratio: recovers the densest signals without noise (Donoho, Maleki and Montanari 2009, eq. 6).
+    """Return the threshold alpha for s/d = ratio that recovers the densest signals without noise (Donoho, Maleki and
+    Montanari 2009, eq. 6).
 
-    The root of ratio = 2 phi(a)/(a + 2 (phi(a) - a Phi(-a))), which falls from 1 at a = 0 to 0.
+    alpha is the root of ratio = 2 phi(a)/(a + 2 (phi(a) - a Phi(-a))), whose right-hand side falls from 1 at a = 0 to
+    0.
     """
     low, high = 0.0, 40.0
     for _ in range(60):
@@ -207,10 +212,11 @@ def minimax_threshold(ratio: float) -> float:
 
 
 def least_risk_threshold(noisy: Tensor, variance: float) -> float:
-    """The soft threshold of least estimated squared error for noise of that variance (Donoho and Johnstone 1995).
+    """Return the soft threshold with the least estimated squared error for noise of this variance (Donoho and Johnstone
+    1995).
 
-    Up to a constant the estimate is the sum of min(|v|, t)^2 plus 2 variance for each |v| > t; its least value is at 0
-    or at one of the |v|.
+    Up to a constant, the estimate is the sum of min(|v|, t)^2 plus 2 variance for each |v| > t. Its minimum is at 0 or
+    at one of the |v|.
     """
     import torch
 

@@ -1,9 +1,8 @@
-"""cpSGD's message: stochastic rounding to k levels, and binomial noise on whole numbers (Agarwal et al. 2018).
+"""Messages of cpSGD: stochastic rounding to k levels, and binomial noise on integers (Agarwal et al. 2018).
 
-Both work on steps of the quantiser. Levels 0 .. k - 1 and counts 0 .. m go over the air as whole numbers, which secure
-aggregation adds up exactly; here they stand with their known middles, (k - 1)/2 and m/2, taken away. Server and devices
-know these, so that nothing more is sent, and the sum of those that were heard needs no correction for those that were
-not.
+Both stages work in units of the quantiser step. Levels 0 .. k - 1 and counts 0 .. m are sent as integers, which secure
+aggregation sums exactly. Here they are stored with their centers (k - 1)/2 and m/2 subtracted. Server and devices know
+the centers, so nothing more is sent, and the sum needs no correction when some messages are not received.
 """
 
 from __future__ import annotations
@@ -19,19 +18,20 @@ from airfl.stages.stage import Batch, Coder, MessageBound, Round
 from airfl.streams import Purpose
 
 WORD = 64
-# Trials from which on counting bits is the slower way.
+# With more trials than this, counting random bits is slower than a binomial sampler.
 MOST_BITS = 8 * WORD
 
 
 @dataclass(frozen=True)
 class StochasticQuantise:
-    """x -> r - (k - 1)/2, with B(r) = -X + 2 r X/(k - 1) one of the two levels around x, drawn so that E B(r) = x.
+    """Stochastic quantiser x -> r - (k - 1)/2, where B(r) = -X + 2 r X/(k - 1) is one of the two levels around x, drawn
+    so that E B(r) = x.
 
-    Exact for k up to 2^23, where whole numbers in float32 end.
+    Exact for k up to 2^23, the range in which float32 represents the integers.
 
     Attributes:
         levels: k >= 2.
-        limit: X; an entry outside [-X, X] is cut to it first, which is the only bias.
+        limit: X. Entries are first clamped to [-X, X], which is the only bias.
     """
 
     levels: int
@@ -39,11 +39,11 @@ class StochasticQuantise:
 
     @property
     def step(self) -> float:
-        """2 X/(k - 1)."""
+        """The quantiser step 2 X/(k - 1)."""
         return 2 * self.limit / (self.levels - 1)
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """In steps: rounding moves an entry by less than 1 and adds at most 1/4 to its mean square."""
+        """Return the bound in steps. Rounding moves an entry by less than 1 and adds at most 1/4 to its mean square."""
         root = sqrt(before.entries)
         peak = min((self.levels - 1) / 2 * root, before.peak / self.step + root)
         return replace(
@@ -56,7 +56,7 @@ class StochasticQuantise:
         )
 
     def open(self, opened: Round) -> Coder:
-        """A device's roundings are drawn when it encodes, one an entry."""
+        """Return the coder, which draws one uniform number per entry when a message is encoded."""
         import torch
 
         def encode(batch: Batch) -> Batch:
@@ -64,7 +64,7 @@ class StochasticQuantise:
             drawn = of_each_device(
                 opened, batch, Purpose.QUANTISER, lambda generator: generator.random(count), np.float64
             )
-            # In double precision: with many levels float32 has few digits left for the part that is rounded.
+            # With many levels, float32 has too few digits for the fractional part.
             above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
             lower = above.floor()
             up = torch.from_numpy(drawn).to(above.device) < above - lower
@@ -80,14 +80,15 @@ class StochasticQuantise:
 
 @dataclass(frozen=True)
 class BinomialNoise:
-    """m -> m + s (Bin(trials, 1/2) - trials/2) in every entry; the noise of r devices adds up to r trials.
+    """Binomial noise m -> m + s (Bin(trials, 1/2) - trials/2) on every entry. The noise of r devices sums to r * trials
+    trials.
 
-    It is not Gaussian, though its deviation is in the bound's `noise_std`: its privacy is that of
-    airfl.privacy.binomial.
+    The noise is not Gaussian, although its standard deviation is in the bound's `noise_std`. airfl.privacy.binomial
+    accounts for it.
 
     Attributes:
         trials: Trials of one device on an entry.
-        scale: s = 1/j for a whole j, a fraction of the quantiser's step.
+        scale: s = 1/j for an integer j, as a fraction of the quantiser step.
     """
 
     trials: int
@@ -95,11 +96,11 @@ class BinomialNoise:
 
     @property
     def std(self) -> float:
-        """Standard deviation of one device's noise on an entry: s sqrt(trials)/2."""
+        """Standard deviation of one device's noise on an entry, s sqrt(trials)/2."""
         return self.scale * sqrt(self.trials) / 2
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """k levels and m trials make k + m values (Fed-SPA, section 5.2: log2(m + b) bits)."""
+        """Add the noise. k levels and m trials give k + m values (Fed-SPA, section 5.2: log2(m + b) bits)."""
         root = sqrt(before.entries)
         return replace(
             before,
@@ -110,7 +111,7 @@ class BinomialNoise:
         )
 
     def open(self, opened: Round) -> Coder:
-        """A device's noise is drawn when it encodes."""
+        """Return the coder, which draws a device's noise when its message is encoded."""
         import torch
 
         def encode(batch: Batch) -> Batch:
@@ -130,20 +131,20 @@ class BinomialNoise:
 
 
 def fair_binomial(generator: np.random.Generator, trials: int, count: int) -> NDArray[np.int64]:
-    """Numbers of Bin(trials, 1/2), [count]: how many of so many random bits are set, which for few trials takes a
-    fraction of the time of a sampler for any probability. Fewer numbers are the first of more."""
+    """Draw from Bin(trials, 1/2), [count], by counting random bits. For few trials this takes a fraction of the time of
+    a general binomial sampler. With a smaller count the result is a prefix of that with a larger one."""
     if trials > MOST_BITS:
         return np.asarray(generator.binomial(trials, 0.5, count), dtype=np.int64)
     words, rest = -(-trials // WORD), trials % WORD
     bits = generator.integers(0, 1 << WORD, size=(count, words), dtype=np.uint64)
     if rest:
         bits[:, -1] >>= np.uint64(WORD - rest)
-    found = np.zeros(count, dtype=np.int64)
+    ones = np.zeros(count, dtype=np.int64)
     for counted in np.bitwise_count(bits).T:
-        found += counted
-    return found
+        ones += counted
+    return ones
 
 
 def _drawn(batch: Batch) -> int:
-    """How many numbers a device draws, in the order of the coordinates, until all that it sends have theirs."""
+    """Return how many numbers a device draws, in the order of coordinates, to cover all coordinates that it sends."""
     return batch.values.shape[1] if batch.coordinates is None else int(batch.coordinates.max()) + 1

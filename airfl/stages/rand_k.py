@@ -1,4 +1,4 @@
-"""rand-k sparsification: one mask for all devices from a shared seed, or one of each device's own."""
+"""rand-k sparsification, with one mask for all devices from a shared seed or with a separate mask per device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.stages.masks import keep, own_coordinates, shared_coordinates
+from airfl.stages.masks import own_coordinates, restrict, shared_coordinates
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RandK:
-    """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T (PFELS
-    eq. 9).
+    """The mask A^t: the same k of d coordinates for all devices of a round, with every subset equally likely. It is
+    decoded by A^T (PFELS eq. 9).
 
     The kept coordinates are in ascending order, so that k = d is the identity.
 
     Attributes:
         dimension: d, entries of an update.
         kept: k, coordinates that are sent.
-        rescale: Whether the decoded update is divided by p = k/d: unbiased, at 1/p times the noise. Without it the
-            estimate is p times the mean (lemma 1).
-        amplify: Whether a message is multiplied by d/k before it is sent instead (Fed-SMP algorithm 2, line 46), so
-            that a clip after it sees the rescaled message.
+        rescale: Whether the decoded update is divided by p = k/d, which makes it unbiased and multiplies the noise by
+            1/p. Without it, the estimate is p times the mean (lemma 1).
+        amplify: Whether a message is instead multiplied by d/k before it is sent (Fed-SMP algorithm 2, line 46), so
+            that a later clip applies to the rescaled message.
     """
 
     dimension: int
@@ -36,11 +36,11 @@ class RandK:
 
     @property
     def ratio(self) -> float:
-        """p = k/d, as kept."""
+        """The effective compression ratio p = k/d."""
         return self.kept / self.dimension
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """A masked vector may keep its whole norm; its mean square is p times that (lemma 5, eq. 34)."""
+        """Keep the peak, since a mask may keep the whole norm, and multiply the mean square by p (lemma 5, eq. 34)."""
         gain = 1 / self.ratio if self.amplify else 1.0
         return replace(
             before,
@@ -60,7 +60,7 @@ class RandK:
         after = 1 / self.ratio if self.rescale else 1.0
 
         def encode(batch: Batch) -> Batch:
-            masked = keep(batch, kept, coordinates)
+            masked = restrict(batch, kept, coordinates)
             return replace(masked, scale=batch.scale * before) if self.amplify else masked
 
         def decode(mean: Tensor) -> Tensor:
@@ -75,15 +75,16 @@ class RandK:
 
 @dataclass(frozen=True)
 class OwnRandK:
-    """C_i: each device's own k of d coordinates, drawn independently; the others are 0 in the message of length d.
+    """The compressor C_i: k of d coordinates, drawn independently per device. The other entries of the message of
+    length d are 0.
 
     The coordinates follow from a seed that the server knows, so that only k values are sent.
 
     Attributes:
         dimension: d, entries of an update.
         kept: k, coordinates that are sent.
-        rescale: Whether to multiply by d/k, which makes it unbiased with variance omega = d/k - 1 (SoteriaFL example 1;
-            Fed-SPA eq. 5).
+        rescale: Whether to multiply by d/k, which makes the compressor unbiased with variance omega = d/k - 1
+            (SoteriaFL example 1; Fed-SPA eq. 5).
     """
 
     dimension: int
@@ -91,7 +92,7 @@ class OwnRandK:
     rescale: bool = True
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """k values are sent, d are added up."""
+        """Scale the bounds. A device sends k values, while the sum has d entries."""
         ratio = self.kept / self.dimension
         gain = 1 / ratio if self.rescale else 1.0
         return replace(
@@ -103,7 +104,7 @@ class OwnRandK:
         )
 
     def open(self, opened: Round) -> Coder:
-        """A device's mask is drawn when it encodes."""
+        """Return the coder, which draws a device's mask when its message is encoded."""
         import torch
 
         gain = self.dimension / self.kept if self.rescale else 1.0

@@ -1,4 +1,4 @@
-"""A random rotation that server and devices share: it spreads a vector evenly over its entries."""
+"""A random rotation shared by server and devices, which spreads the energy of a vector evenly over its entries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rotation:
-    """x -> H diag(s) x/sqrt(n), H the Walsh-Hadamard matrix, s random signs of the round (Suresh et al. 2017; cpSGD,
-    section 5).
+    """Rotation x -> H diag(s) x/sqrt(n), with the Walsh-Hadamard matrix H and random signs s of the round (Suresh et
+    al. 2017; cpSGD, section 5).
 
-    H exists for powers of two: the vector is padded with zeros to n = 2^ceil(log2 d) entries, and the message grows to
-    that. Norms stay.
+    H exists for powers of two, so the vector is zero-padded to n = 2^ceil(log2 d) entries, which is the length of the
+    message. Norms are preserved.
 
     Attributes:
         dimension: d, entries before padding.
@@ -35,7 +35,7 @@ class Rotation:
         return 1 << (self.dimension - 1).bit_length()
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Norms and noise stay; all n entries are sent."""
+        """Keep norms and noise. All n entries are sent."""
         return replace(before, entries=self.padded, values=-1)
 
     def open(self, opened: Round) -> Coder:
@@ -61,7 +61,8 @@ class Rotation:
 
 
 def walsh_hadamard(vectors: Tensor) -> Tensor:
-    """H x of every row, [rows, n], n a power of two; H H = n. Rows of H in natural (Sylvester) order."""
+    """Return H x for every row, [rows, n], n a power of two. H H = n I, with the rows of H in natural (Sylvester)
+    order."""
     rows, entries = vectors.shape
     half = 1
     while half < entries:

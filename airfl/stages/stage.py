@@ -1,4 +1,4 @@
-"""What a stage is, and how stages are chained."""
+"""The interface of encoder stages, and how stages are chained."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ class Batch:
 
     Attributes:
         values: The messages before `scale`, [chunk, m].
-        scale: Factor of each device, [chunk]. A factor for a whole device (a clip, a weight) goes in here, so that no
-            stage copies the values for it and the superposition applies all factors in its one pass.
-        known_norms: l2 norms of the rows of `values`, of whole messages, [chunk]; None where nobody has computed them
-            yet.
-        rows: Which devices of the round they are.
+        scale: Factor of each device, [chunk]. A factor that applies to a whole message (clipping, a weight) goes here,
+            so that no stage copies the values for it and the superposition applies all factors in a single pass.
+        known_norms: l2 norms of the rows of `values`, for whole messages, [chunk]; None if not computed yet.
+        rows: The rows of the round's devices that the chunk covers.
         coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
-        part: Which entries of the messages the values are, where they come a slab at a time (`Coder.by_entry`); None
-            for all m.
+        part: The entries of the messages that `values` holds if messages are processed a slab at a time
+            (`Coder.by_entry`); None for all m.
     """
 
     values: Tensor
@@ -46,40 +45,40 @@ class Batch:
 
     @property
     def norms(self) -> Tensor:
-        """l2 norms of the rows of values, [chunk]; of whole messages, so that a part needs to be told them."""
+        """l2 norms of the rows of `values` for whole messages, [chunk]; for a slab they must be in `known_norms`."""
         assert self.known_norms is not None or self.part is None
         return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
 
     @property
     def messages(self) -> Tensor:
-        """The messages themselves, scale applied, [chunk, m]."""
+        """The messages with `scale` applied, [chunk, m]."""
         return self.values * self.scale.unsqueeze(1)
 
     def scaled(self, factors: Tensor) -> Batch:
-        """Every message times its factor, [chunk]."""
+        """Return the batch with every message multiplied by its factor, [chunk]."""
         return replace(self, scale=self.scale * factors)
 
     def of(self, messages: Tensor) -> Batch:
-        """The same devices and coordinates with other messages, [chunk, m], scale 1."""
+        """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
         return replace(self, values=messages, scale=self.scale.new_ones(len(messages)), known_norms=None)
 
 
 @dataclass(frozen=True)
 class MessageBound:
-    """What is known of a message before training.
+    """Properties of a message that are known before training.
 
     Attributes:
-        entries: m, its length as it is added up.
-        peak: Bound on its l2 norm.
-        rms: Bound on sqrt(E norm^2) of its l2 norm.
-        sensitivity: How far a device's data moves it, in l2 norm; inf for no bound.
-        noise_std: Standard deviation of the noise that the device itself has put on an entry, Gaussian unless its stage
-            says otherwise.
-        values: Numbers that a device sends, fewer than m where each has coordinates of its own; -1 for m.
-        value_bits: Bits of each of them on a digital link.
-        side_bits: Bits of what else a message needs on a digital link, such as the names of its coordinates.
-        mask_bits: Bits that the server sends down to name the coordinates.
-        kept: What a device keeps between rounds for it.
+        entries: m, the length of the message in the sum.
+        peak: Bound on the l2 norm.
+        rms: Bound on the root mean square of the l2 norm, sqrt(E norm^2).
+        sensitivity: How far a device's data can move the message, in l2 norm; inf for no bound.
+        noise_std: Standard deviation of the noise that the device adds to an entry, Gaussian unless the stage documents
+            otherwise.
+        values: Numbers that a device sends, fewer than m if each device has its own coordinates; -1 for m.
+        value_bits: Bits per number on a digital link.
+        side_bits: Bits of side information on a digital link, such as the indices of the coordinates.
+        mask_bits: Bits that the server sends on the downlink to name the coordinates.
+        kept: State that a device keeps between rounds.
     """
 
     entries: int
@@ -95,28 +94,29 @@ class MessageBound:
 
     @property
     def sent_values(self) -> int:
-        """Numbers that a device sends."""
+        """The number of values that a device sends."""
         return self.entries if self.values < 0 else self.values
 
     @property
     def payload_bits(self) -> int:
-        """Bits of a message on a digital link."""
+        """The bits of a message on a digital link."""
         return math.ceil(self.sent_values * self.value_bits) + self.side_bits
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a stage is opened with.
+    """The round for which a stage is opened.
 
     Attributes:
-        streams: Random numbers of the run.
+        streams: Random number streams of the run.
         index: t, from 0.
-        device: Torch device on which the messages are.
+        device: Torch device that holds the messages.
         devices: S^t, ids of the selected devices, [r].
-        heard: Whose messages will arrive, [r]; known before training since it depends on the channel alone.
-        store: What devices and server keep.
-        public_update: The server's own update of theta^t on public data, [d], computed when asked for.
-        own_noise: Factor of this round on the noise that the stages put on messages by themselves.
+        heard: Whether each device's message will be received, [r]; known before training, since it depends only on the
+            channel.
+        store: State that devices and server keep between rounds.
+        public_update: Computes the server's update of theta^t on public data, [d].
+        own_noise: Factor of this round on the noise that the stages add to messages.
     """
 
     streams: Streams
@@ -131,18 +131,17 @@ class Round:
 
 @dataclass(frozen=True)
 class Coder:
-    """A stage in one round.
+    """A stage opened for one round.
 
     Attributes:
-        encode: Chunk of messages -> chunk of messages.
-        decode: The mean message [m_after] -> [m_before].
-        noise_gain: What `decode` multiplies noise on an entry by.
-        coordinates: Coordinates of the update that are sent, [m], where the stage chooses them for all devices; None
-            elsewhere.
-        expand: What single messages stand for, [chunk, m_after] -> [chunk, m_before]; None where they stand for
-            themselves.
-        by_entry: Whether a slab of entries may be encoded without the others, and needs no more than their norms.
-        needs_norms: Whether it needs the norms of whole messages.
+        encode: Maps a chunk of messages to the encoded chunk.
+        decode: Maps the mean message, [m_after] -> [m_before].
+        noise_gain: Factor by which `decode` multiplies noise on an entry.
+        coordinates: Coordinates of the update that are sent, [m], if the stage selects the same ones for all devices;
+            else None.
+        expand: Decodes single messages, [chunk, m_after] -> [chunk, m_before]; None if decoding leaves them unchanged.
+        by_entry: Whether a slab of entries can be encoded without the others, given the norms of whole messages.
+        needs_norms: Whether encoding needs the norms of whole messages.
     """
 
     encode: Callable[[Batch], Batch]
@@ -158,16 +157,16 @@ class Stage(Protocol):
     """One step of the encoder."""
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """What is known of the message after this stage, given what is known before it."""
+        """Return the bound on the message after this stage, from the bound before it."""
         ...
 
     def open(self, opened: Round) -> Coder:
-        """The stage in round t: what server and devices share (a mask) is drawn here."""
+        """Return the coder of a round. Randomness that server and devices share, such as a mask, is drawn here."""
         ...
 
 
 def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
-    """The bound on the message that leaves the last stage; an update as trained has none."""
+    """Return the bound on the message after the last stage, starting from an unbounded update."""
     bound = MessageBound(dimension, math.inf, math.inf)
     for stage in stages:
         bound = stage.bound(bound)
@@ -175,7 +174,7 @@ def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
 
 
 def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
-    """All stages of a round as one: encode left to right, decode right to left."""
+    """Open all stages for a round as one coder that encodes from first to last and decodes from last to first."""
     coders = [stage.open(opened) for stage in stages]
 
     def encode(batch: Batch) -> Batch:
@@ -193,14 +192,14 @@ def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
             messages = messages if coder.expand is None else coder.expand(messages)
         return messages
 
-    chosen = [coder.coordinates for coder in coders if coder.coordinates is not None]
+    selected = [coder.coordinates for coder in coders if coder.coordinates is not None]
     return Coder(
         encode=encode,
         decode=decode,
         noise_gain=float(np.prod([coder.noise_gain for coder in coders])),
-        coordinates=chosen[0] if chosen else None,
+        coordinates=selected[0] if selected else None,
         expand=expand,
-        # After the first stage norms of whole messages are no longer known.
+        # For slabs, the norms of whole messages are known only before the first stage.
         by_entry=all(coder.by_entry for coder in coders) and not any(coder.needs_norms for coder in coders[1:]),
         needs_norms=any(coder.needs_norms for coder in coders),
     )

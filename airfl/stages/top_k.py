@@ -1,4 +1,4 @@
-"""top-k sparsification: the largest coordinates of each device's own update, or those of an update on public data."""
+"""top-k sparsification by the largest coordinates of each device's update, or of the server's update on public data."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.stages.masks import keep
+from airfl.stages.masks import restrict
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-# Beyond that many factors a bit more or less is lost among the rest.
+# Up to this many factors the number of subsets is exact. Beyond, an error of a bit is negligible.
 EXACT_UP_TO = 2000
 
 
 @dataclass(frozen=True)
 class OwnTopK:
-    """Each device's k coordinates of largest magnitude (Fed-SMP eq. 6); their names go along, which tell of its data.
+    """Keep each device's k coordinates of largest magnitude (Fed-SMP eq. 6). Their indices are sent, too, and reveal
+    information about its data.
 
-    Of equal magnitudes the lower coordinate is kept. The message has length d, zeros elsewhere.
+    Of equal magnitudes the lower coordinate is kept. The message has length d and is zero elsewhere.
 
     Attributes:
         dimension: d, entries of an update.
@@ -34,11 +35,11 @@ class OwnTopK:
     kept: int
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """No bound shrinks: a vector may have no more than k entries."""
+        """Keep all bounds, since a vector may have at most k nonzero entries, and add the bits of the indices."""
         return replace(before, values=self.kept, side_bits=before.side_bits + subset_bits(self.dimension, self.kept))
 
     def open(self, opened: Round) -> Coder:
-        """The same in every round."""
+        """Return the coder, which is the same in every round."""
         return Coder(self._encode, decode=lambda mean: mean)
 
     def _encode(self, batch: Batch) -> Batch:
@@ -51,10 +52,11 @@ class OwnTopK:
 
 @dataclass(frozen=True)
 class PublicTopK:
-    """The k coordinates in which the server's own update on public data is largest (Fed-SMP algorithm 2, lines 24 to
-    33).
+    """Keep the k coordinates of largest magnitude in the server's update on public data (Fed-SMP algorithm 2, lines 24
+    to 33).
 
-    They are the same for all devices, and tell nothing of anybody's data. Their names go down, where that is charged.
+    They are the same for all devices and independent of private data. The server sends their indices on the downlink,
+    if that is charged.
 
     Attributes:
         dimension: d, entries of an update.
@@ -65,16 +67,16 @@ class PublicTopK:
     kept: int
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """A masked vector may keep its whole norm, in the mean too: the mask follows what updates have in common."""
+        """Keep all bounds, also on the mean square, since the mask follows the common direction of the updates."""
         return replace(before, entries=self.kept, mask_bits=subset_bits(self.dimension, self.kept))
 
     def open(self, opened: Round) -> Coder:
-        """The server trains on public data from theta^t."""
+        """Select the coordinates by training on public data from theta^t."""
         kept = largest(opened.public_update().abs().unsqueeze(0), self.kept)[0]
         coordinates = kept.cpu().numpy().astype(np.int64)
 
         def encode(batch: Batch) -> Batch:
-            return keep(batch, kept, coordinates)
+            return restrict(batch, kept, coordinates)
 
         def decode(mean: Tensor) -> Tensor:
             return mean.new_zeros(self.dimension).index_copy_(0, kept, mean)
@@ -86,33 +88,36 @@ class PublicTopK:
 
 
 def largest(magnitudes: Tensor, kept: int) -> Tensor:
-    """Positions of the k largest of each row, ascending, [rows, d] -> [rows, k]; of equal ones those that are first."""
+    """Return the indices of the k largest entries of each row, ascending, [rows, d] -> [rows, k]. Of equal entries the
+    first are taken."""
     import torch
 
     if magnitudes.is_cuda:
-        return largest_there(magnitudes, kept)
+        return largest_on_device(magnitudes, kept)
     values = magnitudes.numpy()
     rows, entries = values.shape
     least = np.partition(values, entries - kept, axis=1)[:, entries - kept, None]
-    chosen = values >= least
-    more = np.count_nonzero(chosen, axis=1) - kept
-    for row in np.flatnonzero(more):
-        chosen[row, np.flatnonzero(values[row] == least[row])[-more[row] :]] = False
-    return torch.from_numpy(np.flatnonzero(chosen).reshape(rows, kept) - np.arange(0, rows * entries, entries)[:, None])
+    selected = values >= least
+    surplus = np.count_nonzero(selected, axis=1) - kept
+    for row in np.flatnonzero(surplus):
+        selected[row, np.flatnonzero(values[row] == least[row])[-surplus[row] :]] = False
+    indices = np.flatnonzero(selected).reshape(rows, kept) - np.arange(0, rows * entries, entries)[:, None]
+    return torch.from_numpy(indices)
 
 
-def largest_there(magnitudes: Tensor, kept: int) -> Tensor:
-    """The same without leaving the device, where numpy's selection, several times as fast on a CPU, cannot go."""
+def largest_on_device(magnitudes: Tensor, kept: int) -> Tensor:
+    """Return the same as `largest`, computed by torch on the tensor's device. On a CPU numpy is several times as
+    fast."""
     least = magnitudes.topk(kept, dim=1, sorted=False).values.amin(dim=1, keepdim=True)
-    chosen = magnitudes >= least
-    if int(chosen.sum()) > kept * len(magnitudes):
+    selected = magnitudes >= least
+    if int(selected.sum()) > kept * len(magnitudes):
         above, tied = magnitudes > least, magnitudes == least
-        chosen = above | (tied & (tied.cumsum(dim=1) <= kept - above.sum(dim=1, keepdim=True)))
-    return chosen.nonzero()[:, 1].view(len(magnitudes), kept)
+        selected = above | (tied & (tied.cumsum(dim=1) <= kept - above.sum(dim=1, keepdim=True)))
+    return selected.nonzero()[:, 1].view(len(magnitudes), kept)
 
 
 def subset_bits(dimension: int, kept: int) -> int:
-    """ceil(log2 C(d, k)): bits that name k of d coordinates."""
+    """Return ceil(log2 C(d, k)), the bits that identify k of d coordinates."""
     if min(kept, dimension - kept) <= EXACT_UP_TO:
         return (math.comb(dimension, kept) - 1).bit_length()
     logs = math.lgamma(dimension + 1) - math.lgamma(kept + 1) - math.lgamma(dimension - kept + 1)

@@ -1,4 +1,5 @@
-"""Uplinks: what carries the messages of a round. Each is opened with the channel, fed chunks of devices, and closed."""
+"""Uplinks carry the messages of a round. Each is opened with the channel, receives messages in chunks of devices, and
+is closed."""
 
 from airfl.uplinks.analog import AnalogUplink
 from airfl.uplinks.digital import DigitalUplink

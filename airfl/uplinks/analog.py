@@ -10,7 +10,7 @@ import numpy as np
 
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.control import PowerControl, shares_as
+from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
 from channels.antennas import combine
@@ -28,25 +28,26 @@ if TYPE_CHECKING:
     from channels.waveform import Waveform
 
 
-# Phases that differ by no more than this are those of rounding.
+# Phase differences up to this are due to rounding.
 MISALIGNED = 1e-6
 
 
 @dataclass(frozen=True)
 class AnalogUplink:
-    """All devices at once on the same resource elements, aligned as far as power and knowledge of the channel go.
+    """All devices send at once on the same resource elements, aligned as far as transmit power and CSI permit.
 
     Attributes:
         grid: Resource elements, and how entries are packed into them.
-        control: Who sends how strongly.
+        control: Power control.
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
-        noise: Whether there is receiver noise; false sends z = 0 and leaves beta as it is.
+        noise: Whether receiver noise is added; if false, z = 0 and beta does not change.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
-        waveform: OFDM modulation in time, None for the model per subcarrier.
-        csi_error: How the privacy account takes imperfect knowledge of the channel, see `CsiError`.
-        tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; delta pays for it.
-        least_gain: Gain |h| up to which fades are lifted, which no Gaussian law knows of; 0 for none.
-        raw_samples: Whether the observer is the server, who sees more than the sum.
+        waveform: OFDM modulation in time, None for the per-subcarrier model.
+        csi_error: How the privacy accounting treats imperfect CSI, see `CsiError`.
+        tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; it is charged to
+            delta.
+        least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
+        raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
     """
 
     grid: OfdmaGrid
@@ -61,7 +62,7 @@ class AnalogUplink:
     raw_samples: bool = False
 
     def open(self, terms: Terms) -> Link:
-        """beta is known here: it rests on the channel as estimated and on the bounds, not on the updates."""
+        """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
         return _AnalogLink(self, terms)
 
 
@@ -78,18 +79,18 @@ class _AnalogLink:
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Who sends anything: the policy keeps the others silent."""
+        """Whether each device sends, according to the power policy."""
         return self._control.plan.active
 
     @property
     def by_entry(self) -> bool:
-        """Where every entry meets the same coefficient and nothing looks at a message as a whole."""
-        whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._terms.record
-        return self._flat and not whole and self._uplink.grid.packing == "real"
+        """Whether the channel is flat and no step needs whole messages."""
+        needs_whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._terms.record
+        return self._flat and not needs_whole and self._uplink.grid.packing == "real"
 
     @cached_property
     def _channel(self) -> MultipleAccessChannel | WaveformChannel:
-        """Made when something is sent: a link budget never needs it."""
+        """The channel simulator, created on first use because a link budget does not need it."""
         uplink, terms, control = self._uplink, self._terms, self._control
         if uplink.waveform is None:
             return MultipleAccessChannel(
@@ -101,7 +102,8 @@ class _AnalogLink:
         )
 
     def send(self, batch: Batch, devices: slice) -> None:
-        """Superpose a chunk: clip factors and weights ride on the precoders, so the values are read once."""
+        """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
+        once."""
         scale = batch.scale.double().cpu().numpy()
         if batch.part is None:
             sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
@@ -119,7 +121,8 @@ class _AnalogLink:
             self._sent.append(baseband(values, precoders, self._uplink.grid.packing, place))
 
     def close(self) -> Reception:
-        """y = sum_i h_i x_i + z on the observed real entries, and the mean y/(r beta) (eq. 11 and 13)."""
+        """Add noise to y = sum_i h_i x_i on the observed real entries, and return the mean y/(r beta) (eq. 11 and
+        13)."""
         import torch
 
         terms = self._terms
@@ -133,21 +136,22 @@ class _AnalogLink:
         )
 
     def at_bound(self) -> LinkReport:
-        """||A Delta_i||^2 = p C^2 (lemma 5) gives device i the energy alpha_i^2 p C^2."""
+        """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2."""
         rms, control = self._terms.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
-        share = shares_as(self._terms.frame.weights, power.shape[1:])
+        share = sum_constant_axes(self._terms.frame.weights, power.shape[1:])
         return self._report(
             control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
         )
 
     def _report(self, energy: Array, received: Array) -> LinkReport:
-        """What the round takes if device i transmits energy[i], of which the antenna gets received[i]."""
+        """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of
+        it."""
         terms, control, uplink = self._terms, self._control, self._uplink
         plan, weights, pilots = control.plan, control.weights, terms.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(terms.entries)
-        share = shares_as(terms.frame.weights, self._gains.shape[1:])
+        share = sum_constant_axes(terms.frame.weights, self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
@@ -172,12 +176,13 @@ class _AnalogLink:
         )
 
     def _largest_amplitude(self, share: Array) -> float:
-        """With which a unit of anybody's message is observed: in the sum, or on all antennas by the server. Where
-        nobody sends, that of whoever could have been selected instead; 0 where beta says that nobody does."""
+        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
+        server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
+        instead, or 0 if beta reveals that no device sends."""
         uplink, control, knowledge = self._uplink, self._control, self._terms.knowledge
         if not control.plan.active.any() and not uplink.raw_samples:
             largest = _largest_used(control.plan.coefficient, control.weights)
-            return largest if uplink.control.settled and np.isfinite(largest) else 0.0
+            return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if uplink.raw_samples:
             return largest_raw_amplitude(knowledge.state.response, control, share)
         return largest_amplitude(
@@ -191,26 +196,31 @@ class _AnalogLink:
         )
 
     def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
-        """What becomes of noise that the devices put on their messages; least over the coefficients in use."""
-        control, more = self._control, self._terms.own_noise
+        """Return the report's figures on the noise that devices add to their messages, the minimum over the used
+        coefficients."""
+        control, noise_factor = self._control, self._terms.own_noise
         effective = self._gains * control.precoders
         observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
         amplitudes = observed * self._terms.weights[:, None, None]
         power = np.broadcast_to((amplitudes**2).sum(axis=0), share.shape)
         used = share > 0
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
-        several = self._terms.knowledge.state.response.shape[1] > 1
-        turned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
-        if self._uplink.raw_samples and (several or turned):
-            # The others' noise comes from other directions of the samples: only a device's own surely covers it.
+        several_antennas = self._terms.knowledge.state.response.shape[1] > 1
+        misaligned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
+        if self._uplink.raw_samples and (several_antennas or misaligned):
+            # The noise of other devices has other directions in the samples, so only a device's own noise is sure to
+            # cover its message.
             power = np.full(share.shape, largest**2)
+        noisy_devices = 0.0
+        if largest and used.any():
+            noisy_devices = float(power[used].min()) * noise_factor**2 / largest**2
         return {
-            "noisy_devices": float(power[used].min()) * more**2 / largest**2 if largest and used.any() else 0.0,
-            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * more,
+            "noisy_devices": noisy_devices,
+            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * noise_factor,
         }
 
     def _waveform_figures(self) -> dict[str, float]:
-        """Of what was sent as a waveform; nothing for a link budget."""
+        """Return the peak-to-average ratio and clipping of the waveform; empty for a link budget."""
         if "_channel" not in vars(self) or not isinstance(self._channel, WaveformChannel):
             return {}
         return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
@@ -221,44 +231,46 @@ class _AnalogLink:
 
     @property
     def _noise_std(self) -> float:
-        """Of the receiver noise that is added: sigma_0, or 0 without noise."""
+        """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
     def _disturbance(self, energy: Array, received: Array) -> float:
-        """Standard deviation on an observed entry of what is neither signal nor receiver noise: other cells, and what
-        offsets and late paths leak from one element to others. energy, received: of each device's message."""
+        """Return the standard deviation of interference on an observed entry: other cells, and leakage between elements
+        due to offsets and late paths. energy, received: energies of each device's message."""
         knowledge, uplink = self._terms.knowledge, self._uplink
         other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
-        if uplink.waveform is not None or not knowledge.leakage.any():  # a waveform has its leakage in it
+        if uplink.waveform is not None or not knowledge.leakage.any():  # a simulated waveform contains its leakage
             return other_cells
-        # On each part of an element falls half of it, but for what keeps the phase of a real payload.
-        turned = knowledge.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
+        # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
+        in_phase = knowledge.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
         offsets = knowledge.leakage - knowledge.late
-        observed = turned + (offsets - knowledge.in_phase) / 2
+        observed = in_phase + (offsets - knowledge.in_phase) / 2
         leaked = received / (1.0 - knowledge.leakage) * observed + energy * self._spilled() / 2
         return float(np.sqrt(leaked.sum() / self._terms.frame.elements + other_cells**2))
 
     def _spilled(self) -> Array:
-        """What late paths leak of a device's transmitted energy, [devices]: most where it inverts a deep fade."""
+        """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
+        device inverts a deep fade."""
         spilled = self._terms.knowledge.state.spilled
         power = np.abs(self._control.precoders) ** 2
         if spilled is None:
             return np.zeros(len(power))
         power, spilled = np.broadcast_arrays(power, spilled)
-        power = power * shares_as(self._terms.frame.weights, power.shape[1:])
+        power = power * sum_constant_axes(self._terms.frame.weights, power.shape[1:])
         sent = power.sum(axis=(1, 2))
         return np.asarray((power * spilled).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
 
     def _real_share(self) -> Array:
-        """Of a device's received power, what is on the real part where the payload was, [devices]."""
+        """Return the fraction of each device's received power on the real part, which carries the payload,
+        [devices]."""
         effective = self._gains * self._control.precoders
-        share = shares_as(self._terms.frame.weights, effective.shape[1:])
+        share = sum_constant_axes(self._terms.frame.weights, effective.shape[1:])
         power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
 
     def _decoder(self, signal: Tensor) -> Tensor | float:
-        """What a received entry is multiplied by: 1/(r beta), per entry over a selective channel."""
+        """Return the factor on a received entry: 1/(r beta), per entry over a selective channel."""
         decoder = self._control.decoder
         if decoder.shape == (1, 1):
             return float(decoder[0, 0])
@@ -266,7 +278,7 @@ class _AnalogLink:
         return entries.repeat_interleave(2)[: len(signal)] if self._uplink.grid.packing == "iq" else entries
 
     def _snr_db(self, energy: Array) -> Array:
-        """Receive SNR of signals with that energy over all entries; inf without noise."""
+        """Return the receive SNR of signals with this total energy over all entries; inf without noise."""
         noise_energy = self._terms.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
@@ -292,12 +304,12 @@ class _AnalogLink:
 
 
 def _largest_used(coefficient: Array, weights: Array) -> float:
-    """The largest beta of a coefficient that entries fall on."""
+    """Return the largest beta over the coefficients that carry entries."""
     return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
 
 
 def _placement(terms: Terms, shape: tuple[int, ...]) -> Placement:
-    """Over a channel that is the same everywhere every start is the same, so nothing is drawn."""
+    """Draw the placement of the entries; on a flat channel without offsets it has no effect and is not drawn."""
     path = terms.multipath
     offsets = path is not None and (path.timing_samples.any() or path.frequency_offset.any())
     if shape == (1, 1) and not offsets:

@@ -1,4 +1,4 @@
-"""Who sends how strongly in a round: receive combining, power policy, peak limit, and what the sum is divided by."""
+"""Power control of a round: receive combining, power policy, peak limit, and the divisor of the sum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.disclosure import Disclosure, disclosed, everybody_named
+from airfl.uplinks.disclosure import Disclosure, beta_disclosure, whole_sample_named
 from airfl.uplinks.uplink import Array, Terms
 from channels.antennas import COMBINERS, Combiner, check_weights, combine
 from channels.csi import Response
@@ -30,7 +30,8 @@ from channels.units import db_to_linear
 Divisor = Literal["selected", "expected", "active"]
 Peak = Literal["back-off", "clip"]
 Alignment = Literal["sample", "population", "schedule"]
-"""Whose reach settles beta: the selected devices', everybody's, or nobody's, as it is announced for the whole run."""
+"""What determines beta: the channels of the selected devices, the channels of all devices, or a value announced for the
+whole run."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Control:
 
     Attributes:
         combiner: a, receive combining weights, complex [antennas, blocks, subcarriers].
-        estimate: a^H hhat_i, the channel as estimated behind the combiner, [devices, blocks, subcarriers].
-        plan: The power policy's answer.
+        estimate: a^H hhat_i, the estimated channel after combining, [devices, blocks, subcarriers].
+        plan: The plan of the power policy.
         precoders: b_i, complex [devices, blocks, subcarriers].
-        weights: Share of the entries on each coefficient, [blocks, subcarriers].
-        decoder: What a received entry is multiplied by, [blocks, subcarriers].
-        clip_energy: Peak limit of a resource element, [devices], if elements are cut to it; None elsewhere.
+        weights: Fraction of the entries on each coefficient, [blocks, subcarriers].
+        decoder: Factor by which a received entry is multiplied, [blocks, subcarriers].
+        clip_energy: Peak energy of a resource element, [devices], if elements are clipped to it; else None.
     """
 
     combiner: NDArray[np.complex128]
@@ -58,19 +59,19 @@ class Control:
 
 @dataclass(frozen=True)
 class PowerControl:
-    """The rules of power control, for all rounds.
+    """Power control of a run.
 
     Attributes:
-        policy: How power follows the channel, or a name of `POLICIES`.
+        policy: The power policy, or a name of `POLICIES`.
         limit: What P_i bounds.
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry.
-        privacy_bound: The largest beta that privacy allows, inf where it does not matter.
-        divide_by: Whether the sum is divided by the selected, the expected or the active devices.
-        combining: How the antennas are combined, or a name of `COMBINERS`.
-        strict: Whether to keep to the limit in every round, wherever the entries fall.
+        privacy_bound: The largest beta that privacy allows, inf for no bound.
+        divide_by: Whether the sum is divided by the number of selected, expected or active devices.
+        combining: The receive combiner, or a name of `COMBINERS`.
+        strict: Whether to keep to the limit in every round, regardless of the placement of the entries.
         peak_db: Largest energy of a resource element over its mean at the limit in dB, None for no peak limit.
-        peak: How the peak limit is kept to.
-        alignment: Whose reach settles beta, see `Alignment`.
+        peak: How the peak limit is enforced.
+        alignment: What determines beta, see `Alignment`.
         scheduled: beta of a schedule, within the privacy bound; inf without one.
     """
 
@@ -88,52 +89,57 @@ class PowerControl:
 
     @cached_property
     def rule(self) -> Policy:
-        """The policy itself."""
+        """The power policy as an object."""
         return POLICIES.build(self.policy)
 
     @cached_property
     def receiver(self) -> Combiner:
-        """The combiner itself."""
+        """The receive combiner as an object."""
         return COMBINERS.build(self.combining)
 
     def sample_sets_beta(self, flat: bool) -> bool:
-        """Whether beta, or what else is broadcast beside the sum, follows from who was selected. flat: whether all
-        entries meet one coefficient."""
-        if self.divide_by == "active" or self._lowers(flat):
+        """Whether beta, or other side information broadcast with the sum, depends on which devices were selected. flat:
+        whether the channel has a single coefficient."""
+        if self.divide_by == "active" or self._backs_off(flat):
             return True
         return self.alignment == "sample" and self.rule.target is None
 
     def one_by_one(self, antennas: int, flat: bool) -> bool:
-        """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
-        alone = antennas == 1 or self.receiver.one_antenna
-        together = self.divide_by == "active" or self._lowers(flat) or not self.rule.one_by_one
-        shows = self.rule.least_power > 0 and not flat  # which coefficients nobody uses
-        return alone and not together and not shows
+        """Whether beta is the minimum of values that each device reaches independently, so that the information it
+        reveals can be computed."""
+        single_antenna = antennas == 1 or self.receiver.one_antenna
+        joint = self.divide_by == "active" or self._backs_off(flat) or not self.rule.one_by_one
+        reveals_unused = self.rule.least_power > 0 and not flat  # which coefficients no device uses
+        return single_antenna and not joint and not reveals_unused
 
     @property
-    def settled(self) -> bool:
-        """Whether beta, or a bound on it, is there whoever was selected: what is received is then decoded in every
-        round, as whether anybody was heard would tell of the sample."""
+    def beta_predetermined(self) -> bool:
+        """Whether beta, or a bound on it, exists regardless of which devices were selected. The received signal is then
+        decoded in every round, since skipping a round in which no device sends would reveal information about the
+        sample."""
         announced = self.alignment != "sample" or self.rule.target is not None
         return announced or bool(np.isfinite(self.privacy_bound))
 
-    def _lowers(self, flat: bool) -> bool:
-        """Whether a limit may lower beta by what the selected devices' entries could be."""
+    def _backs_off(self, flat: bool) -> bool:
+        """Whether a peak or strict limit may lower beta depending on the selected devices."""
         return (self.strict and not flat) or (self.peak_db is not None and self.peak == "back-off")
 
     def disclosure(self, terms: Terms, poisson: bool) -> Disclosure:
-        """What beta tells an observer who knows everybody's gains and limits of who was selected; poisson: the kind of
-        sample. All who were selected are granted where nothing better is proven, or `terms` do not know everybody."""
+        """Return what beta reveals about the sample to an observer who knows the gains and limits of all devices.
+
+        The observer is assumed to learn the whole sample if nothing better is proven, or if `terms` do not contain the
+        population. poisson: whether the sample is a Poisson sample.
+        """
         everyone = terms.population
         if everyone is None:
-            return everybody_named(terms.ids)
+            return whole_sample_named(terms.ids)
         _, antennas, *coefficients = everyone.knowledge.estimate.response.shape
         if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
-            return everybody_named(terms.ids)
-        return disclosed(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
+            return whole_sample_named(terms.ids)
+        return beta_disclosure(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
 
     def _announced(self, terms: Terms) -> float | None:
-        """beta as it is announced before the selected devices' channels are looked at; None where it is not."""
+        """Return the beta that is announced independently of the selected devices' channels, None if there is none."""
         if self.alignment == "sample":
             return None
         if self.alignment == "schedule":
@@ -143,14 +149,14 @@ class PowerControl:
         return float(np.min(reaches, where=reaches > 0, initial=np.inf))
 
     def _task(self, terms: Terms) -> tuple[PowerTask, NDArray[np.complex128], Response]:
-        """What the policy is asked, the combiner, and the estimated channel behind it."""
+        """Return the task for the policy, the combiner, and the estimated channel after combining."""
         limits = round_energy_limits(terms.power_limits, terms.entries / terms.dimension, self.limit)
         response = terms.knowledge.estimate.response
         combiner = self._weights(response, np.sqrt(limits) / terms.rms_norms)
-        known = combine(combiner, response)
+        estimate = combine(combiner, response)
         task = PowerTask(
-            gains=np.abs(known).astype(np.float64),
-            weights=shares_as(terms.frame.weights, known.shape[1:]),
+            gains=np.abs(estimate).astype(np.float64),
+            weights=sum_constant_axes(terms.frame.weights, estimate.shape[1:]),
             energy_limits=limits,
             rms_norms=terms.rms_norms,
             noise_energy=terms.entries * self.noise_std**2,
@@ -158,11 +164,11 @@ class PowerControl:
             mean_power=terms.knowledge.mean_power,
             inverse_power=terms.fades.inverse_power if terms.fades else None,
         )
-        return task, combiner, known
+        return task, combiner, estimate
 
     def _weights(self, response: Response, factors: Array) -> NDArray[np.complex128]:
-        """The combiner's; UserError where one of the user's own breaks what it promises. It is not asked where there is
-        nobody to hear."""
+        """Return the combining weights. Raises UserError if a user-defined combiner violates its contract. Without
+        devices, a user-defined combiner is not called."""
         if is_built_in(self.receiver):
             return self.receiver.weights(response, factors)
         if not len(response):
@@ -175,34 +181,34 @@ class PowerControl:
         return np.asarray(weights, dtype=np.complex128)
 
     def of_round(self, terms: Terms) -> Control:
-        """Everything that is settled before an update is known."""
-        task, combiner, known = self._task(terms)
+        """Return the power control of a round, which does not depend on the updates."""
+        task, combiner, estimate = self._task(terms)
         limits, weights = task.energy_limits, task.weights
         announced = self._announced(terms)
         plan = self._plan(replace(task, announced=announced))
         if self.alignment == "population" and announced is not None and np.isfinite(announced):
             plan = replace(plan, power_bound_binding=announced <= self.privacy_bound)
         if self.strict and plan.amplitudes.shape[1:] != (1, 1):
-            # Wherever the entries fall, and not only on average over where they do.
+            # The limit then holds for every placement of the entries, not only on average over placements.
             plan = back_off(plan, terms.peak_norms, limits)
         peaks = None
         if self.peak_db is not None:
             peaks = terms.element_power * db_to_linear(self.peak_db)
             if self.peak == "back-off":
                 plan, peaks = back_off(plan, terms.peak_norms, peaks), None
-        turned = known.conj() / np.maximum(np.abs(known), np.finfo(np.float32).tiny)
+        phases = estimate.conj() / np.maximum(np.abs(estimate), np.finfo(np.float32).tiny)
         return Control(
             combiner=combiner,
-            estimate=known,
+            estimate=estimate,
             plan=plan,
-            precoders=np.asarray(plan.amplitudes * turned),
+            precoders=np.asarray(plan.amplitudes * phases),
             weights=weights,
             decoder=self._decoder(plan, terms),
             clip_energy=peaks,
         )
 
     def _plan(self, task: PowerTask) -> PowerPlan:
-        """The policy's; UserError where one of the user's own breaks what it promises."""
+        """Return the policy's plan. Raises UserError if a user-defined policy violates its contract."""
         plan = self.rule.plan(task)
         if not is_built_in(self.rule):
             try:
@@ -212,7 +218,7 @@ class PowerControl:
         return plan
 
     def _decoder(self, plan: PowerPlan, terms: Terms) -> Array:
-        """1/(divisor beta); 0 for a coefficient that nobody sends on."""
+        """Return 1/(divisor beta); 0 for a coefficient on which no device sends."""
         shape = np.broadcast_shapes(plan.coefficient.shape, plan.amplitudes.shape[1:])
         coefficient = np.broadcast_to(plan.coefficient, shape)
         if self.divide_by == "selected":
@@ -222,15 +228,16 @@ class PowerControl:
             divisor = np.full(shape, terms.divisor * terms.fades.exceedance(self.rule.least_power))
         else:
             divisor = np.broadcast_to((plan.amplitudes > 0).sum(axis=0), shape).astype(np.float64)
-        # Where beta itself says that nobody sends, noise alone is left out. Otherwise, and where a random sample came
-        # out empty, what is received is decoded like any other, so as not to tell who was selected.
-        heard = (plan.amplitudes > 0).any(axis=0) if len(plan.amplitudes) and not self.settled else np.array(True)
-        used = (divisor > 0) & heard
+        # A coefficient that holds only noise is skipped if beta itself reveals that no device sends. Otherwise, and for
+        # an empty random sample, the signal is decoded as usual, so as not to reveal who was selected.
+        used = divisor > 0
+        if len(plan.amplitudes) and not self.beta_predetermined:
+            used = used & (plan.amplitudes > 0).any(axis=0)
         return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
 
 
-def shares_as(weights: Array, shape: tuple[int, ...]) -> Array:
-    """Shares of entries summed along the axes on which the channel does not change."""
+def sum_constant_axes(weights: Array, shape: tuple[int, ...]) -> Array:
+    """Return the fractions of entries, summed along the axes on which the channel is constant (length 1 in `shape`)."""
     for axis, length in enumerate(shape):
         if length == 1:
             weights = weights.sum(axis=axis, keepdims=True)

@@ -1,4 +1,4 @@
-"""The digital uplink: every device its own subcarriers, coded bits, block errors, retransmissions, a deadline."""
+"""The digital uplink: separate subcarriers per device, coded bits, block errors, retransmissions and a deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.orthogonal import add_up, coupling, mean_of, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import accumulate, coupling, mean_message, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
@@ -33,15 +33,16 @@ class DigitalUplink:
     """Orthogonal OFDMA.
 
     Attributes:
-        grid: Of resource elements.
-        allocation: Who gets how many subcarriers.
-        error_model: Rates, and what arrives.
-        noise_std: Root of the noise energy on an element.
-        concentrate: Whether a device's power goes into its own subcarriers.
-        deadline_s: Until when a message has to be through, inf for none.
-        secure_aggregation: Whether the server sees the sum only, and whether that is charged.
-        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
-        interference_to_noise_db: Of other cells, at a level that is known, None for none.
+        grid: The grid of resource elements.
+        allocation: Subcarrier allocation.
+        error_model: Rates and block errors.
+        noise_std: Square root of the noise energy on a resource element.
+        concentrate: Whether a device concentrates its power on its own subcarriers.
+        deadline_s: Deadline of a message in s, inf for none.
+        secure_aggregation: Whether the server sees only the sum, and whether the protocol's traffic is charged.
+        divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
+            devices.
+        interference_to_noise_db: Interference of other cells over the noise in dB, at a known level; None for none.
     """
 
     grid: OfdmaGrid
@@ -51,12 +52,12 @@ class DigitalUplink:
     concentrate: bool = True
     deadline_s: float = math.inf
     secure_aggregation: SecureAggregation = "assumed"
-    divide_by_heard: bool = False
+    divide_by_received: bool = False
     interference_to_noise_db: float | None = None
 
     def open(self, terms: Terms) -> Link:
-        """Rates, errors and retransmissions follow from the channel and the length of the messages: all is known here.
-        UserError where the link is too weak to be counted."""
+        """Open the link. Rates, errors and retransmissions are determined here, since they depend only on the channel
+        and the message length. Raises UserError if the link is so weak that its cost overflows."""
         return _DigitalLink(self, terms)
 
 
@@ -72,10 +73,10 @@ class _DigitalLink:
         bits = message_bits(terms, devices, uplink.secure_aggregation)
         subcarriers = uplink.grid.used_subcarriers
         self._bits = np.full(devices, bits, dtype=np.int64)
-        # Rates are taken from a measured SINR, and what leaks is in it. What is known of a flat channel is flat, though
-        # an offset may have put a ramp on the true one.
-        kept = (1.0 - knowledge.leakage) / (1.0 - knowledge.late)  # late paths are lost to the estimate, too
-        estimate = power_gains(knowledge.estimate.response) * kept[:, None, None]
+        # Rates follow a measured SINR, which includes leakage. The estimate of a flat channel is flat, although an
+        # offset may have put a phase ramp on the true channel.
+        useful = (1.0 - knowledge.leakage) / (1.0 - knowledge.late)  # the estimate already excludes late paths
+        estimate = power_gains(knowledge.estimate.response) * useful[:, None, None]
         known, true = np.broadcast_arrays(estimate, self._power)
         task = DigitalTask(
             bits=self._bits,
@@ -97,45 +98,45 @@ class _DigitalLink:
             self._outcome: DigitalOutcome = send(task)
         except OverflowError as error:
             raise UserError(
-                f"digital.deadline_s: round {terms.round_index}: {error}; give one, or devices more power "
+                f"digital.deadline_s: round {terms.round_index}: {error}; set a deadline, or raise the transmit power "
                 "(power.max_snr_db, power.tx_power_dbm)"
             ) from None
-        except ValueError as error:  # what a user's own part gives
+        except ValueError as error:  # an invalid result of a user-defined part
             raise UserError(f"digital: round {terms.round_index}: {error}") from None
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Whose message came through in time."""
+        """Whether each device's message is received in time."""
         return self._outcome.heard
 
     def send(self, batch: Batch, devices: slice) -> None:
-        """Add up what arrives of a chunk."""
-        arrives = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        self._sum = add_up(self._sum, batch, arrives, self._terms.entries)
+        """Add the received messages of a chunk to the sum."""
+        weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        self._sum = accumulate(self._sum, batch, weights, self._terms.entries)
 
     def close(self) -> Reception:
-        """The mean of what arrived, exactly."""
-        mean = mean_of(self._sum, self._terms, self._divisor)
+        """Return the exact mean of the received messages."""
+        mean = mean_message(self._sum, self._terms, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
     def at_bound(self) -> LinkReport:
-        """What sending takes does not depend on what is in the messages."""
+        """Return the report, which does not depend on the content of the messages."""
         return self._report
 
     @cached_property
     def _report(self) -> LinkReport:
         terms, outcome, grid = self._terms, self._outcome, self._uplink.grid
         pilots = terms.pilots
-        heard = terms.weights[outcome.heard]
+        weights = terms.weights[outcome.heard]
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((heard**2).sum()))
+            noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((weights**2).sum()))
             * terms.own_noise**2,
-            own_noise_gain=own_noise_gain(heard, self._divisor) * terms.own_noise,
+            own_noise_gain=own_noise_gain(weights, self._divisor) * terms.own_noise,
             use=self._use(),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(terms.element_power),
@@ -153,7 +154,7 @@ class _DigitalLink:
         )
 
     def _use(self) -> GridUse:
-        """Elements add up; the round ends with the device that is through last."""
+        """Return the use of the grid. Elements add up, and the round ends when the last device has finished."""
         grid, pilots = self._uplink.grid, self._terms.pilots.resource_elements
         elements = int(self._outcome.resource_elements.sum())
         first = grid.occupy(pilots)
@@ -167,7 +168,7 @@ class _DigitalLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor
 
     def _uniforms(self, count: int) -> Array:
         terms = self._terms
@@ -175,10 +176,10 @@ class _DigitalLink:
 
 
 def message_bits(terms: Terms, devices: int, secure_aggregation: SecureAggregation) -> int:
-    """Bits a device sends: its values, what names their coordinates; with secure aggregation charged, every entry
-    modulo r times its range and the keys and shares of Bonawitz et al. 2017.
+    """Return the bits that a device sends: its values and the indices of their coordinates. If secure aggregation is
+    charged, they are all entries modulo r times their range, and the keys and shares of Bonawitz et al. 2017.
 
-    Their protocol has a client send 2 public keys, 2(r - 1) encrypted shares and r shares to unmask (section 7.1).
+    In their protocol, a client sends 2 public keys, 2(r - 1) encrypted shares and r shares for unmasking (section 7.1).
     """
     message = terms.message
     if secure_aggregation != "counted":

@@ -1,4 +1,4 @@
-"""The ideal link: devices send one after the other at the capacity of channels that are known exactly."""
+"""The ideal link: devices send one after another at the capacity of perfectly known channels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import accumulate, mean_message, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """Messages without errors at the capacity of each device's channel.
+    """Error-free messages at the capacity of each device's channel.
 
-    A message's bits go at the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel,
-    each of energy P_i/d. I_i is of other cells, and what the device leaks itself: nobody else sends beside it. Who is
-    not through by the deadline is not heard: a channel that carries nothing in time is in outage, as it is on the
-    digital link.
+    The rate is the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel, each with
+    energy P_i/d. I_i is the interference of other cells and the device's own leakage, since no other device sends at
+    the same time. A device that has not finished by the deadline is in outage and its message is not received, as on
+    the digital link.
 
     Attributes:
-        grid: Resource elements, and how long they take.
-        noise_std: Root of N_0, the noise energy on a complex resource element.
+        grid: Resource elements and their duration.
+        noise_std: Square root of N_0, the noise energy on a complex resource element.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
         deadline_s: Deadline of a round in s, inf for none.
-        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
+        divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
+            devices.
     """
 
     grid: OfdmaGrid
     noise_std: float
     interference_to_noise_db: float | None = None
     deadline_s: float = math.inf
-    divide_by_heard: bool = False
+    divide_by_received: bool = False
 
     def open(self, terms: Terms) -> Link:
-        """What sending takes is known here; UserError where the link is too weak to be paid for at all."""
+        """Open the link and compute its cost. Raises UserError if the link is so weak that its cost overflows."""
         return _IdealLink(self, terms)
 
 
@@ -73,41 +74,41 @@ class _IdealLink:
             self._cost = sequential_cost(terms.message.payload_bits, self._rates, limit * grid.used_subcarriers)
         except OverflowError as error:
             raise UserError(
-                f"digital.deadline_s: round {terms.round_index} of the ideal link: {error}; give one, or devices more "
-                "power (power.max_snr_db, power.tx_power_dbm)"
+                f"digital.deadline_s: round {terms.round_index} of the ideal link: {error}; set a deadline, or raise "
+                "the transmit power (power.max_snr_db, power.tx_power_dbm)"
             ) from None
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Whose message came through in time."""
+        """Whether each device's message is received in time."""
         return self._cost.heard
 
     def send(self, batch: Batch, devices: slice) -> None:
-        """Add up what arrives of a chunk."""
-        arrives = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        self._sum = add_up(self._sum, batch, arrives, self._terms.entries)
+        """Add the received messages of a chunk to the sum."""
+        weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        self._sum = accumulate(self._sum, batch, weights, self._terms.entries)
 
     def close(self) -> Reception:
-        """The mean of what arrived, exactly."""
-        mean = mean_of(self._sum, self._terms, self._divisor)
+        """Return the exact mean of the received messages."""
+        mean = mean_message(self._sum, self._terms, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
     def at_bound(self) -> LinkReport:
-        """What sending takes does not depend on what is in the messages."""
+        """Return the report, which does not depend on the content of the messages."""
         return self._report
 
     @cached_property
     def _report(self) -> LinkReport:
         terms, elements, pilots = self._terms, self._cost.resource_elements, self._terms.pilots
-        heard = terms.weights[self.heard]
+        weights = terms.weights[self.heard]
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((heard**2).sum()) * terms.own_noise**2,
-            own_noise_gain=own_noise_gain(heard, self._divisor) * terms.own_noise,
+            noisy_devices=float((weights**2).sum()) * terms.own_noise**2,
+            own_noise_gain=own_noise_gain(weights, self._divisor) * terms.own_noise,
             use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(terms.element_power),
@@ -123,4 +124,4 @@ class _IdealLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor

@@ -1,4 +1,4 @@
-"""What links that carry one device's message at a time share: messages are added up after they have arrived."""
+"""Helpers shared by links that carry each device's message separately and sum messages after reception."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SINGLE_PRECISION = 1e-6
-"""By which the same power, computed twice in single precision, may differ."""
+"""Relative tolerance between powers computed in single precision."""
 
 
-def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
-    """total + sum_i w_i m_i over the values of a chunk, [m]; None is nothing yet. weights: [chunk]."""
+def accumulate(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
+    """Return total + sum_i w_i m_i over the messages of a chunk, [m].
+
+    Args:
+        total: The sum so far, None at the start.
+        batch: The messages of the chunk.
+        weights: w_i, [chunk].
+        entries: m.
+    """
     total = batch.values.new_zeros(entries) if total is None else total
     add_weighted(total if batch.part is None else total[batch.part], batch.values, weights)
     return total
 
 
-def mean_of(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
-    """The mean message from what was added up, [m]. Where nobody was chosen, or heard, it is 0: nothing is learned."""
+def mean_message(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
+    """Return the mean message from the sum, [m]. It is 0 if no device was selected or no message was received."""
     import torch
 
     total = torch.zeros(terms.entries, device=terms.device) if total is None else total
@@ -34,26 +41,27 @@ def mean_of(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
 
 
 def own_noise_gain(weights: Array, divisor: float) -> float:
-    """sqrt(sum w_i^2)/divisor: what the devices' own noise is multiplied by on an entry of that mean."""
+    """Return sqrt(sum w_i^2)/divisor, the gain of the devices' own noise on an entry of the mean."""
     return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0
 
 
 def power_gains(response: Response) -> Array:
-    """|h|^2, antennas combined by their maximum ratio, [devices, blocks, subcarriers or 1]; one block where blocks
-    differ in phase alone, as under a carrier offset."""
+    """Return |h|^2 after maximum-ratio combining, [devices, blocks, subcarriers or 1]. It has a single block if blocks
+    differ only in phase, as under a carrier frequency offset."""
     power = received_power(response)
     same = np.allclose(power, power[:, :1], rtol=SINGLE_PRECISION, atol=0.0)
     return np.asarray(power[:, :1] if same else power)
 
 
 def spilled_gains(state: ChannelState) -> Array | None:
-    """What late paths put beside an element for a unit of power on it, [devices, blocks, subcarriers], if any do."""
+    """Return the power that late paths leak per unit of power on an element, [devices, blocks, subcarriers]; None if
+    there are no late paths."""
     return None if state.spilled is None else state.spilled.astype(np.float64)
 
 
 def coupling(response: Response) -> Array | None:
-    """Share of device j's power, all antennas together, that the maximum-ratio weights of device i let through, the
-    mean over elements, [i, j]: |h_i^H h_j|^2/(|h_i|^2 |h_j|^2); None of one antenna."""
+    """Return the fraction of device j's power over all antennas that passes the maximum-ratio weights of device i,
+    averaged over elements, [i, j]: |h_i^H h_j|^2/(|h_i|^2 |h_j|^2). None for one antenna."""
     if response.shape[1] == 1:
         return None
     norms = np.sqrt(received_power(response))

@@ -1,7 +1,7 @@
-"""How strongly anybody's message is observed: what receiver noise is set against in the privacy account.
+"""The largest amplitude with which a message is observed, which the privacy accounting compares with receiver noise.
 
-Under perfect channel knowledge it is beta. Under imperfect knowledge a contribution arrives as |1 + e/hhat| beta, and
-the account has to say how it takes e: see `CsiError`.
+With perfect CSI it is beta. With imperfect CSI a contribution is received with amplitude |1 + e/hhat| beta, and
+`CsiError` states how the accounting treats the error e.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from channels.csi import Knowledge, Response
 from channels.grid import Packing
 
 CsiError = Literal["realised", "quantile", "unbounded"]
-"""realised: as it was, the observer being granted the true channel; quantile: a bound that holds but for a small
-probability over the error, before the fact; unbounded: no bound at all, so that nothing protects."""
+"""realised: the amplitude of the realised channel, which the observer is assumed to know; quantile: an a priori bound
+that holds except with a small probability over the error; unbounded: no bound, hence no protection."""
 
 
 def largest_amplitude(
@@ -27,21 +27,29 @@ def largest_amplitude(
     control: Control,
     knowledge: Knowledge,
     packing: Packing,
-    reading: CsiError,
+    csi_error: CsiError,
     tail: float,
     least_gain: float = 0.0,
 ) -> float:
-    """Largest amplitude with which a unit of a device's message is observed in this round, over devices and elements.
+    """Return the largest amplitude with which a unit of a device's message is observed in this round, over devices and
+    elements.
 
-    gains: true effective channel, [devices, blocks, subcarriers]; tail: probability, over all devices and elements of
-    the round, that a "quantile" is exceeded; least_gain: up to which fades are lifted, which no Gaussian law knows of.
-    With coefficients that differ over elements the largest counts, not the mean. inf where there is no bound:
-    "unbounded" with imperfect knowledge, "quantile" with an error that is not Gaussian.
+    Args:
+        gains: True effective channel, [devices, blocks, subcarriers].
+        control: Power control of the round.
+        knowledge: The true and the estimated channel.
+        packing: How entries are packed into resource elements.
+        csi_error: How the accounting treats the channel estimation error.
+        tail: Probability, over all devices and elements of the round, that a "quantile" is exceeded.
+        least_gain: Gain to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
+
+    If coefficients differ over elements, the largest counts, not the mean. Returns inf if there is no bound: for
+    "unbounded" with imperfect CSI, and for "quantile" with an error that is not Gaussian.
     """
     if not len(gains):
         return float(control.plan.coefficient.max())
     used = control.weights > 0
-    if reading == "realised":
+    if csi_error == "realised":
         effective = gains * control.precoders
         observed = np.abs(effective.real) if packing == "real" else np.abs(effective)
         return float(np.max(observed * used, initial=0.0))
@@ -50,22 +58,27 @@ def largest_amplitude(
     slope = np.abs(knowledge.slope)[:, None, None]
     if error is not None and not error.any():
         return float((slope * nominal).max())
-    if reading == "unbounded" or error is None:
+    if csi_error == "unbounded" or error is None:
         return math.inf
     each = tail / nominal.size
     bound = slope * nominal + least_gain * control.plan.amplitudes * used
     deviation = np.sqrt(error / 2)[:, None, None] * control.plan.amplitudes * used
-    # The real part of e/hhat with either sign, or its modulus.
+    # Two-sided for the real part of e/hhat, else for its modulus.
     quantile = -ndtri(each / 2) if packing == "real" else math.sqrt(-2 * math.log(each))
     return float((bound + quantile * deviation).max())
 
 
 def largest_raw_amplitude(response: Response, control: Control, share: NDArray[np.float64]) -> float:
-    """Largest ||h_i|| |b_i| over devices and the elements that are used: what the server sees of a unit of a message.
+    """Return the largest ||h_i|| |b_i| over devices and used elements: the amplitude with which the server observes a
+    unit of a message in the samples of all antennas.
 
-    response: true channel, [devices, antennas, blocks, subcarriers]; share: of entries, [blocks, subcarriers]. A
-    message is real, or fills both parts of an element: either way its direction in the samples is h_i, and the noise in
-    it has the deviation sigma_0.
+    Args:
+        response: True channel, [devices, antennas, blocks, subcarriers].
+        control: Power control of the round.
+        share: Fraction of entries on each coefficient, [blocks, subcarriers].
+
+    For real and for complex payloads alike, the direction of a message in the samples is h_i, and the noise along it
+    has standard deviation sigma_0.
     """
     norms = np.sqrt((np.abs(response) ** 2).sum(axis=1))
     return float(np.max(norms * control.plan.amplitudes * (share > 0), initial=0.0))

@@ -1,4 +1,4 @@
-"""What a round and an uplink say to each other."""
+"""The interface between a round and an uplink."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PilotCost:
-    """What estimating the channels takes.
+    """The cost of channel estimation.
 
     Attributes:
         resource_elements: Resource elements of all pilots.
         energy: Pilot energy of each selected device, [r], in J or normalised units.
-        energy_of_others: Pilot energy of candidates that were not selected, their sum, in the same unit.
+        energy_of_others: Total pilot energy of candidates that were not selected, in the same unit.
     """
 
     resource_elements: int
@@ -40,34 +40,34 @@ class PilotCost:
 
 @dataclass(frozen=True)
 class Terms:
-    """What an uplink is opened with: the channel of the round and what is known of the messages to come.
+    """The input for opening an uplink: the channel of the round and the known properties of its messages.
 
     Attributes:
-        knowledge: The channel as it is and as it is known.
+        knowledge: The true and the estimated channel.
         frame: Resource elements of the message.
         power_limits: P_i over the energy unit, [r].
         rms_norms: Bounds on sqrt(E||m_i||^2), weights included, [r].
         peak_norms: Bounds on ||m_i|| in any round, weights included, [r].
-        weights: Of the devices in the mean, [r].
-        message: What is known of one message, without weights.
-        ids: Of the devices, [r].
+        weights: Weights of the devices in the mean, [r].
+        message: Bound on a message, without weights.
+        ids: Ids of the devices, [r].
         element_power: Mean transmit energy of a device on a resource element, over the energy unit, when it sends over
             the whole band at its limit, [r].
         entries: m, entries of a message.
         dimension: d, entries of an update.
-        divisor: What the sum is divided by to give the mean: r, or qN under Poisson sampling.
-        fades: Statistics of the fading law, None where they are not known.
-        pilots: What the knowledge has cost.
+        divisor: The number by which the sum is divided to give the mean: r, or qN under Poisson sampling.
+        fades: Statistics of the fading law, None if they are not known.
+        pilots: The cost of channel estimation.
         energy_unit: Energy of a resource element of unit power: 1 in normalised units, the symbol duration in s in
-            physical ones.
-        streams: Random numbers of the run.
+            physical units.
+        streams: Random number streams of the run.
         round_index: t, from 0.
-        device: Torch device on which the messages are.
+        device: Torch device that holds the messages.
         record: Whether to keep the signals.
-        multipath: Taps behind the response, where the waveform is modulated; None elsewhere.
-        own_noise: Factor by which the devices' own noise is larger than `message` has it; `rms_norms` have it in them.
-        population: The terms of all devices, where beta follows from them or tells of who was selected among them; None
-            elsewhere.
+        multipath: Taps of the channel if the waveform is modulated; else None.
+        own_noise: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
+        population: The terms of all devices, if beta depends on them or reveals information about who was selected;
+            else None.
     """
 
     knowledge: Knowledge
@@ -94,7 +94,7 @@ class Terms:
     population: Terms | None = field(default=None, repr=False)
 
     def with_own_noise(self, factor: float) -> Terms:
-        """The same with this factor on the devices' own noise, which their power is then set for."""
+        """Return the terms with this factor on the devices' own noise, for which their power is then set."""
         more = (factor**2 - self.own_noise**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
         population = self.population and self.population.with_own_noise(factor)
@@ -103,10 +103,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """What each selected device does on the link.
+    """The use of the link by each selected device.
 
     Attributes:
-        transmit_scale: alpha_i, amplitude that a unit of the message is sent with, [r].
+        transmit_scale: alpha_i, the amplitude with which a unit of the message is sent, [r].
         energy: Transmit energy, pilots included, in J or normalised units, [r].
         bits: Bits of the message, [r].
         active: 1 where the device took part, else 0, int8 [r].
@@ -114,7 +114,7 @@ class DeviceUse:
         rate: Bits per resource element on a digital or ideal link, [r]; None elsewhere.
         air_time_s: Air time on a digital link in s, [r]; None elsewhere.
         block_error_rate: Error rate of a block's first transmission on a digital link, [r]; None elsewhere.
-        bits_on_air: Bits sent on a digital link, with those sent again, [r]; None elsewhere.
+        bits_on_air: Bits sent on a digital link, retransmissions included, [r]; None elsewhere.
     """
 
     transmit_scale: Array
@@ -130,7 +130,7 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Signals:
-    """What was on the air.
+    """The signals on the air.
 
     Attributes:
         tx: Baseband signal of each device, complex64 [r, elements].
@@ -145,23 +145,24 @@ class Signals:
 
 @dataclass(frozen=True)
 class LinkReport:
-    """What a round on the link takes, and what it does to the mean.
+    """The cost of a round on the link, and its effect on the mean.
 
     Attributes:
-        noise_std: Standard deviation of the receiver noise that really was on an entry of the mean message (root mean
+        noise_std: Standard deviation of the receiver noise that was added to an entry of the mean message (root mean
             square over entries).
-        alignment_coefficient: beta, the largest over a selective channel; nan where there is none.
+        alignment_coefficient: beta, the largest over a selective channel; nan if there is none.
         power_bound_binding: Whether a power limit set beta.
         privacy_bound_binding: Whether the privacy bound set beta.
-        protection: sigma_0 over the largest amplitude with which a unit of anybody's message is observed; 0 where
-            nothing protects.
+        protection: sigma_0 over the largest amplitude with which a unit of any device's message is observed; 0 without
+            protection.
         use: Resource elements, symbols and air time of the round, pilots included.
-        devices: What each device does.
-        noisy_devices: Sum of (w_i a_i)^2 over the largest a^2, a_i the amplitudes of those that are heard: by its root
-            the devices' own noise on the sum exceeds one device's, at least.
-        own_noise_gain: Factor by which a device's own noise on an entry becomes noise on an entry of the mean (root
-            mean square).
-        interference_std: Standard deviation of everything else on an entry of the mean, which protects nobody.
+        devices: The use of the link by each device.
+        noisy_devices: Sum of (w_i a_i)^2 over the largest a^2, where a_i are the amplitudes of the received messages.
+            Its square root is a lower bound on the devices' own noise on the sum, relative to that of one device.
+        own_noise_gain: Factor from a device's own noise on an entry to the noise on an entry of the mean (root mean
+            square).
+        interference_std: Standard deviation of all other disturbances on an entry of the mean, which do not count as
+            privacy noise.
         pilot_elements: Resource elements of the pilots alone.
         energy_of_others: Pilot energy of candidates that were not selected, in J or normalised units.
         clipped_share: Share of the entries (elements under I/Q packing) that were cut to the peak limit.
@@ -188,13 +189,13 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class Reception:
-    """What a closed uplink gives back.
+    """The result of closing an uplink.
 
     Attributes:
         mean: Estimate of the mean message, [m].
         receive_snr_db: Receive SNR of the sum in dB.
-        report: What the round took.
-        signals: What was on the air, None where it was not recorded.
+        report: The cost of the round.
+        signals: The signals on the air, None if they were not recorded.
     """
 
     mean: Tensor
@@ -208,7 +209,7 @@ class Link(Protocol):
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Whose messages arrive, [r]: it follows from the channel, and is known before anybody trains."""
+        """Whether each device's message is received, [r]. It follows from the channel and is known before training."""
         ...
 
     @property
@@ -217,21 +218,21 @@ class Link(Protocol):
         ...
 
     def send(self, batch: Batch, devices: slice) -> None:
-        """Messages of one chunk, or their entries in turn; `devices` says which rows of the round they are."""
+        """Send the messages of one chunk, or a slab of their entries; `devices` selects the rows of the round."""
         ...
 
     def close(self) -> Reception:
-        """Everything was sent."""
+        """Finish the round after all messages were sent, and return the mean."""
         ...
 
     def at_bound(self) -> LinkReport:
-        """The report if every message had its rms norm: what a link budget counts, with nothing sent."""
+        """Return the link budget: the report if every message had its rms norm, without sending anything."""
         ...
 
 
 class Uplink(Protocol):
-    """A way of carrying messages."""
+    """A link that carries the messages of a run."""
 
     def open(self, terms: Terms) -> Link:
-        """Power control and allocation, before any update is known."""
+        """Open the link for a round: power control and allocation, before any update is known."""
         ...

@@ -1,9 +1,9 @@
-"""What is to answer in seconds: the link budget at the paper's scale, and data sets from the cache against decoding.
+"""Benchmark the link budget at the paper's scale, and loading data sets from the cache against decoding them.
 
     python experiments/benchmarks/budget_and_data.py
 
-Every figure is of fresh processes (budgets with their imports, loading without); medians. Data sets are those that are
-found (AIRFL_DATA, ./data).
+Figures are medians over fresh processes, with imports for budgets and without imports for loading. All data sets that
+are found (AIRFL_DATA, ./data) are measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def process(*arguments: str, **environment: str) -> tuple[float, float]:
-    """Wall seconds and peak memory in MB of a process; its output is dropped."""
+    """Run a process without its output. Return wall seconds and peak memory in MB."""
     begin = time.perf_counter()
     silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)]
     command, variables = [sys.executable, *arguments], {**os.environ, **environment}
@@ -42,7 +42,7 @@ def process(*arguments: str, **environment: str) -> tuple[float, float]:
 
 
 def budgets() -> None:
-    """Wall time and memory of `airfl budget`, beside those of starting the command line."""
+    """Print wall time and memory of `airfl budget`, and the time to start the command line."""
     start = statistics.median(process("-m", "airfl", "--version")[0] for _ in range(TURNS))
     print(f"airfl --version {start:31.2f} s")
     for name in ("pfels-cifar10", "pfels-femnist"):
@@ -54,7 +54,7 @@ def budgets() -> None:
 
 
 def load(name: str, cache: str) -> tuple[float, float]:
-    """Seconds of loading in a fresh process, its imports left out, and that process's peak memory in MB."""
+    """Return the loading time in a fresh process without imports, and the peak memory of that process in MB."""
     command = [sys.executable, "-c", LOAD, name]
     printed = subprocess.run(command, env={**os.environ, "AIRFL_CACHE": cache}, stdout=subprocess.PIPE, check=True)
     seconds, memory = printed.stdout.split()
@@ -62,16 +62,16 @@ def load(name: str, cache: str) -> tuple[float, float]:
 
 
 def loading() -> None:
-    """Decoding once, then from the cache."""
+    """Print the time to decode each data set once and to load it from the cache."""
     for name, entry in DATASETS.items():
         if not entry.cached or not find_dataset(name, data_folders()):
             continue
         with tempfile.TemporaryDirectory() as cache:
             decoded, memory = load(name, cache)
-            kept = statistics.median(load(name, cache)[0] for _ in range(TURNS))
+            cached = statistics.median(load(name, cache)[0] for _ in range(TURNS))
         print(
-            f"{name:14s} decoded in {decoded:6.2f} s ({memory:.0f} MB), from the cache in {kept:.4f} s: "
-            f"{decoded / kept:.0f} x"
+            f"{name:14s} decoded in {decoded:6.2f} s ({memory:.0f} MB), from the cache in {cached:.4f} s: "
+            f"{decoded / cached:.0f} x"
         )
 
 

@@ -1,11 +1,11 @@
-"""One PFELS round at the paper's scale, split into its stages: d = 9,750,922, p = 0.3, 32 devices; and peak memory.
+"""Benchmark one PFELS round at the paper's scale by stage: d = 9,750,922, p = 0.3, 32 devices; and peak memory.
 
     python experiments/benchmarks/large_round.py
     python experiments/benchmarks/large_round.py --without-training run.chunk=8
 
-Without training every chunk has the same random updates: what is left is all that is not training. Settings may follow
-as section.key=value. CIFAR-10 is used where it is found (AIRFL_DATA, ./data), else random bytes in the same files,
-which take as long.
+With --without-training, every chunk gets the same random updates, so that only the other stages remain. Settings can be
+overridden as section.key=value. Uses CIFAR-10 if it is found (AIRFL_DATA, ./data), else random bytes in the same
+format, which take the same time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CPU = torch.device("cpu")
 
 @dataclass
 class Untrained:
-    """A trainer that hands out the same updates again and again, [chunk, d]."""
+    """A trainer that always returns the same updates, [chunk, d]."""
 
     chunk: int
     engine: str
@@ -49,16 +49,16 @@ class Untrained:
     def updates(
         self, parameters: torch.Tensor, devices: NDArray[np.int64], round_index: int, store: Store
     ) -> torch.Tensor:
-        """See `airfl.local.work.Trainer`."""
+        """Return the fixed updates."""
         return self.same[: len(devices)]
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
-        """None."""
+        """Return zeros, since no gradient is evaluated."""
         return np.zeros(len(devices), dtype=np.int64)
 
 
 def without_training(world: World) -> World:
-    """The world with the updates given."""
+    """Return the world with fixed updates instead of training."""
     chunk = world.trainer.chunk
     same = 1e-4 * torch.randn(chunk, world.model.dimension, generator=torch.Generator().manual_seed(0))
     return replace(world, trainer=Untrained(chunk, world.trainer.engine, same))
@@ -66,7 +66,7 @@ def without_training(world: World) -> World:
 
 @contextmanager
 def cifar10() -> Iterator[tuple[list[Path], str]]:
-    """Data folders that have CIFAR-10, or as many random bytes, and which of the two."""
+    """Yield data folders with CIFAR-10 or random bytes of the same format, and a description of which."""
     folders = data_folders()
     if find_dataset("cifar10", folders):
         yield folders, "CIFAR-10"
@@ -83,7 +83,7 @@ def cifar10() -> Iterator[tuple[list[Path], str]]:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the table of the fastest round but the first, which warms up."""
+    """Print the table of the fastest round, without the first, which is a warm-up."""
     trained = "--without-training" not in arguments
     overrides = [argument for argument in arguments if argument != "--without-training"]
     before = peak_memory_bytes(CPU)

@@ -1,6 +1,6 @@
-"""What the machine can do, to read speeds by: matrix product, copy; and the operations that a round of training takes.
+"""Measure the machine's limits (matrix product, copy) and count the operations of a round of training.
 
-python experiments/benchmarks/machine.py        prints the limits and what they mean for the peers' workloads
+python experiments/benchmarks/machine.py        prints the limits and the resulting bounds for the peers' workloads
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ REPEATS = 5
 
 @dataclass(frozen=True)
 class Machine:
-    """product: torch.mm of 2048 x 2048 float32, GFLOP/s; linear: the same product by oneDNN, None where torch lacks
-    it; copy: GB/s, bytes read and written."""
+    """Measured limits. product: torch.mm of 2048 x 2048 float32 in GFLOP/s; linear: the same product by oneDNN, None if
+    torch does not support it; copy: bytes read and written in GB/s."""
 
     product: float
     linear: float | None
@@ -29,7 +29,7 @@ class Machine:
 
 
 def measure() -> Machine:
-    """The best of some repeats each: a limit is what nothing else has slowed."""
+    """Measure the limits, each as the best of several repetitions."""
     left, right = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE)
     operations = 2.0 * SIZE**3
     product = operations / _best(lambda: torch.mm(left, right)) / 1e9
@@ -42,14 +42,14 @@ def measure() -> Machine:
 
 
 def _onednn_linear() -> Callable[[Tensor, Tensor], Tensor] | None:
-    """oneDNN's linear layer, which torch has on some processors only."""
+    """Return oneDNN's linear layer, which torch supports only on some processors; None otherwise."""
     operations = getattr(torch.ops, "mkldnn", None)
     if not hasattr(operations, "_linear_pointwise"):
         return None
 
     def linear(inputs: Tensor, weight: Tensor) -> Tensor:
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], "")
-        return found
+        output: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], "")
+        return output
 
     try:
         linear(torch.ones(1, 1), torch.ones(1, 1))
@@ -59,7 +59,7 @@ def _onednn_linear() -> Callable[[Tensor, Tensor], Tensor] | None:
 
 
 def _best(work: Callable[[], object]) -> float:
-    """Seconds of the fastest call, after one that is not counted."""
+    """Return the seconds of the fastest call, after a warm-up call."""
     work()
     times = []
     for _ in range(REPEATS):
@@ -71,59 +71,61 @@ def _best(work: Callable[[], object]) -> float:
 
 @dataclass(frozen=True)
 class Products:
-    """Multiplications of one layer for one sample, forward; whether its inputs have a gradient too."""
+    """Multiplications of one layer for one sample in the forward pass, and whether its inputs need a gradient."""
 
     multiplications: int
     input_gradient: bool
 
     @property
     def operations(self) -> int:
-        """Floating-point operations of the forward pass, of the weights' gradient and, if there is one, the inputs'."""
+        """Floating-point operations of the forward pass, the weight gradient and, if needed, the input gradient."""
         return 2 * self.multiplications * (2 + self.input_gradient)
 
 
 def products_of(module: nn.Module, inputs: Tensor) -> list[Products]:
-    """Layer by layer for a batch of one, `inputs` [1, *shape]: linear layers, convolutions, LSTMs; nothing else counts.
+    """Return the products of linear layers, convolutions and LSTMs for a batch of one, `inputs` [1, *shape]. Other
+    layers are not counted.
 
-    The first layer's inputs are data, so that it has no gradient to pass on.
+    The inputs of the first layer are data and need no gradient.
     """
-    found: list[Products] = []
+    products: list[Products] = []
 
-    def note(layer: nn.Module, given: tuple[Tensor, ...], output: object) -> None:
+    def record(layer: nn.Module, inputs: tuple[Tensor, ...], output: object) -> None:
         if isinstance(layer, nn.Linear) and isinstance(output, Tensor):
             count = output.numel() * layer.in_features
         elif isinstance(layer, nn.Conv2d) and isinstance(output, Tensor):
             count = output.numel() * layer.weight[0].numel()
         elif isinstance(layer, nn.LSTM):
-            count = lstm_multiplications(layer, length=given[0].shape[1 if layer.batch_first else 0])
+            count = lstm_multiplications(layer, length=inputs[0].shape[1 if layer.batch_first else 0])
         else:
             return
-        found.append(Products(count, given[0].requires_grad))
+        products.append(Products(count, inputs[0].requires_grad))
 
-    hooks = [part.register_forward_hook(note) for part in module.modules()]
+    hooks = [part.register_forward_hook(record) for part in module.modules()]
     with torch.enable_grad():
         module(inputs)
     for hook in hooks:
         hook.remove()
-    return found
+    return products
 
 
 def lstm_multiplications(layer: nn.LSTM, length: int) -> int:
-    """Of a sequence: 4H (inputs + H) a layer and step."""
+    """Return the multiplications for a sequence: 4H (inputs + H) per layer and step."""
     hidden = layer.hidden_size
     inputs = [layer.input_size] + [hidden] * (layer.num_layers - 1)
     return length * sum(4 * hidden * (width + hidden) for width in inputs)
 
 
 def operations_of(workload: Workload) -> int:
-    """Floating-point operations of the matrix products in one round."""
+    """Return the floating-point operations of the matrix products in one round."""
     inputs = torch.zeros(1, *workload.shape, dtype=torch.uint8 if workload.text else torch.float32)
     sample = sum(layer.operations for layer in products_of(workload.model(), inputs))
     return workload.samples_a_round * sample
 
 
 def rate_limits(workload: Workload, machine: Machine) -> dict[str, float]:
-    """Rounds a second if a round were nothing but matrix products of the measured speeds; torch.mm's comes first."""
+    """Return the rounds per second if a round consisted only of matrix products at the measured speeds, torch.mm
+    first."""
     speeds = {"limit by torch.mm": machine.product, "limit by oneDNN's linear": machine.linear}
     return {name: speed * 1e9 / operations_of(workload) for name, speed in speeds.items() if speed is not None}
 

@@ -1,10 +1,10 @@
-"""Seconds, memory and sharpness of the privacy accountants: 2,000 rounds of different noise, and 2,000 equal ones.
+"""Benchmark time, memory and tightness of the privacy accountants over 2,000 rounds of different or equal noise.
 
     make bench        (or: python experiments/benchmarks/privacy.py [--rounds 2000] [--only pld ...])
 
-Every line is of a fresh process with an empty cache; its imports are left out of the time, not of the memory, and that
-of dp-accounting is shown by itself. upper/lower: the figure that is reported over one that the accountant's own figure,
-round by round, is not below.
+Every line is measured in a fresh process with an empty cache. Imports count for memory but not for time; the import
+time of dp-accounting is shown separately. upper/lower is the reported epsilon over a lower bound on the accountant's
+exact figure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, found.
 
 
 def printed(script: str, *arguments: str) -> list[float]:
-    """The numbers that a fresh process prints, which finds an empty cache."""
+    """Return the numbers that a script prints in a fresh process with an empty cache."""
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "AIRFL_CACHE": cache}
         command = [sys.executable, "-c", script, *arguments]
@@ -63,15 +63,16 @@ def printed(script: str, *arguments: str) -> list[float]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description="Seconds, memory and sharpness of the privacy accountants.")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a run (default 2,000)")
-    parser.add_argument("--only", nargs="+", choices=sorted({name for name, _ in ACCOUNTANTS}), metavar="NAME")
-    given = parser.parse_args()
+    parser = argparse.ArgumentParser(description="Benchmark time, memory and tightness of the privacy accountants.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds per run (default 2,000)")
+    names = sorted({name for name, _ in ACCOUNTANTS})
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"accountants: {', '.join(names)}")
+    args = parser.parse_args()
     print(f"import of dp-accounting, scipy's with it: {printed(IMPORT)[0]:.2f} s")
-    print(f"{given.rounds:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
-    for name, adjacency in ((name, one) for name, one in ACCOUNTANTS if name in (given.only or [name])):
+    print(f"{args.rounds:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
+    for name, adjacency in ((name, one) for name, one in ACCOUNTANTS if name in (args.only or [name])):
         for low, high in (*RANGES, (1.0, 1.0)):
-            numbers = printed(FIGURES, name, adjacency, str(given.rounds), str(low), str(high))
+            numbers = printed(FIGURES, name, adjacency, str(args.rounds), str(low), str(high))
             seconds, memory, upper, ratio = numbers
             between = f"{low:g}, equal" if low == high else f"{low:g} and {high:g}"
             cost = f"{seconds:6.2f} s {memory:5.0f} MB"

@@ -1,8 +1,9 @@
-"""Rounds a second, in one run: local training by every engine and by a plain loop; whole rounds of each scheme.
+"""Benchmark rounds per second: local training with every engine and with a plain loop, and whole rounds of schemes.
 
     make bench        (or: python experiments/benchmarks/rounds.py)
 
-The engines take turns, so that a busy machine slows all of them; medians over the turns, and ratios to the plain loop.
+Repetitions of the engines are interleaved, so that other load on the machine slows all of them. Results are medians,
+and ratios to the plain loop.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ CPU = torch.device("cpu")
 
 
 def plain_loop(world: World, local: LocalSettings) -> None:
-    """The round's local training as a research script has it: a loop over clients, torch.optim, ordinary autograd."""
+    """Run a round's local training as in a research script: a loop over clients with torch.optim and autograd."""
     task = world.task
     devices = torch.arange(world.cell.run.selected).numpy()
     sizes = task.partition.sizes[devices]
@@ -50,7 +51,7 @@ def plain_loop(world: World, local: LocalSettings) -> None:
 
 
 def train_selected(world: World) -> None:
-    """The same by the project's engine."""
+    """Run the same local training with the engine of the world."""
     devices = torch.arange(world.cell.run.selected).numpy()
     chunk = world.trainer.chunk
     for begin in range(0, len(devices), chunk):
@@ -58,7 +59,7 @@ def train_selected(world: World) -> None:
 
 
 def seconds(work: Callable[[], None], repeats: int) -> float:
-    """Mean time of a call."""
+    """Return the mean time of a call."""
     begin = time.perf_counter()
     for _ in range(repeats):
         work()
@@ -66,7 +67,7 @@ def seconds(work: Callable[[], None], repeats: int) -> float:
 
 
 def compare_engines(model: str, repeats: int) -> None:
-    """Local training of 32 devices x 5 steps of 10, one line an engine."""
+    """Compare local training of 32 devices x 5 steps of 10 samples; prints one line per engine."""
     base = airfl.load_settings(DEMO, [f"task.model={model}"])
     engines = ("vmap", "compiled", "layers", "layers-parallel", "loop")
     worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in engines}
@@ -89,7 +90,7 @@ def compare_engines(model: str, repeats: int) -> None:
 
 
 def whole_rounds(settings: Settings, rounds: int) -> float:
-    """Rounds a second without evaluation: selection, fading, training, uplink, server, ledger."""
+    """Return rounds per second without evaluation: selection, fading, training, uplink, server and ledger."""
     world = build_world(settings, CPU)
     state, _ = run_round(world, State(0, world.model.initial()))
     begin = time.perf_counter()

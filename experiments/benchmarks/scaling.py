@@ -1,10 +1,11 @@
-"""What a round costs against devices a round r, parameters d and the population N: seconds and memory, log-log.
+"""Benchmark time and memory of a round against the devices per round r, the parameters d and the population N.
 
     python experiments/benchmarks/scaling.py --out FOLDER
 
-writes scaling.png, scaling.pdf and scaling.csv. Each point is a process of its own, so that its peak memory is its own;
-slopes are of a straight line through the last points of a curve. PFELS with p = 0.3, one local step of four samples,
-eight devices in one computation: a choice by calibration would differ from point to point, and memory with it.
+writes scaling.png, scaling.pdf and scaling.csv. Each point runs in its own process, which gives its peak memory. Slopes
+are linear fits through the last points of a curve in log-log axes. The scheme is PFELS with p = 0.3 and one local step
+of four samples. Chunks have a fixed size of eight devices, since calibration would choose different sizes, and hence
+different memory, at different points.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from pathlib import Path
 import numpy as np
 
 INPUTS, CLASSES, SAMPLES = 64, 10, 4
-ROWS = 4096  # of data, which the devices share
+ROWS = 4096  # rows of data, shared by the devices
 LEAST_ROUNDS, LEAST_S = 3, 0.8
 OPENINGS = 9
 CHUNK = 8
-ROUNDS = 60  # of the run: too few for compiling, whose memory would hide all else
-FITTED = 3  # points from which a slope is taken
+ROUNDS = 60  # rounds of the run, too few for compilation, whose memory would dominate
+FITTED = 3  # points used to fit a slope
 SELECTED, PARAMETERS, DEVICES = 32, 100_000, 1000
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is varied, and the three figures."""
+    """A measured configuration: the varied quantity, and the values of r, d and N."""
 
     varied: str
     selected: int = SELECTED
@@ -42,15 +43,23 @@ class Point:
 
     @property
     def place(self) -> int:
-        """On the horizontal axis."""
+        """The value on the horizontal axis."""
         return {"r": self.selected, "d": self.parameters, "N": self.devices}[self.varied]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a round. seconds: median; select_s: of all that comes before training; memory_mb: the peak during rounds over
-    what the process holds before the task is made, the table of who has which rows (32 N bytes) included; engine: used
-    for local training."""
+    """The cost of a round.
+
+    Attributes:
+        varied: The varied quantity.
+        place: Its value.
+        seconds: Median time of a round.
+        select_s: Median time of all steps before training.
+        memory_mb: Peak memory during rounds minus the memory before the task is created. It includes the partition of
+            the rows (32 N bytes).
+        engine: The engine of local training.
+    """
 
     varied: str
     place: int
@@ -73,12 +82,12 @@ AXES = {
 
 
 def width_for(parameters: int) -> int:
-    """Hidden units of the perceptron that has about so many parameters: 64 h + h + 10 h + 10."""
+    """Return the number h of hidden units of an MLP with about this many parameters, 64 h + h + 10 h + 10."""
     return max(1, round((parameters - CLASSES) / (INPUTS + 1 + CLASSES)))
 
 
 def measure(point: Point) -> Cost:
-    """The cost of a round at a point; meant for a fresh process."""
+    """Measure the cost of a round at a point, in a fresh process."""
     import torch
     from torch import nn
 
@@ -117,7 +126,7 @@ def measure(point: Point) -> Cost:
         train=rows, validation=few, public=few, test=few, partition=partition, mean=(), std=(), model=model
     )
     world = world_of(settings, task, torch.device("cpu"))
-    reset_peak_mb()  # choosing an engine has a peak of its own
+    reset_peak_mb()  # exclude the memory peak of selecting an engine
     state, _ = run_round(world, State(0, world.model.initial(), world.cell.memory))
     times: list[float] = []
     opening: list[float] = []
@@ -140,14 +149,15 @@ def measure(point: Point) -> Cost:
 
 
 def reset_peak_mb() -> float:
-    """Let the peak begin at what this process holds now (Linux; elsewhere the peak so far stays); MB."""
+    """Reset the peak memory to the current memory of this process and return it in MB. Works on Linux only; elsewhere
+    the peak so far is returned."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     return peak_mb()
 
 
 def peak_mb() -> float:
-    """The most this process has held, MB."""
+    """Return the peak memory of this process in MB."""
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -160,17 +170,17 @@ def peak_mb() -> float:
 
 
 def slope(places: Sequence[float], values: Sequence[float], last: int = FITTED) -> float:
-    """Of a straight line through the last points in log-log axes, by least squares: the exponent of growth."""
+    """Return the exponent of growth: the slope of a least-squares line through the last points in log-log axes."""
     return float(np.polyfit(np.log(places[-last:]), np.log(values[-last:]), 1)[0])
 
 
 def decades(values: Sequence[float]) -> tuple[float, float]:
-    """The powers of ten around all values."""
+    """Return the powers of ten that enclose all values."""
     return 10.0 ** np.floor(np.log10(min(values))), 10.0 ** np.ceil(np.log10(max(values)))
 
 
 def draw(costs: Sequence[Cost], folder: Path) -> None:
-    """Three panels, as PNG and PDF."""
+    """Draw three panels as PNG and PDF."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 4), layout="constrained")
@@ -192,7 +202,7 @@ def draw(costs: Sequence[Cost], folder: Path) -> None:
         panel.legend(handles=lines, fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0))
         panel.set_ylabel("time (s)")
         memory.set_ylabel("peak memory (MB)")
-        # The same decades in all panels, so that slopes can be compared by eye.
+        # The same decades in all panels make slopes comparable.
         panel.set_ylim(*decades([value for cost in costs for value in (cost.seconds, cost.select_s)]))
         memory.set_ylim(*decades([cost.memory_mb for cost in costs]))
     for kind in ("png", "pdf"):
@@ -200,7 +210,7 @@ def draw(costs: Sequence[Cost], folder: Path) -> None:
 
 
 def main() -> None:
-    """Measure, draw, print the slopes."""
+    """Measure, draw and print the slopes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("runs/scaling"), help="folder (default runs/scaling)")
     folder: Path = parser.parse_args().out

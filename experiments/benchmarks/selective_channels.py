@@ -1,8 +1,9 @@
-"""Seconds for the frequency-selective channel of a round: 32 devices x 3,276 subcarriers x 14 OFDM symbols.
+"""Benchmark the frequency-selective channel of a round: 32 devices x 3,276 subcarriers x 14 OFDM symbols.
 
     make bench        (or: python experiments/benchmarks/selective_channels.py)
 
-The models take turns, so that a busy machine slows all of them; medians over the turns, and ratios to the tapped line.
+Repetitions of the models are interleaved, so that other load on the machine slows all of them. Results are medians, and
+ratios to the tapped line.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ MODELS = ("tapped-line", "tdl-a", "cdl-c", "umi")
 
 
 PARAMETERS = {"tapped-line": {"taps": 18}}
-"""Of the models, beside their defaults."""
+"""Parameters of the models that differ from their defaults."""
 
 
 def round_request(round_index: int) -> SelectiveRequest:
-    """Devices at walking pace around a base station with one antenna, a channel for every symbol."""
+    """Return a request for devices at walking speed around a base station with one antenna, with one channel per
+    symbol."""
     streams, devices = Streams(1), range(DEVICES)
     angles = np.arange(DEVICES)
     return SelectiveRequest(
@@ -50,7 +52,7 @@ def round_request(round_index: int) -> SelectiveRequest:
 
 
 def seconds(name: str, round_index: int) -> float:
-    """Time of one response."""
+    """Return the time of one response."""
     request, model = round_request(round_index), SELECTIVE_MODELS[name](**PARAMETERS.get(name, {}))
     begin = time.perf_counter()
     model.respond(request)
@@ -58,7 +60,7 @@ def seconds(name: str, round_index: int) -> float:
 
 
 def main() -> None:
-    """Print the table; the first call of each model imports what it needs and is not counted."""
+    """Print the table. The first call of each model imports its dependencies and is not counted."""
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     print(f"{DEVICES} devices x {SUBCARRIERS:,} subcarriers x {SYMBOLS} symbols, a channel for every symbol")
     times: dict[str, list[float]] = {name: [] for name in MODELS}

@@ -1,11 +1,12 @@
-"""airfl beside other simulators and a plain Python loop, on workloads of their own size; and the schemes beside FedAvg.
+"""Benchmark airfl against other simulators and a plain Python loop on typical workloads, and the schemes against
+FedAvg.
 
     python experiments/benchmarks/speed.py [--peers-python PATH] [--turns 3] [--workloads NAME ...] [--markdown FILE]
     python experiments/benchmarks/speed.py --schemes
 
-Every peer runs in a process of its own; they take turns, so that a busy machine slows all of them. pfl and Flower are
-the extra `bench`; they pin older releases of what airfl uses, so that they are best kept in another environment, whose
-Python is given by --peers-python. What is not installed is left out.
+Every simulator ("peer") runs in its own process, and repetitions are interleaved, so that other load on the machine
+slows all of them. pfl and Flower are in the extra `bench`. They pin older releases of airfl's dependencies and are best
+installed in a separate environment, whose Python is passed as --peers-python. Peers that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PACKAGES = {"airfl": "airfl", "pfl": "pfl", "flower": "flwr", "loop": "torch"}
 SIMULATORS = ("pfl", "flower")
 PROCESS_LIMIT_S = 1800
 PLAIN = "fedavg"
-# Schemes whose devices send one gradient, computed at the model they were sent; and all that clip those of samples.
+# Schemes whose devices send one gradient at the broadcast model, and all schemes with per-sample gradient clipping.
 ONE_STEP = {"cdp-sgd", "soteriafl-gd", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-sgd", "ldp-svrg"}
 PER_SAMPLE = {"dp-fed", "fed-spa"} | ONE_STEP
 GOALS = {True: 2.5, False: 1.3}
@@ -38,7 +39,16 @@ GOALS = {True: 2.5, False: 1.3}
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a workload's table. best_peer, loop: how many times their speed; share: of the limit."""
+    """A row of a workload's table.
+
+    Attributes:
+        name: The peer or limit.
+        rate: Rounds per second, median.
+        spread: (max - min)/median.
+        best_peer: Speed relative to the fastest other simulator.
+        loop: Speed relative to the Python loop.
+        share: Speed relative to the machine's limit.
+    """
 
     name: str
     rate: float
@@ -49,7 +59,7 @@ class Row:
 
     @property
     def cells(self) -> list[str]:
-        """As text."""
+        """The cells as text."""
         times = [f"{ratio:.3g} x" if ratio else "-" for ratio in (self.best_peer, self.loop)]
         return [self.name, f"{self.rate:.3g}", f"{100 * self.spread:.0f}%", *times, f"{100 * self.share:.1f}%"]
 
@@ -58,13 +68,13 @@ HEADINGS = ["", "rounds/s", "spread", "to the best simulator", "to the Python lo
 
 
 def spread(values: Sequence[float]) -> float:
-    """(max - min)/median."""
+    """Return (max - min)/median."""
     return (max(values) - min(values)) / statistics.median(values)
 
 
 def rows_of(rates: dict[str, list[float]], limits: dict[str, list[float]]) -> list[Row]:
-    """The table of one workload. rates: rounds a second of each peer, turn by turn; limits: those of the machine, of
-    which the first is what shares are of."""
+    """Return the table of one workload. rates: rounds per second of each peer by turn; limits: rounds per second that
+    the machine allows, the first of which is the reference for shares."""
     medians = {name: statistics.median(values) for name, values in rates.items()}
     best = max((medians[name] for name in SIMULATORS if name in medians), default=None)
     limit, loop = statistics.median(next(iter(limits.values()))), medians.get("loop")
@@ -78,7 +88,7 @@ def rows_of(rates: dict[str, list[float]], limits: dict[str, list[float]]) -> li
 
 
 def markdown(title: str, headings: list[str], cells: list[list[str]]) -> str:
-    """A table with its columns aligned."""
+    """Return a Markdown table with aligned columns."""
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     ruler = ["-" * width if place == 0 else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
 
@@ -93,34 +103,35 @@ def markdown(title: str, headings: list[str], cells: list[list[str]]) -> str:
 
 
 def installed(package: str, python: str) -> bool:
-    """Whether that Python has the package."""
+    """Whether this Python has the package."""
     code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     return subprocess.run([python, "-c", code], check=False, env=environment()).returncode == 0
 
 
 def environment() -> dict[str, str]:
-    """Of the peers: their folder is where workload.py is, for workers too."""
+    """Return environment variables for the peers, with the folder of workload.py on PYTHONPATH, also for workers."""
     paths = [str(FOLDER / "peers"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def run_peer(peer: str, workload: str, python: str, overrides: Sequence[str] = ()) -> Result:
-    """One process; ValueError, with the last thing it said, where it gives no result. overrides: of airfl's."""
+    """Run a peer in a new process. Raises ValueError with its last message if it fails. overrides: settings of
+    airfl."""
     command = [python, str(FOLDER / "peers" / f"{peer}_peer.py"), workload, *overrides]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env=environment(), timeout=PROCESS_LIMIT_S
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise ValueError(f"{peer} on {workload} ends with {done.returncode}: {said[-1] if said else 'no message'}")
+        lines = done.stderr.strip().splitlines()
+        raise ValueError(f"{peer} on {workload} failed ({done.returncode}): {lines[-1] if lines else 'no message'}")
     return Result.read(done.stdout)
 
 
 def compare_peers(workloads: Sequence[str], pythons: dict[str, str], turns: int, overrides: Sequence[str] = ()) -> str:
-    """Tables of these workloads, as Markdown."""
+    """Return Markdown tables of these workloads."""
     peers = {peer: python for peer, python in pythons.items() if installed(PACKAGES[peer], python)}
     for peer in pythons.keys() - peers.keys():
-        print(f"{peer} is left out: {pythons[peer]} has no package {PACKAGES[peer]} (extra `bench`; --peers-python)")
+        print(f"{peer} skipped: {pythons[peer]} has no package {PACKAGES[peer]} (extra `bench`; --peers-python)")
     measured: list[machine.Machine] = []
     tables: list[str] = []
     for name in workloads:
@@ -134,7 +145,7 @@ def compare_peers(workloads: Sequence[str], pythons: dict[str, str], turns: int,
                 try:
                     result = run_peer(peer, name, python, list(overrides) if peer == "airfl" else [])
                 except (ValueError, subprocess.TimeoutExpired) as error:
-                    print(f"{error}; left out of turn {turn + 1}")
+                    print(f"{error}; skipped in turn {turn + 1}")
                     continue
                 rates[peer].append(result.rate)
                 print(
@@ -149,7 +160,7 @@ def compare_peers(workloads: Sequence[str], pythons: dict[str, str], turns: int,
 
 
 def described(measured: Sequence[machine.Machine]) -> str:
-    """The machine in a line: medians over turns."""
+    """Return a line that describes the machine, with medians over turns."""
     linear = [one.linear for one in measured if one.linear is not None]
     parts = [f"matrix product {statistics.median(one.product for one in measured):.0f} GFLOP/s"]
     parts += [f"oneDNN's linear {statistics.median(linear):.0f} GFLOP/s"] if linear else []
@@ -178,7 +189,7 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
 
 
 def compare_schemes(turns: int, least_s: float = 0.3) -> str:
-    """The table of schemes: times of a round over that of FedAvg with as many local steps, turn by turn."""
+    """Return the table of schemes: round times relative to FedAvg with the same number of local steps, per turn."""
     from airfl.schemes.names import SCHEMES
 
     single = ["local.epochs=0", "local.steps=1"]
@@ -204,7 +215,7 @@ def compare_schemes(turns: int, least_s: float = 0.3) -> str:
 
 
 def seconds(work: Callable[[], None], least_s: float) -> float:
-    """Mean time of a call, over as many as take that long."""
+    """Return the mean time of a call over at least `least_s` seconds."""
     begin, calls = time.perf_counter(), 0
     while (passed := time.perf_counter() - begin) < least_s or not calls:
         work()
@@ -213,23 +224,24 @@ def seconds(work: Callable[[], None], least_s: float) -> float:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print and write the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--turns", type=int, default=3, help="how often each is measured (default 3)")
+    parser.add_argument("--turns", type=int, default=3, help="number of repetitions (default 3)")
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES), metavar="NAME")
     parser.add_argument("--peers-python", default=sys.executable, help="a Python that has pfl and Flower")
-    parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="of airfl: scheme.name=wfl-p")
+    settings = "overrides for airfl, e.g. scheme.name=wfl-p"
+    parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help=settings)
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--schemes", action="store_true", help="compare the schemes instead")
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     use_all_cores()
-    pythons = {peer: chosen.peers_python if peer in SIMULATORS else sys.executable for peer in chosen.peers}
-    compared = compare_schemes(chosen.turns) if chosen.schemes else ""
-    tables = compared or compare_peers(chosen.workloads, pythons, chosen.turns, chosen.settings)
+    pythons = {peer: args.peers_python if peer in SIMULATORS else sys.executable for peer in args.peers}
+    compared = compare_schemes(args.turns) if args.schemes else ""
+    tables = compared or compare_peers(args.workloads, pythons, args.turns, args.settings)
     print(f"\n{tables}")
-    if chosen.markdown:
-        chosen.markdown.write_text(f"{tables}\n")
+    if args.markdown:
+        args.markdown.write_text(f"{tables}\n")
 
 
 if __name__ == "__main__":

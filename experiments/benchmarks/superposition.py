@@ -1,11 +1,11 @@
-"""Superposition against the machine's copy bandwidth, in one run; and a round of 10,000 devices x 10^7 entries.
+"""Benchmark superposition against the machine's copy bandwidth, and a round of 10,000 devices x 10^7 entries.
 
     make bench BENCH=experiments/benchmarks/superposition.py        (or: python experiments/benchmarks/superposition.py)
-    python experiments/benchmarks/superposition.py --smaller 100        # entries divided by that: a first look
+    python experiments/benchmarks/superposition.py --smaller 100        # divide the entries by 100, for a quick check
 
-Bytes a second that copying moves (reads and writes) against bytes of messages a second that the channel takes in,
-medians over turns that alternate. The large round sends one chunk of messages over and over, as other devices each
-time. A way that measures energies reads the messages twice; a run knows their norms from clipping.
+Compares the bytes per second that copying reads and writes with the bytes of messages per second that the channel
+superposes, as medians over interleaved repetitions. The large round sends one chunk of messages repeatedly, as
+different devices. Measuring energies reads the messages twice; in a run, the norms are known from clipping.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SUBCARRIERS = 3300
 
 
 def flat_channel(devices: int) -> MultipleAccessChannel:
-    """Gains and precoders of as many devices."""
+    """Return a flat channel with random gains for this number of devices."""
     generator = np.random.default_rng(0)
     gains = generator.normal(size=(devices, 1, 1)) + 1j * generator.normal(size=(devices, 1, 1))
     return MultipleAccessChannel(gains, 0.5 / gains, "real")
 
 
 def selective_channel(devices: int, entries: int) -> MultipleAccessChannel:
-    """A coefficient a subcarrier, constant in time."""
+    """Return a channel with one coefficient per subcarrier, constant in time."""
     frame = Frame(15e3 * np.arange(min(SUBCARRIERS, entries)), entries, 1 / 14e3, -(-entries // SUBCARRIERS))
     generator = np.random.default_rng(0)
     gains = generator.normal(size=(devices, 1, frame.subcarriers)) + 0.1j
@@ -47,14 +47,14 @@ def selective_channel(devices: int, entries: int) -> MultipleAccessChannel:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Time of one call."""
+    """Return the time of one call."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def compare(devices: int, entries: int) -> None:
-    """One line a way of superposing."""
+    """Print one line per variant of superposition."""
     messages = torch.randn(devices, entries)
     norms, scale, everyone = messages.norm(dim=1), np.ones(devices), slice(0, devices)
     into, flat, selective = torch.empty_like(messages), flat_channel(devices), selective_channel(devices, entries)
@@ -68,7 +68,7 @@ def compare(devices: int, entries: int) -> None:
     for turn in range(TURNS + 1):
         for name, work in ways.items():
             taken = seconds(work)
-            if turn:  # the first warms up
+            if turn:  # the first turn is a warm-up
                 times[name].append(taken)
     size = messages.numel() * FLOAT_BYTES
     copied = 2 * size / statistics.median(times["copy"])
@@ -79,7 +79,7 @@ def compare(devices: int, entries: int) -> None:
 
 
 def large_round(entries: int) -> None:
-    """10,000 devices in chunks."""
+    """Time a round of 10,000 devices in chunks."""
     messages = torch.randn(CHUNK, entries)
     norms, scale, channel = messages.norm(dim=1), np.ones(CHUNK), flat_channel(DEVICES)
 
@@ -93,9 +93,10 @@ def large_round(entries: int) -> None:
 
 
 def main() -> None:
-    """The large round, then the shapes."""
-    parser = argparse.ArgumentParser(description="Superposition against the machine's copy bandwidth.")
-    parser.add_argument("--smaller", type=int, default=1, metavar="N", help="divide the entries by N, for a first look")
+    """Run the large round, then the other shapes."""
+    parser = argparse.ArgumentParser(description="Benchmark superposition against the machine's copy bandwidth.")
+    help_smaller = "divide the entries by N, for a quick check"
+    parser.add_argument("--smaller", type=int, default=1, metavar="N", help=help_smaller)
     smaller = parser.parse_args().smaller
     large_round(ENTRIES // smaller)
     for devices, entries in SHAPES:

@@ -1,9 +1,9 @@
-"""What a sweep costs beyond its runs: per point, with two jobs against one, and the listing of a thousand points.
+"""Benchmark the overhead of sweeps: per point, with two jobs against one, and for listing a thousand points.
 
     python experiments/benchmarks/sweeps.py [--points 24] [--rounds 20] [--turns 3]
 
-Small runs of the demo, one thread each. A sweep's processes start once, so that two sweeps of different length tell
-what a further point takes; a run by itself is timed in a warm process. Ratios of one run; medians.
+Uses small runs of the demo with one thread each. The processes of a sweep start once, so the difference between two
+sweeps of different length gives the time per point. A single run is timed in a warm process. Results are medians.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LISTED = 1000
 
 def main() -> None:
     """Print the three figures."""
-    parser = argparse.ArgumentParser(description="What a sweep costs beyond its runs.")
-    parser.add_argument("--points", type=int, default=24, help="of the sweeps that are compared")
-    parser.add_argument("--rounds", type=int, default=20, help="of a point")
-    parser.add_argument("--turns", type=int, default=3, help="of each measurement")
+    parser = argparse.ArgumentParser(description="Benchmark the overhead of sweeps.")
+    parser.add_argument("--points", type=int, default=24, help="points of the compared sweeps")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds per point")
+    parser.add_argument("--turns", type=int, default=3, help="repetitions of each measurement")
     arguments = parser.parse_args()
     settings = airfl.load_settings(CONFIG, [f"run.rounds={arguments.rounds}"])
     with tempfile.TemporaryDirectory() as folder:
@@ -56,13 +56,15 @@ def _timed(work: Callable[[], Any]) -> float:
 
 
 def _alone(settings: airfl.Settings, root: Path, times: int) -> float:
-    """Seconds of one run in this process, which is warm; the median."""
-    ran = settings_of_a_point(settings)
-    return statistics.median(_timed(lambda turn=turn: airfl.run(ran, root / f"alone-{turn}")) for turn in range(times))
+    """Return the median time of one run in this warm process."""
+    point = settings_of_a_point(settings)
+    return statistics.median(
+        _timed(lambda turn=turn: airfl.run(point, root / f"alone-{turn}")) for turn in range(times)
+    )
 
 
 def _one_and_two_jobs(settings: airfl.Settings, points: int, root: Path) -> tuple[float, float, float]:
-    """Seconds of the sweep with one job, with two, and with one job over a quarter of the points."""
+    """Return the time of the sweep with one job, with two jobs, and with one job over a quarter of the points."""
 
     def sweep(name: str, count: int, jobs: int) -> float:
         axes = {"scheme.ratio": [round(0.1 + 0.9 * place / points, 6) for place in range(count)]}
@@ -72,7 +74,7 @@ def _one_and_two_jobs(settings: airfl.Settings, points: int, root: Path) -> tupl
 
 
 def _listing(sweep: Path, root: Path) -> float:
-    """Seconds of `airfl results` on copies of a finished point, its imports and its table included."""
+    """Return the time of `airfl results` on copies of a finished point, including imports and the table."""
     root.mkdir()
     point = next(path.parent for path in sweep.glob("*/trace.h5"))
     entries = []

@@ -1,8 +1,9 @@
-"""Seconds to open the trace of 2,000 rounds and read one variable: airfl.open_trace beside xarray's own engine.
+"""Benchmark opening the trace of 2,000 rounds and reading one variable, by airfl.open_trace and by xarray's own engine.
 
     make bench        (or: python experiments/benchmarks/traces.py [TRACE])
 
-Medians of several turns in one process, imports left out. Without TRACE the trace is made first, which takes a while.
+Reports medians over repetitions in one process, without imports. Without TRACE, a trace is created first, which takes a
+while.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ TURNS = 7
 
 
 def seconds(open_it: Callable[[Path], Any], file: Path) -> float:
-    """Median of opening, reading the variable and closing; the first turn imports and is not counted."""
+    """Return the median time of opening, reading the variable and closing. The first turn imports and is not
+    counted."""
     turns = []
     for _ in range(TURNS + 1):
         begin = time.perf_counter()
@@ -44,7 +46,7 @@ def seconds(open_it: Callable[[Path], Any], file: Path) -> float:
 
 
 def main(file: Path) -> None:
-    """Print the line."""
+    """Print the comparison."""
     import xarray
 
     ours = seconds(airfl.open_trace, file)

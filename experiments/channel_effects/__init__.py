@@ -1,4 +1,4 @@
-"""The effects of the channel, one function each: it draws on a figure and returns what is worth quoting."""
+"""Channel effects, one function each, which draws on a figure and returns the lines that its page quotes."""
 
 from collections.abc import Callable
 

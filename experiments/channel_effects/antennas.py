@@ -1,4 +1,4 @@
-"""Many receive antennas."""
+"""Multiple receive antennas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def antennas(figure: Figure) -> list[str]:
     """Left the worst device's gain, right the error at 0 dB; median of 40 rounds, r = 16, Rayleigh."""
     left, right = panels(figure)
     at = {0: "A = 1", 3: "8", 6: "64"}
-    numbers, errors_told = [], []
+    numbers, error_lines = [], []
     for number, name in enumerate(("max-min", "principal", "sum", "first")):
         rounds = [_rounds(count, name) for count in COUNTS]
         worst = [10 * np.log10(np.median([_worst(one, name) for one in each])) for each in rounds]
@@ -28,7 +28,7 @@ def antennas(figure: Figure) -> list[str]:
         left.plot(COUNTS, worst, label=name, **line(number, marked=True))
         right.plot(COUNTS, error, label=name, **line(number, marked=True))
         numbers.append(quote(f"{name}: worst gain in dB", worst, at, ".1f"))
-        errors_told.append(quote(f"{name}: error", error, at))
+        error_lines.append(quote(f"{name}: error", error, at))
     bounds = [[upper_bound(one.opening.estimate.response, EQUAL)[0, 0] for one in each] for each in rounds]
     bound = [10 * np.log10(np.median(each)) for each in bounds]
     left.plot(COUNTS, bound, label="upper bound", **line(6))
@@ -37,7 +37,7 @@ def antennas(figure: Figure) -> list[str]:
     label(right, "receive antennas A", ERROR, legend="lower left", yscale="log", **ticks)
     for axis in (left, right):
         axis.minorticks_off()
-    return [*numbers, quote("upper bound in dB", bound, at, ".1f"), *errors_told]
+    return [*numbers, quote("upper bound in dB", bound, at, ".1f"), *error_lines]
 
 
 def _rounds(count: int, name: str) -> list[Round]:

@@ -1,4 +1,4 @@
-"""The cell around the link: distance, the grid's air time, other cells."""
+"""The cell: topology, air time on the resource grid, and interference from other cells."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _path_loss(axis: Axes) -> None:
     for number, (name, base_height_m, sight) in enumerate(models):
         paths = Paths(distances, base_height_m, 1.5, 3.5e9, exponent=3.0)
         loss = path_losses(name, paths, sight, np.full((60, 2), 0.5))[0]
-        told = "log-distance, n = 3" if name == "log-distance" else f"{name}, {sight.upper()}"
-        axis.plot(distances, loss, label=told, **line(number))
+        text = "log-distance, n = 3" if name == "log-distance" else f"{name}, {sight.upper()}"
+        axis.plot(distances, loss, label=text, **line(number))
     drop = cell_of((*DISC, "topology.radius_m=500.0"), devices=300, selected=16).radio.drop
     assert drop is not None
     axis.plot(drop.distance_m, drop.path_loss_db, ".", color="0.6", markersize=2.5, label="umi, shadowed", zorder=0)
@@ -53,8 +53,8 @@ def _by_radius(axis: Axes) -> list[str]:
             cell_of((*DISC, *overrides, f"topology.radius_m={radius}"), devices=300, selected=16) for radius in radii
         ]
         rounds = [sent(cell, 100) for cell in cells]
-        found = [np.median(errors(each)) for each in rounds]
-        axis.plot(radii, found, label=name, **line(number, marked=True))
+        measured = [np.median(errors(each)) for each in rounds]
+        axis.plot(radii, measured, label=name, **line(number, marked=True))
         at = {1: "100 m", 3: "300 m", 5: "500 m"}
         if not number:
             snr = np.array([np.quantile(_snr_db(cell), [0.5, 0.05]) for cell in cells])
@@ -63,16 +63,16 @@ def _by_radius(axis: Axes) -> list[str]:
             numbers.append(quote("receive SNR in dB, median device", snr[:, 0], at, ".1f"))
             numbers.append(quote("receive SNR in dB, 5% of the devices are below", snr[:, 1], at, ".1f"))
             numbers.append(quote("β of full inversion in units of σ0", betas, at))
-        numbers.append(quote(f"{name}: error", found, at))
+        numbers.append(quote(f"{name}: error", measured, at))
     label(axis, "radius of the cell (m)", ERROR, legend="lower right", yscale="log")
     return numbers
 
 
 def _snr_db(cell: Cell) -> np.ndarray:
-    """Mean over fading of what arrives of a device at its limit, over sigma_0^2, [devices]."""
+    """Return the mean receive SNR over fading of each device at its power limit in dB, [devices]."""
     assert cell.radio.drop is not None
-    arriving = cell.power_limits / cell.dimension * cell.radio.drop.amplitude**2
-    return np.asarray(10 * np.log10(arriving / cell.radio.noise_std**2))
+    received = cell.power_limits / cell.dimension * cell.radio.drop.amplitude**2
+    return np.asarray(10 * np.log10(received / cell.radio.noise_std**2))
 
 
 def grid(figure: Figure) -> list[str]:
@@ -113,15 +113,15 @@ def interference(figure: Figure) -> list[str]:
     """Error and noise multiplier against the interference; 60 rounds, r = 32 of 1,000, 0 dB, no fading."""
     left, right = panels(figure)
     levels, smooth = np.arange(-20.0, 21.0, 5.0), np.linspace(-20, 20, 80)
-    found, multipliers = [], []
+    measured, multipliers = [], []
     for level in levels:
         cell = cell_of((*FIXED, "power.max_snr_db=0.0", f"channel.interference_to_noise_db={level}"), devices=1000)
         rounds = sent(cell, 60)
-        found.append(errors(rounds).mean())
-        # Of a device whose whole update is a single entry of 1.
+        measured.append(errors(rounds).mean())
+        # For a device whose update is a single entry of 1.
         multipliers.append(noise_multiplier(cell, rounds[0].report) * cell.bound.peak)
     left.plot(smooth, (1 + 10 ** (smooth / 10)) / 32, label="law 1 × (1 + I/N)", **line(0))
-    left.plot(levels, found, label="link", **dots(0))
+    left.plot(levels, measured, label="link", **dots(0))
     right.plot(levels, multipliers, label="receiver noise, which counts", **line(0, marked=True))
     right.plot(smooth, np.sqrt(1 + 10 ** (smooth / 10)), label="with interference, which does not", **line(1))
     label(left, "interference over noise (dB)", ERROR, legend="upper left", yscale="log")
@@ -130,7 +130,7 @@ def interference(figure: Figure) -> list[str]:
     ledger = PrivacyLedger(Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3))
     epsilons = [ledger.of_one_round(Gaussian(multiplier)) for multiplier in multipliers]
     return [
-        quote("error", found, at),
+        quote("error", measured, at),
         quote("noise multiplier", multipliers, at, ".4g"),
         quote("ε of one round", epsilons, at, ".3g"),
     ]

@@ -1,4 +1,4 @@
-"""How the figures look, and how a line of figures is told."""
+"""Style of the figures, and formatting of the quoted lines."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MARKERS = "osD^vP*"
 
 
 def blank() -> Figure:
-    """An empty figure."""
+    """Return an empty figure."""
     figure = Figure(figsize=SIZE_INCHES, dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def save(figure: Figure, file: Path) -> Path:
-    """Write a PNG of 128 colours, a third of the size of one of all; its folder is made."""
+    """Write a PNG with 128 colors, a third of the size of one with all colors. The folder is created if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
@@ -38,7 +38,7 @@ def save(figure: Figure, file: Path) -> Path:
 
 
 def panels(figure: Figure, count: int = 2) -> list[Axes]:
-    """Axes side by side."""
+    """Return axes side by side."""
     axes = list(figure.subplots(1, count, squeeze=False)[0])
     for axis in axes:
         axis.grid(alpha=0.3, linewidth=0.5)
@@ -48,18 +48,18 @@ def panels(figure: Figure, count: int = 2) -> list[Axes]:
 
 
 def line(number: int, marked: bool = False) -> dict[str, Any]:
-    """Look of a closed form; marked: of simulated points that no closed form goes with."""
+    """Return the style of a closed form, or with `marked` that of simulated points without a closed form."""
     look = {"color": COLOURS[number], "linestyle": STYLES[number], "linewidth": 1.4}
     return {**look, "marker": MARKERS[number], "markersize": 4.0} if marked else look
 
 
 def dots(number: int) -> dict[str, Any]:
-    """Look of what was simulated, beside a closed form."""
+    """Return the style of simulated points shown next to a closed form."""
     return {"color": COLOURS[number], "linestyle": "none", "marker": MARKERS[number], "markersize": 4.0}
 
 
 def label(axis: Axes, x: str, y: str, *, legend: str | None = "best", **limits: Any) -> None:
-    """Labels with units, legend and scales of an axis; legend: where it is put, None for none."""
+    """Set labels with units, legend and scales of an axis. legend: its location, None for no legend."""
     axis.set_xlabel(x, fontsize=8.5)
     axis.set_ylabel(y, fontsize=8.5)
     axis.set(**limits)
@@ -69,5 +69,5 @@ def label(axis: Axes, x: str, y: str, *, legend: str | None = "best", **limits: 
 
 
 def quote(what: str, values: Sequence[Any] | np.ndarray[Any, Any], at: Mapping[int, str], digits: str = ".2g") -> str:
-    """One line: "what 1.4 (0 dB), 0.14 (10 dB)"; at: which of the values, and what they belong to."""
+    """Return a line such as "what 1.4 (0 dB), 0.14 (10 dB)". at: indices of the quoted values and their labels."""
     return f"{what} " + ", ".join(f"{values[index]:{digits}} ({where})" for index, where in at.items())

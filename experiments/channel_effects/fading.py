@@ -1,4 +1,4 @@
-"""Fading laws, and their variation over rounds."""
+"""Fading laws and variation of the channel over rounds."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def fading_laws(figure: Figure) -> list[str]:
         many = cell_of(unit, devices=20_000, selected=20_000)
         law = many.radio.law
         assert law is not None
-        seen = np.abs(opened(many, 1)[0].channel.gains)
-        density = np.histogram(seen, edges)[0] / len(seen) / np.diff(edges)
+        sampled = np.abs(opened(many, 1)[0].channel.gains)
+        density = np.histogram(sampled, edges)[0] / len(sampled) / np.diff(edges)
         left.plot(gains, np.gradient(law.cdf(gains), gains), **line(number))
         left.plot((edges[1:] + edges[:-1]) / 2, density, **{**dots(number), "markersize": 2.5})
 
@@ -64,10 +64,10 @@ def _autocorrelation(axis: Axes) -> list[str]:
         unit = (*overrides, *_moving(0.1), "grid.subcarriers=1")
         cell = cell_of(unit, entries=1, devices=devices, selected=devices)
         gains = np.array([one.channel.gains for one in opened(cell, len(lags))])
-        found = (gains * gains[0].conj()).mean(axis=1).real / (np.abs(gains[0]) ** 2).mean()
-        seen = lags[: len(found)] / 10
-        axis.plot(seen, found, label=name, **dots(number))
-        worst = np.abs(found - j0(2 * np.pi * seen)).max()
+        measured = (gains * gains[0].conj()).mean(axis=1).real / (np.abs(gains[0]) ** 2).mean()
+        shown = lags[: len(measured)] / 10
+        axis.plot(shown, measured, label=name, **dots(number))
+        worst = np.abs(measured - j0(2 * np.pi * shown)).max()
         numbers.append(f"{name}, {devices:,} devices: at most {worst:.2g} from J0, up to f_D τ = 3")
     label(axis, "f_D τ", "autocorrelation of h", legend="upper right")
     return numbers
@@ -84,12 +84,12 @@ def _over_rounds(axis: Axes) -> list[str]:
         betas = coefficients(cell_of((*RAYLEIGH, "power.max_snr_db=0.0", *overrides), devices=8, selected=8), 60)
         axis.plot(betas, label=name, **line(number))
         if name != "constant":
-            related = np.corrcoef(np.log(betas[:-1]), np.log(betas[1:]))[0, 1]
-            numbers.append(f"{name}: correlation of log β from one round to the next {related:.2f}")
+            correlation = np.corrcoef(np.log(betas[:-1]), np.log(betas[1:]))[0, 1]
+            numbers.append(f"{name}: correlation of log β from one round to the next {correlation:.2f}")
     label(axis, "round", "β of 8 devices", legend="lower left", yscale="log", ylim=(0.005, 1))
     return numbers
 
 
 def _moving(product: float) -> tuple[str, ...]:
-    """Jakes, at f_D times the time between rounds."""
+    """Return overrides for Jakes fading with this product of f_D and the time between rounds."""
     return ("channel.variation=jakes", f"channel.speed_m_s={SPEED_M_S}", f"channel.round_s={product / DOPPLER_HZ}")

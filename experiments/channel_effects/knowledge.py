@@ -1,4 +1,4 @@
-"""What is not known of the channel: estimation, ageing, quantised feedback, residual phase."""
+"""Imperfect CSI: channel estimation, ageing, quantised feedback and residual phase."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from channel_effects.rounds import FIXED, RAYLEIGH, WIDE, Round, cell_of, errors
 from channels.fading import doppler_hz
 
 ABOVE = ("selection.kind=threshold", "selection.min_gain=0.3")
-"""|hhat| from 0.3 up: E[1/|hhat|^2] is infinite in Rayleigh fading, and the mean error with it."""
+"""Restrict to |hhat| >= 0.3, since E[1/|hhat|^2] and hence the mean error are infinite in Rayleigh fading."""
 
 
 def law_5(rounds: Sequence[Round], slope: float, error_variance: float) -> float:
-    """(1 - slope)^2 + mean of s_e^2/(2 |hhat_i|^2) + noise, given these rounds' estimates."""
+    """Return (1 - slope)^2 + mean of s_e^2/(2 |hhat_i|^2) + noise for the estimates of these rounds."""
     return float(np.mean([(1 - slope) ** 2 + error_variance / 2 * _inverse(one) + noise_error(one) for one in rounds]))
 
 
@@ -38,17 +38,17 @@ def _against_pilot_snr(axis: Axes) -> list[str]:
     numbers, levels = [], np.arange(-10.0, 41.0, 5.0)
     fading = (*RAYLEIGH, *ABOVE, "power.max_snr_db=20.0")
     for number, name in enumerate(("ls", "mmse")):
-        found, law = [], []
+        measured, law = [], []
         for level in levels:
             unit = (*fading, f"csi.estimation={name}", f"csi.pilot_snr_db={level}")
             rounds = sent(cell_of(unit, devices=100, selected=16), 200)
             noise = 2 * 10 ** (-level / 10)  # N_0 = 2 sigma_0^2
-            found.append(errors(rounds).mean())
+            measured.append(errors(rounds).mean())
             law.append(law_5(rounds, 1 / (1 + noise) if name == "ls" else 1.0, noise / (1 + noise)))
         axis.plot(levels, law, label=f"{name.upper()}, law 5", **line(number))
-        axis.plot(levels, found, **dots(number))
-        worst = 100 * np.max(np.abs(np.array(found) / law - 1))
-        numbers.append(quote(f"{name}: error", found, {2: "0 dB", 6: "20 dB"}) + f", within {worst:.0f}% of law 5")
+        axis.plot(levels, measured, **dots(number))
+        worst = 100 * np.max(np.abs(np.array(measured) / law - 1))
+        numbers.append(quote(f"{name}: error", measured, {2: "0 dB", 6: "20 dB"}) + f", within {worst:.0f}% of law 5")
     perfect = errors(sent(cell_of(fading, devices=100, selected=16), 200)).mean()
     axis.axhline(perfect, label="perfect", **line(6))
     label(axis, "pilot SNR (dB)", ERROR, legend="upper right", yscale="log", ylim=(1e-3, 30))
@@ -92,17 +92,17 @@ def ageing(figure: Figure) -> list[str]:
         doppler = doppler_hz(speed / 3.6, 3.5e9)
         moving = [(f"channel.speed_m_s={speed / 3.6}", f"csi.delay_s={product / doppler}") for product in products]
         rounds = [sent(cell_of((*fading, *overrides), devices=100, selected=16), 200) for overrides in moving]
-        found = np.array([errors(each).mean() for each in rounds])
+        measured = np.array([errors(each).mean() for each in rounds])
         inverse = np.array([np.mean([_inverse(one) for one in each]) for each in rounds])
         law = (1 - rho) ** 2 + (1 - rho**2) / 2 * inverse
         if not number:
             left.plot(products, law, label="law 5, ρ = J0(2π f_D τ)", **line(6))
-            worst = 100 * np.max(np.abs(found / law - 1))
-            told = quote("error", found, {1: "f_D τ = 0.02", 3: "0.1", 6: "0.38"})
-            numbers.append(f"{told}, within {worst:.0f}% of law 5")
-        left.plot(products, found, label=f"{speed} km/h", **dots(number))
+            worst = 100 * np.max(np.abs(measured / law - 1))
+            text = quote("error", measured, {1: "f_D τ = 0.02", 3: "0.1", 6: "0.38"})
+            numbers.append(f"{text}, within {worst:.0f}% of law 5")
+        left.plot(products, measured, label=f"{speed} km/h", **dots(number))
         right.plot(1e3 * products / doppler, law, **line(number))
-        right.plot(1e3 * products / doppler, found, label=f"{speed} km/h", **dots(number))
+        right.plot(1e3 * products / doppler, measured, label=f"{speed} km/h", **dots(number))
         at = float(np.interp(np.log(0.1), np.log(law[:6]), np.log(products[:6])))
         numbers.append(
             f"{speed} km/h at 3.5 GHz (f_D = {doppler:.3g} Hz): error 0.1 after {1e3 * np.exp(at) / doppler:.2g} ms"
@@ -122,18 +122,18 @@ def feedback(figure: Figure) -> list[str]:
         "iq": 2 - 2 * np.sin(half) / half,
     }
     for number, (packing, law) in enumerate(laws.items()):
-        found = [_quiet(*RAYLEIGH, f"csi.phase_bits={count}", f"grid.packing={packing}") for count in bits]
+        measured = [_quiet(*RAYLEIGH, f"csi.phase_bits={count}", f"grid.packing={packing}") for count in bits]
         left.plot(bits, law, label=f"{packing}, uniform in ±π/2^b", **line(number))
-        left.plot(bits, found, **dots(number))
-        numbers.append(quote(f"phase, {packing}: error", found, at))
+        left.plot(bits, measured, **dots(number))
+        numbers.append(quote(f"phase, {packing}: error", measured, at))
     half = 50 / 2.0**bits / 2 * np.log(10) / 20
     law = np.sinh(2 * half) / (2 * half) - 2 * np.sinh(half) / half + 1
-    found = [_quiet(*RAYLEIGH, f"csi.gain_bits={count}") for count in bits]
+    measured = [_quiet(*RAYLEIGH, f"csi.gain_bits={count}") for count in bits]
     right.plot(bits, law, label="uniform in a cell of 50/2^b dB", **line(2))
-    right.plot(bits, found, **dots(2))
+    right.plot(bits, measured, **dots(2))
     label(left, "bits of phase", ERROR, yscale="log", legend="lower left")
     label(right, "bits of gain", ERROR, yscale="log", legend="lower left")
-    return [*numbers, quote("gain: error", found, at)]
+    return [*numbers, quote("gain: error", measured, at)]
 
 
 def phase(figure: Figure) -> list[str]:
@@ -146,10 +146,10 @@ def phase(figure: Figure) -> list[str]:
         "iq": 2 * (1 - np.exp(-(smooth**2) / 2)),
     }
     for number, (packing, law) in enumerate(laws.items()):
-        found = [_quiet(*FIXED, f"csi.phase_std_rad={spread}", f"grid.packing={packing}") for spread in spreads]
+        measured = [_quiet(*FIXED, f"csi.phase_std_rad={spread}", f"grid.packing={packing}") for spread in spreads]
         axis.plot(np.degrees(smooth), law, label=f"{packing} packing, law 4", **line(number))
-        axis.plot(np.degrees(spreads), found, **dots(number))
-        numbers.append(quote(f"{packing}: error", found, {1: "0.1 rad, 6°", 2: "0.2 rad, 11°", 4: "0.5 rad, 29°"}))
+        axis.plot(np.degrees(spreads), measured, **dots(number))
+        numbers.append(quote(f"{packing}: error", measured, {1: "0.1 rad, 6°", 2: "0.2 rad, 11°", 4: "0.5 rad, 29°"}))
     label(axis, "residual phase, standard deviation (degrees)", ERROR, legend="upper left", xscale="log", yscale="log")
     axis.minorticks_off()
     axis.set_xticks([3, 5, 10, 20, 50, 90], ["3", "5", "10", "20", "50", "90"])
@@ -157,6 +157,6 @@ def phase(figure: Figure) -> list[str]:
 
 
 def _quiet(*overrides: str) -> float:
-    """Mean error of 100 rounds of 16 devices without noise."""
+    """Return the mean error of 100 rounds with 16 devices and no noise."""
     cell = cell_of((*overrides, "channel.noise=false"), devices=16, selected=16)
     return float(errors(sent(cell, 100)).mean())

@@ -1,4 +1,4 @@
-"""Receiver noise, in normalised and in physical units; and gains that were recorded, replayed."""
+"""Receiver noise in normalised and physical units, and replay of recorded gains."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _against_receive_snr(axis: Axes) -> list[str]:
     for number, packing in enumerate(("real", "iq")):
         rounds = [_normalised(level, packing) for level in levels]
         received = 10 * np.log10([np.mean([10 ** (one.receive_snr_db / 10) for one in each]) for each in rounds])
-        found = [errors(each).mean() for each in rounds]
-        axis.plot(received, found, label=packing, **(hollow if number else dots(number)))
+        measured = [errors(each).mean() for each in rounds]
+        axis.plot(received, measured, label=packing, **(hollow if number else dots(number)))
         at = {index: f"receive SNR {received[index]:.1f} dB" for index in (2, 4, 6)}
-        told = quote(f"{packing}, P/σ0² -10, 0, 10 dB: error", found, at)
-        numbers.append(told + _within(found, 10 ** (-received / 10)))
+        text = quote(f"{packing}, P/σ0² -10, 0, 10 dB: error", measured, at)
+        numbers.append(text + _within(measured, 10 ** (-received / 10)))
     label(axis, "receive SNR of the sum (dB)", ERROR, legend="lower left", yscale="log")
     return numbers
 
@@ -51,20 +51,20 @@ def _against_path_loss(axis: Axes) -> list[str]:
         variance = thermal_noise_std(spacing, FIGURE_DB) ** 2
         # Two entries share the power of a complex element.
         entry = float(dbm_to_watt(POWER_DBM)) / SUBCARRIERS / (1 if packing == "real" else 2)
-        found = [errors(_at(loss, spacing, packing)).mean() for loss in losses]
+        measured = [errors(_at(loss, spacing, packing)).mean() for loss in losses]
         ratio = variance / (DEVICES * entry)
         axis.plot(smooth, ratio * 10 ** (smooth / 10), label=name, **line(number))
-        axis.plot(losses, found, **dots(number))
-        told = f"{name}: σ0² {watt_to_dbm(variance):.1f} dBm, error"
+        axis.plot(losses, measured, **dots(number))
+        text = f"{name}: σ0² {watt_to_dbm(variance):.1f} dBm, error"
         numbers.append(
-            quote(told, found, {1: "path loss 100 dB", 4: "130 dB"}) + _within(found, ratio * 10 ** (losses / 10))
+            quote(text, measured, {1: "path loss 100 dB", 4: "130 dB"}) + _within(measured, ratio * 10 ** (losses / 10))
         )
     label(axis, "path loss (dB)", ERROR, legend="upper left", yscale="log")
     return numbers
 
 
-def _within(found: Sequence[float], law: Array) -> str:
-    return f", within {100 * np.max(np.abs(np.array(found) / law - 1)):.0f}% of law 1"
+def _within(measured: Sequence[float], law: Array) -> str:
+    return f", within {100 * np.max(np.abs(np.array(measured) / law - 1)):.0f}% of law 1"
 
 
 def _normalised(level_db: float, packing: str) -> list[Round]:
@@ -73,7 +73,7 @@ def _normalised(level_db: float, packing: str) -> list[Round]:
 
 
 def _at(loss_db: float, spacing_hz: float, packing: str) -> list[Round]:
-    """Rounds of devices that all have this path loss."""
+    """Return rounds in which all devices have this path loss."""
     unit = (
         "channel.units=physical",
         "channel.fading=fixed",
@@ -102,20 +102,20 @@ def replay(figure: Figure) -> list[str]:
             store["gains"] = gains
         replayed = ("channel.fading=replay", f"channel.replay_file={file}", *WIDE, "power.max_snr_db=10.0")
         again = cell_of((*replayed, f"run.rounds={len(gains)}"), devices=8, selected=8)
-    heard = np.array([one.channel.gains for one in opened(again, RECORDED)])
+    replayed_gains = np.array([one.channel.gains for one in opened(again, RECORDED)])
     for device in range(3):
         left.plot(np.abs(gains[:, device]), label=f"device {device}", **line(device))
-        left.plot(np.abs(heard[:, device]), **{**dots(device), "markersize": 2.5})
+        left.plot(np.abs(replayed_gains[:, device]), **{**dots(device), "markersize": 2.5})
     betas = [coefficients(cell, RECORDED) for cell in (first, again)]
     right.plot(betas[0], label="recorded", **line(0))
     right.plot(betas[1], label="replayed", **{**dots(0), "markersize": 2.5})
     label(left, "round", "|h|", legend="upper right", ylim=(0, 2.1))
     label(right, "round", "β of 8 devices", legend="lower left", yscale="log", ylim=(0.05, 3))
-    told = np.mean([errors(sent(cell, RECORDED)) for cell in (first, again)], axis=1)
+    mean_errors = np.mean([errors(sent(cell, RECORDED)) for cell in (first, again)], axis=1)
     power = np.abs(gains) ** 2
     return [
-        f"{power.size} gains, largest difference of the replay {np.abs(heard - gains).max():g}",
-        f"error: {told[0]:.4g} recorded, {told[1]:.4g} replayed",
-        f"mean of |h|² that estimators are told: {power.mean(axis=0).min():.2f} to {power.mean(axis=0).max():.2f}, by "
+        f"{power.size} gains, largest difference of the replay {np.abs(replayed_gains - gains).max():g}",
+        f"error: {mean_errors[0]:.4g} recorded, {mean_errors[1]:.4g} replayed",
+        f"mean of |h|² used by estimators: {power.mean(axis=0).min():.2f} to {power.mean(axis=0).max():.2f}, by "
         "the law 1",
     ]

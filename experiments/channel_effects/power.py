@@ -1,4 +1,4 @@
-"""Power: policies and the peak limit."""
+"""Power policies and the peak power limit."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def _against_snr(axis: Axes) -> list[str]:
     numbers = []
     for number, ((name, each), (law, (at, values))) in enumerate(zip(rounds.items(), laws.items(), strict=True)):
         middle = np.median if "median" in name else np.mean
-        found = [middle(errors(one)) for one in each]
+        measured = [middle(errors(one)) for one in each]
         axis.plot(at, values, label=f"{name}, {law}", **line(number))
-        axis.plot(levels, found, **dots(number))
-        numbers.append(quote(f"{name}: error", found, {2: "0 dB", 4: "10 dB", 6: "20 dB"}))
+        axis.plot(levels, measured, **dots(number))
+        numbers.append(quote(f"{name}: error", measured, {2: "0 dB", 4: "10 dB", 6: "20 dB"}))
     label(axis, "P/σ0² (dB)", ERROR, legend="lower left", yscale="log", ylim=(1e-5, 30))
     return numbers
 
 
 def law_2(one: Round, level_db: float) -> float:
-    """The least error given a round's gains, for each device: written out anew."""
+    """Return the least error per device for a round's gains, implemented independently of the policy."""
     reaches = np.sort(np.abs(one.opening.channel.gains)) * 10 ** (level_db / 20)
     eta = np.min(((1 + np.cumsum(reaches**2)) / np.cumsum(reaches)) ** 2)
     missing = np.sqrt(np.minimum(reaches**2, eta) / eta) - 1
@@ -86,10 +86,10 @@ def peak(figure: Figure) -> list[str]:
     numbers = []
     for number, (kind, law) in enumerate(laws.items()):
         rounds = [_peak(level, kind) for level in levels]
-        found = [errors(one).mean() for one in rounds]
+        measured = [errors(one).mean() for one in rounds]
         left.plot(smooth, law, label=kind, **line(number))
-        left.plot(levels, found, **dots(number))
-        numbers.append(quote(f"{kind}: error", found, {2: "0 dB", 5: "9 dB", 12: "30 dB"}))
+        left.plot(levels, measured, **dots(number))
+        numbers.append(quote(f"{kind}: error", measured, {2: "0 dB", 5: "9 dB", 12: "30 dB"}))
     shares = np.array([np.mean([one.report.clipped_share for one in each]) for each in rounds])
     right.plot(smooth, 2 * tail, label="Gaussian tail", **line(1))
     right.plot(levels[shares > 0], shares[shares > 0], label="clip", **dots(1))

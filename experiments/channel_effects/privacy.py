@@ -1,4 +1,4 @@
-"""What imperfect channel knowledge does to the privacy account."""
+"""The effect of imperfect CSI on privacy accounting."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def privacy(figure: Figure) -> list[str]:
     """Noise multiplier and epsilon of one round against the SNR of a pilot; PFELS, 100 rounds, r = 32 of 1,000."""
     left, right = panels(figure)
     numbers = []
-    for number, (reading, tail) in enumerate({"realised": 0.0, "quantile": DELTA / 2}.items()):
-        multipliers = np.array([_quantiles(level, reading) for level in LEVELS_DB])
+    for number, (csi_error, tail) in enumerate({"realised": 0.0, "quantile": DELTA / 2}.items()):
+        multipliers = np.array([_quantiles(level, csi_error) for level in LEVELS_DB])
         epsilons = np.array([[_epsilon(value, tail, granted=True) for value in row] for row in multipliers])
         for axis, shown in ((left, multipliers), (right, epsilons)):
-            axis.plot(LEVELS_DB, shown[:, 1], label=f"{reading} (5 to 95%)", **line(number, marked=True))
+            axis.plot(LEVELS_DB, shown[:, 1], label=f"{csi_error} (5 to 95%)", **line(number, marked=True))
             colour = line(number)["color"]
             axis.fill_between(LEVELS_DB, shown[:, 0], shown[:, 2], color=colour, alpha=0.15, linewidth=0)
-        numbers.append(quote(f"{reading}: median noise multiplier", multipliers[:, 1], AT, ".3g"))
-        numbers.append(quote(f"{reading}: ε of the round", epsilons[:, 1], AT, ".4g"))
+        numbers.append(quote(f"{csi_error}: median noise multiplier", multipliers[:, 1], AT, ".3g"))
+        numbers.append(quote(f"{csi_error}: ε of the round", epsilons[:, 1], AT, ".4g"))
     unbounded = np.array([_quantiles(level, "unbounded")[1] for level in LEVELS_DB])
     left.plot(LEVELS_DB, unbounded, label="unbounded: 0, ε = ∞", **line(2))
     perfect = _quantiles(None, "realised")[1]
@@ -44,18 +44,19 @@ def privacy(figure: Figure) -> list[str]:
     ]
 
 
-def _quantiles(pilot_snr_db: float | None, reading: str) -> Array:
-    """Of the noise multiplier over rounds: 5%, 50%, 95%."""
+def _quantiles(pilot_snr_db: float | None, csi_error: str) -> Array:
+    """Return the 5%, 50% and 95% quantiles of the noise multiplier over rounds."""
     pfels = ("scheme.name=pfels", "scheme.ratio=0.3", "local.clip_norm=1.0", "privacy.epsilon=1.5")
     csi = () if pilot_snr_db is None else ("csi.estimation=mmse", f"csi.pilot_snr_db={pilot_snr_db}")
-    unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={reading}", f"run.rounds={ROUNDS}")
+    unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={csi_error}", f"run.rounds={ROUNDS}")
     cell = cell_of(unit, entries=1000, devices=1000)
-    found = [noise_multiplier(cell, one.link.at_bound()) for one in opened(cell, ROUNDS)]
-    return np.asarray(np.quantile(found, [0.05, 0.5, 0.95]))
+    multipliers = [noise_multiplier(cell, one.link.at_bound()) for one in opened(cell, ROUNDS)]
+    return np.asarray(np.quantile(multipliers, [0.05, 0.5, 0.95]))
 
 
 def _epsilon(multiplier: float, tail: float, granted: bool = False) -> float:
-    """granted: who was selected, to the observer, as where devices arrive with different strengths."""
-    about = Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail, granted=granted)
-    ledger = PrivacyLedger(about)
+    """Return epsilon of one round. granted: whether the observer is assumed to know who was selected, as if devices are
+    received with different amplitudes."""
+    statement = Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail, granted=granted)
+    ledger = PrivacyLedger(statement)
     return ledger.of_one_round(Gaussian(float(multiplier)))

@@ -1,7 +1,7 @@
-"""Rounds of a small run on the real radio and uplink, fed random messages at their bound in the place of updates.
+"""Rounds of a small run on the actual radio and uplink, with random messages at their bound instead of updates.
 
-Messages are independent between devices, and their entries have mean square 1 (C = sqrt(d)). So the mean of r messages
-has power 1/r an entry, and an error of the mean relative to that is the error of the sum, per device and entry.
+Messages of different devices are independent, and their entries have mean square 1 (C = sqrt(d)). The mean of r
+messages therefore has power 1/r per entry, and its relative error equals the error of the sum per device and entry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from airfl.uplinks import LinkReport
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 Array = NDArray[np.float64]
 MOST_ROUNDS = ContextVar("MOST_ROUNDS", default=sys.maxsize)
-"""Of every point of a figure: channel_effects.py --rounds."""
+"""Largest number of rounds per point of a figure, set by channel_effects.py --rounds."""
 
 UNIT_POWER = math.sqrt(math.pi) / 2
 """channel.mean_gain at which Rayleigh fading has E|h|^2 = 1."""
@@ -37,7 +37,14 @@ FIXED = ("channel.fading=fixed", "channel.mean_gain=1.0", *WIDE)
 
 @dataclass(frozen=True)
 class Round:
-    """One round. error: ||decoded mean - mean||^2 over its expectation's power, C^2/r; receive_snr_db: of the sum."""
+    """The result of one round.
+
+    Attributes:
+        error: ||decoded mean - mean||^2 over the expected power of the mean, C^2/r.
+        receive_snr_db: Receive SNR of the sum in dB.
+        report: The link report.
+        opening: The opened round.
+    """
 
     error: float
     receive_snr_db: float
@@ -46,7 +53,8 @@ class Round:
 
 
 def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, selected: int = 32) -> Cell:
-    """A cell of the demo's settings with wfl-p (no sparsification, no privacy bound), sigma_0 = 1 and these overrides.
+    """Build a cell from the demo's settings with wfl-p (no sparsification, no privacy bound), sigma_0 = 1 and
+    overrides.
 
     entries: d; devices, selected: N and r.
     """
@@ -64,7 +72,7 @@ def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, 
 
 
 def opened(cell: Cell, rounds: int) -> list[Opening]:
-    """Rounds with their links open and nothing sent, at most as many as `MOST_ROUNDS` says."""
+    """Open rounds without sending anything, at most `MOST_ROUNDS`."""
     memory, openings = cell.memory, []
     for index in range(min(rounds, MOST_ROUNDS.get())):
         openings.append(open_round(cell, index, memory))
@@ -73,27 +81,27 @@ def opened(cell: Cell, rounds: int) -> list[Opening]:
 
 
 def sent(cell: Cell, rounds: int) -> list[Round]:
-    """Rounds in which everybody sends a message at its bound."""
+    """Run rounds in which every device sends a message at its bound."""
     return [_send(cell, opening, index) for index, opening in enumerate(opened(cell, rounds))]
 
 
 def coefficients(cell: Cell, rounds: int) -> Array:
-    """beta of each round, [rounds]."""
+    """Return beta of each round, [rounds]."""
     return np.array([one.link.at_bound().alignment_coefficient for one in opened(cell, rounds)])
 
 
 def errors(rounds: Sequence[Round]) -> Array:
-    """[rounds]."""
+    """Return the error of each round, [rounds]."""
     return np.array([one.error for one in rounds])
 
 
 def noise_error(one: Round) -> float:
-    """What receiver noise alone adds to the error: sigma_0^2 r/(r beta)^2."""
+    """Return the part of the error due to receiver noise, sigma_0^2 r/(r beta)^2."""
     return 1 / (len(one.opening.devices) * one.report.alignment_coefficient**2)
 
 
 def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.float32]:
-    """Gaussian directions of that norm, [devices, entries]."""
+    """Return messages of this norm with Gaussian directions, [devices, entries]."""
     values = np.random.default_rng([2024, index]).standard_normal((devices, entries))
     return np.asarray(norm * values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float32)
 

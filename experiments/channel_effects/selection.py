@@ -1,4 +1,4 @@
-"""Device selection by the channel: what a threshold buys, and what it costs."""
+"""Channel-based device selection: benefit and privacy cost of a threshold."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def _amplitude(axis: Axes) -> list[str]:
     counts, smooth = [2, 4, 8, 16, 32, 64, 128], np.arange(2, 129)
     harmonic = np.cumsum(1 / np.arange(1, DEVICES + 1))
     laws = {
-        "uniform": np.full(len(smooth), np.log(2)),  # the least of r exponentials: median log(2)/r
-        "threshold, |h| ≥ 1": smooth + np.log(2),  # beyond the threshold they are exponential again
+        "uniform": np.full(len(smooth), np.log(2)),  # the minimum of r exponentials has median log(2)/r
+        "threshold, |h| ≥ 1": smooth + np.log(2),  # exponentials are memoryless beyond the threshold
         "best-k": smooth * (harmonic[-1] - harmonic[smooth - 2]),  # mean of the r-th largest of N
     }
     numbers, energies = [], []
     for number, (name, overrides) in enumerate(RULES.items()):
-        found, spent = [], []
+        measured, spent = [], []
         for count in counts:
             unit = (*EXPONENTIAL, *overrides, "power.max_snr_db=0.0")
             links = opened(cell_of(unit, entries=1, devices=DEVICES, selected=count), ROUNDS)
             reports = [one.link.at_bound() for one in links]
-            found.append(count * np.median([one.alignment_coefficient for one in reports]))
+            measured.append(count * np.median([one.alignment_coefficient for one in reports]))
             spent.append(np.mean([one.devices.energy.mean() for one in reports]))
         axis.plot(smooth, laws[name], **line(number))
-        axis.plot(counts, found, label=name, **dots(number))
-        numbers.append(quote(f"{name}: r β", found, {2: "r = 8", 4: "32", 6: "128"}, ".3g"))
+        axis.plot(counts, measured, label=name, **dots(number))
+        numbers.append(quote(f"{name}: r β", measured, {2: "r = 8", 4: "32", 6: "128"}, ".3g"))
         energies.append(quote(f"{name}: energy over the limits", spent, {2: "r = 8", 4: "32", 6: "128"}))
     x, y = "devices r", "receive amplitude of the sum, r β"
     label(axis, x, y, legend="upper left", xscale="log", yscale="log", ylim=(0.3, 3000))
@@ -61,7 +61,7 @@ def _price(axis: Axes) -> list[str]:
     for number, (name, overrides) in enumerate(RULES.items()):
         cell = cell_of((*EXPONENTIAL, *overrides, "power.max_snr_db=0.0"), entries=1, devices=DEVICES)
         reports = [one.link.at_bound() for one in opened(cell, ROUNDS)]
-        # At 0 dB; without a privacy bound beta grows as the root of the limits, and energy with them.
+        # At 0 dB. Without a privacy bound, beta grows with the square root of the power limits and energy linearly.
         beta = np.median([one.alignment_coefficient for one in reports])
         multiplier = float(np.median([noise_multiplier(cell, one) for one in reports]))
         energy = np.mean([one.devices.energy.mean() for one in reports])

@@ -1,4 +1,4 @@
-"""Frequency-selective fading: responses, and what a power policy makes of them."""
+"""Frequency-selective fading: channel responses, and the error under different power policies."""
 
 from __future__ import annotations
 
@@ -67,15 +67,15 @@ def _policies(axis: Axes) -> list[str]:
         "power.max_snr_db=20.0",
     )
     for number, (name, overrides) in enumerate(POLICIES.items()):
-        found, spent = [], []
+        measured, spent = [], []
         for spread in SPREADS_S:
             unit = (*base, *overrides, f"channel.delay_spread_s={spread}")
             cell = cell_of(unit, entries=512, devices=8, selected=8)
             rounds = sent(cell, 60)
-            found.append(np.median(errors(rounds)))
+            measured.append(np.median(errors(rounds)))
             spent.append(np.median([one.report.devices.energy.sum() for one in rounds]) / cell.power_limits.sum())
-        axis.plot(SPREADS_S * 1e9, found, label=name, **line(number, marked=True))
-        numbers.append(quote(f"{name}: error", found, {0: "3 ns", 3: "100 ns", 5: "1 µs"}))
+        axis.plot(SPREADS_S * 1e9, measured, label=name, **line(number, marked=True))
+        numbers.append(quote(f"{name}: error", measured, {0: "3 ns", 3: "100 ns", 5: "1 µs"}))
         numbers.append(quote(f"{name}: energy over the limits", spent, {0: "3 ns", 5: "1 µs"}))
     label(axis, "rms delay spread (ns)", ERROR, legend="lower left", xscale="log", yscale="log", ylim=(3e-3, 0.3))
     return numbers

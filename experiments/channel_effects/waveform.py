@@ -1,4 +1,4 @@
-"""The waveform: OFDM in time against the model of one coefficient per subcarrier; peaks and clipping."""
+"""OFDM waveform in time compared with the per-subcarrier model; PAPR and clipping."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from channel_effects.rounds import FIXED, WIDE, cell_of, errors, messages, sent
 from channels.waveform import Waveform, papr_db
 
 SUBCARRIERS, TAPS, DEVICES = 256, 8, 8
-PREFIX_S = 18 / (SUBCARRIERS * 15e3)  # the mean prefix of 4.76 us, in whole samples
+PREFIX_S = 18 / (SUBCARRIERS * 15e3)  # the mean prefix of 4.76 us, rounded to whole samples
 
 
 def waveform(figure: Figure) -> list[str]:
@@ -29,23 +29,24 @@ def waveform(figure: Figure) -> list[str]:
 def _beyond_prefix(axis: Axes) -> list[str]:
     spans = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0])
     spreads_s = spans * PREFIX_S / (TAPS - 1) / np.sqrt(12 / (TAPS**2 - 1))
-    apart, made, modelled = np.array([_both(f"channel.delay_spread_s={spread_s}") for spread_s in spreads_s]).T
+    both = np.array([_both(f"channel.delay_spread_s={spread_s}") for spread_s in spreads_s])
+    difference, simulated, modelled = both.T
     axis.axvspan(0, 1, color="0.86", linewidth=0, label="prefix")
     axis.plot(spans[5:], modelled[5:], label="model per subcarrier", **line(0))
-    axis.plot(spans[5:], made[5:], label="waveform", **dots(0))
+    axis.plot(spans[5:], simulated[5:], label="waveform", **dots(0))
     label(axis, "last echo over the prefix", ERROR, legend="upper left", yscale="log")
     axis.set_xlim(0, spans[-1])
     places = {5: "1.1 prefixes", 7: "1.5 prefixes", 9: "3 prefixes"}
     return [
-        f"waveform and model per subcarrier: means differ by at most {max(apart[:5]):.1g} within the prefix",
-        quote("waveform: error", made, places),
+        f"waveform and model per subcarrier: means differ by at most {max(difference[:5]):.1g} within the prefix",
+        quote("waveform: error", simulated, places),
         quote("model per subcarrier: error", modelled, places),
     ]
 
 
 def _both(override: str) -> tuple[float, float, float]:
-    """On the very same taps, by the waveform and by the model: ||mean - mean'||/||mean'|| of the decoded means, and the
-    median error of each."""
+    """Run the waveform and the per-subcarrier model on the same taps. Return ||mean - mean'||/||mean'|| of the decoded
+    means, and the median error of each."""
     import torch
 
     from airfl.stages import Batch
@@ -56,18 +57,19 @@ def _both(override: str) -> tuple[float, float, float]:
     uplink = cell.recipe.uplink
     assert isinstance(uplink, AnalogUplink)
     plain = replace(cell, recipe=replace(cell.recipe, uplink=replace(uplink, waveform=None)))
-    apart, whole, found = 0.0, 0.0, []
+    difference, whole, measured = 0.0, 0.0, []
     for index in range(20):
         values = torch.from_numpy(messages(DEVICES, 4096, cell.bound.rms, index))
         links = [open_round(one, index, one.memory).link for one in (cell, plain)]
         for link in links:
             link.send(Batch(values, torch.ones(DEVICES)), slice(0, DEVICES))
-        made, modelled = (link.close().mean.numpy().astype(np.float64) for link in links)
-        apart, whole = apart + float(((made - modelled) ** 2).sum()), whole + float((modelled**2).sum())
+        simulated, modelled = (link.close().mean.numpy().astype(np.float64) for link in links)
+        difference, whole = difference + float(((simulated - modelled) ** 2).sum()), whole + float((modelled**2).sum())
         mean = values.double().mean(dim=0).numpy()
-        found.append([float(((one - mean) ** 2).sum()) * DEVICES / cell.bound.rms**2 for one in (made, modelled)])
-    medians = np.median(found, axis=0)
-    return float(np.sqrt(apart / whole)), float(medians[0]), float(medians[1])
+        means = (simulated, modelled)
+        measured.append([float(((one - mean) ** 2).sum()) * DEVICES / cell.bound.rms**2 for one in means])
+    medians = np.median(measured, axis=0)
+    return float(np.sqrt(difference / whole)), float(medians[0]), float(medians[1])
 
 
 def _peaks(axis: Axes) -> list[str]:
@@ -94,9 +96,9 @@ def _clipping(axis: Axes) -> list[str]:
         sent(cell_of((*base, f"grid.clip_db={limit}"), entries=2048, devices=DEVICES, selected=DEVICES), 20)
         for limit in limits
     ]
-    found = [errors(each).mean() for each in rounds]
+    measured = [errors(each).mean() for each in rounds]
     shares = [100 * np.mean([one.report.waveform_clipped_share for one in each]) for each in rounds]
-    axis.plot(limits, found, label="link", **dots(0))
+    axis.plot(limits, measured, label="link", **dots(0))
     label(axis, "clip level over rms (dB)", ERROR, legend="lower left", yscale="log")
     at = {1: "0 dB", 3: "4 dB", 5: "8 dB"}
-    return [quote("clipping: error", found, at), quote("clipping: % of the samples", shares, at)]
+    return [quote("clipping: error", measured, at), quote("clipping: % of the samples", shares, at)]

@@ -1,7 +1,7 @@
-"""Deliberate breaks: single bugs that the tests have to find. `make breaks` puts one after another into a copy.
+"""Deliberate breaks: single bugs that the tests have to detect. `make breaks` applies them one at a time to a copy.
 
-Each kind of break has a file of this folder, KIND.toml. An entry says in words what is broken, the text that stands
-exactly once in a file of the packages, what is written instead, and the tests that are nearest to it.
+Each kind of break has a file KIND.toml in this folder. An entry describes the bug, gives a text that occurs exactly
+once in a source file, its replacement, and the tests that are expected to detect it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m tests.breaks [KIND ...]`: which of the deliberate breaks do the tests find? All kinds by default.
+"""`python -m tests.breaks [KIND ...]`: check which deliberate breaks the tests detect, by default of all kinds.
 
-A process that has imported the libraries, and nothing of airfl, is forked for every break: in it the broken copy of the
-packages is imported and the nearest tests are run until the first that fails.
+For every break, a process that has imported the libraries but not airfl is forked. It imports the broken copy of the
+packages and runs the listed tests until the first failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The list of deliberate breaks fits the packages as they are; `make breaks` says which of them the tests find."""
+"""The list of deliberate breaks matches the current sources; `make breaks` checks whether the tests detect them."""
 
 from __future__ import annotations
 

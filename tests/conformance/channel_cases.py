@@ -1,7 +1,7 @@
-"""What the suites over every entry of every table of `channels` and `airfl.selection` run: cases, cells and rounds.
+"""Cases, cells and rounds for the conformance suites of `channels` and `airfl.selection`.
 
-A line that is added to a table is tested as it is. Only an entry that does not run on the settings of all others says
-in `NEEDS` which ones it wants; a policy that reads a new parameter, in `READS`.
+A new entry of a registry is tested automatically. An entry that does not run with the default settings of the suites
+states the settings it needs in `NEEDS`; a policy with a new parameter states it in `READS`.
 """
 
 from __future__ import annotations

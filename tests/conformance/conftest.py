@@ -1,4 +1,4 @@
-"""What holds for every suite of this folder."""
+"""Fixtures shared by the conformance suites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short runs of any scheme, for the suites over the table of schemes. What is shared is not to be changed."""
+"""Short runs of any scheme for the conformance suites. Shared results must not be modified."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One suite over every entry of `ACCOUNTANTS`: what is entered counts, what has no bound is refused, figures move the
-right way and lie above what is known exactly."""
+"""Conformance of every entry of `ACCOUNTANTS`: events are counted, unsupported events are refused, and figures are
+monotonic and above exact values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every entry of every table: draws, work and memory of a round grow linearly."""
+"""For every entry of every registry, draws, work and memory of a round grow linearly."""
 
 from __future__ import annotations
 

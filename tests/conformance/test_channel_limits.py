@@ -1,4 +1,4 @@
-"""Every power policy, combiner and way: limits are kept, silence is silence, noise stays as it is."""
+"""Every power policy and combiner keeps its limits, devices in outage do not transmit, and the noise is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One suite over every entry of every table of `channels` and `airfl.selection`: a cell, its rounds, its links."""
+"""Conformance of every entry of the registries of `channels` and `airfl.selection`: a cell, its rounds and its
+links."""
 
 from __future__ import annotations
 

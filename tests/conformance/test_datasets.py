@@ -1,4 +1,4 @@
-"""One suite over every data set of the table."""
+"""Conformance of every registered data set."""
 
 from __future__ import annotations
 

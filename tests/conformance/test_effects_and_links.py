@@ -1,4 +1,5 @@
-"""Every effect on every link: it changes what a round costs or what is decoded, or is refused or told in one line."""
+"""Every channel effect on every link changes the cost of a round or the decoded mean, or is refused or reported in one
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every engine gives the updates of the plain loop: every model, momentum, ragged data, last and smaller chunks."""
+"""Every engine gives the updates of a plain loop, for every model, momentum, unequal data and smaller last chunks."""
 
 import functools
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Every scheme, interrupted and resumed, leaves the trace of the run that was not."""
+"""Every scheme leaves the same trace whether or not the run is interrupted and resumed."""
 
 from functools import cache
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One suite over every scheme of the table."""
+"""Conformance of every registered scheme."""
 
 from __future__ import annotations
 

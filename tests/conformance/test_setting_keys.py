@@ -1,4 +1,4 @@
-"""Every scheme's list of the settings that it has: those it does not name change nothing, those it names are read."""
+"""For every scheme, settings that it does not list have no effect, and settings that it lists are read."""
 
 from __future__ import annotations
 

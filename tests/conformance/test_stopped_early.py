@@ -1,4 +1,5 @@
-"""Every scheme, stopped early by a callback, leaves what it had done by then: cut off and resumed, too."""
+"""Every scheme that a callback stops early leaves a valid trace of the completed rounds, also when interrupted and
+resumed."""
 
 from collections.abc import Mapping
 from pathlib import Path

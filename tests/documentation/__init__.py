@@ -1,1 +1,1 @@
-"""The documentation: every code block runs, every figure has its command, the site builds without a warning."""
+"""Tests of the documentation: code blocks run, every figure has its command, and the site builds without warnings."""

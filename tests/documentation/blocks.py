@@ -1,11 +1,11 @@
-"""The code blocks of a page, and what a comment before a block says of how a test runs it.
+"""Code blocks of a page, and comments before a block that control how a test runs it.
 
-<!-- test: with run.rounds=3 -->     settings for its airfl commands, in the place of the tests' small ones
-<!-- test: in tests/unit/test_x.py -->     the named test runs it
-<!-- test: as COMMAND -->     this is run instead, a shortened form
-<!-- test: refused -->     it is refused; the text block after it is the line that says so
-<!-- test: file NAME -->     its text is also written to NAME
-<!-- test: printed -->     of a text block: what the block before it prints holds these lines
+<!-- test: with run.rounds=3 -->     settings for its airfl commands instead of the tests' small ones
+<!-- test: in tests/unit/test_x.py -->     the named test runs the block
+<!-- test: as COMMAND -->     this command is run instead, a shorter form
+<!-- test: refused -->     the block is refused; the text block after it is the error message
+<!-- test: file NAME -->     the text of the block is also written to NAME
+<!-- test: printed -->     for a text block: the output of the preceding block contains these lines
 """
 
 from __future__ import annotations

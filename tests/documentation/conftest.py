@@ -1,3 +1,3 @@
-"""The workers of a sweep import nothing anew here."""
+"""Fixture that starts sweep workers without importing everything again."""
 
 from tests.processes import warm_workers as warm_workers

@@ -1,8 +1,8 @@
-"""A process that has imported airfl from wherever its path leads, and forks another for every job.
+"""A process that has imported airfl from its own path and forks a child for every job.
 
-`python -P installed.py`: each line of standard input is a job in JSON, `{"folder", "kind", "given", "told"}`, of the
-kind "airfl" (given: lists of words, one command after another), "script" (a text) or "pytest" (words). What it prints
-goes into the file `told`; each answer is a line with its exit code.
+`python -P installed.py`: each line of standard input is a job in JSON, `{"folder", "kind", "given", "told"}`, of kind
+"airfl" (given: lists of words, one command after another), "script" (a text) or "pytest" (words). Output is written to
+the file `told`; each answer is a line with the exit code.
 """
 
 from __future__ import annotations

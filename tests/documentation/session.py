@@ -1,4 +1,4 @@
-"""Runs a page's blocks one after another, as a reader would, in one folder."""
+"""Run the code blocks of a page in order in one folder, as a reader would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/extending/index.md that say what `airfl check` looks at: they are those that it makes."""
+"""The tables of checks in docs/extending/index.md match the checks that `airfl check` makes."""
 
 from __future__ import annotations
 

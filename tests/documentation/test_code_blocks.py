@@ -1,7 +1,7 @@
-"""Every code block of the documentation runs, page by page; see blocks.py for what shortens it.
+"""Every code block of the documentation runs, page by page; blocks.py documents how blocks are shortened.
 
-In `make test` the pages of FULL, which take most of the time, are only read: their Python is compiled, the settings and
-options of their commands are accepted.
+In `make test`, the slow pages in FULL are only checked statically: their Python is compiled, and settings and options
+of their commands are validated.
 """
 
 from __future__ import annotations

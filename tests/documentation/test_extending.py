@@ -1,6 +1,6 @@
-"""The worked examples of docs/extending, done as their reader would, in a folder that has nothing else. Files are
-written, commands, scripts and tests run: all of them with airfl installed from its wheel and the checkout out of sight
-(`make test-all`), or in short with the checkout's."""
+"""The worked examples of docs/extending, followed in an empty folder as a reader would. Files are written, and
+commands, scripts and tests are run, with airfl installed from its wheel (`make test-all`), or in short form from the
+checkout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every field of a public dataclass or named tuple has a line of its own in the docstring, which editors and the
-reference show."""
+"""Every field of a public dataclass or named tuple is documented in its docstring, which editors and the reference
+show."""
 
 from __future__ import annotations
 

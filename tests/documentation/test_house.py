@@ -1,4 +1,4 @@
-"""The picture of the house in CONTRIBUTING.md: every room is in it, and what it names is there."""
+"""The overview in CONTRIBUTING.md lists every package and module, and nothing that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every scheme has one section in the documentation: its paper, its file, its equations, a command that runs it."""
+"""Every scheme has one section in the documentation with its paper, file, equations and a command that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The site: built without a warning, opened without a network; every figure has the command that makes it."""
+"""The documentation site builds without warnings and opens offline, and every figure has the command that creates
+it."""
 
 from __future__ import annotations
 

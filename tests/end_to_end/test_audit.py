@@ -1,4 +1,4 @@
-"""Audits through the real code path: bounds lie below what is tight, and above a claim that is false."""
+"""Audits through the real code path: lower bounds are below tight values and above false claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command cannot use is refused in one line that says what was given and what would do; nothing is written."""
+"""Commands refuse invalid input in one line that states the given value and what is allowed, and write nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`airfl bench`: JSON, and a table. Nothing here depends on how long anything takes."""
+"""`airfl bench`: JSON and a table. No test depends on timing."""
 
 from __future__ import annotations
 

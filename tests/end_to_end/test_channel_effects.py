@@ -1,4 +1,4 @@
-"""docs/channels: a page an effect, with closed form, settings, figure, its command and what that prints; the index."""
+"""docs/channels: each effect has a page with closed form, settings, figure, command and output; and the index."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def difference(one: Image.Image, other: Image.Image) -> float:
     ("arguments", "complaint"),
     [
         (("--only", "warp"), "invalid choice: 'warp'"),
-        (("--only", "phase", "--rounds", "0"), "0 rounds, give 1 or more"),
+        (("--only", "phase", "--rounds", "0"), "must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(

@@ -1,4 +1,4 @@
-"""`airfl check`: a good scheme passes; single bugs, each put into it, are found by the check that is named for it."""
+"""`airfl check`: a correct scheme passes, and each single bug is found by the check named after it."""
 
 from __future__ import annotations
 

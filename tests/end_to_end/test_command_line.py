@@ -1,4 +1,4 @@
-"""The command line as a user meets it: real processes, exit codes, what is on which stream."""
+"""The command line in real processes: exit codes, standard output and standard error."""
 
 from __future__ import annotations
 

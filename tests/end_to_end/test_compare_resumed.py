@@ -1,4 +1,4 @@
-"""Comparisons that are cut off and gone on with, and rows that diverge."""
+"""Comparisons that are interrupted and resumed, and rows that diverge."""
 
 from pathlib import Path
 from typing import Any

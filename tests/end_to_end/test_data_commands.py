@@ -1,4 +1,4 @@
-"""airfl data path and get, and --data-dir, as a user has them."""
+"""`airfl data path`, `airfl data get` and --data-dir."""
 
 from __future__ import annotations
 

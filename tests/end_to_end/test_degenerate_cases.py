@@ -1,4 +1,4 @@
-"""Schemes that must coincide do; the same seed gives the same trace; two schemes meet the same world."""
+"""Schemes coincide in degenerate cases, equal seeds give equal traces, and schemes are compared on equal conditions."""
 
 from __future__ import annotations
 

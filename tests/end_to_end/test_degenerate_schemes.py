@@ -1,4 +1,4 @@
-"""Schemes of the four papers that must coincide under stated conditions do."""
+"""Schemes of the four papers coincide under stated conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script of 40 lines with a model, data, a power policy and a scheme of its own, from a run to an export."""
+"""A script of 40 lines with a user-defined model, data set, power policy and scheme, from a run to an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts that researchers copy: short, and they run."""
+"""The example scripts are short and run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`airfl export`, `--tensorboard` and experiments/export_traces.py as a user meets them."""
+"""`airfl export`, `--tensorboard` and experiments/export_traces.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help texts: they fit a screen, nothing is cut off, and every example in them runs as it stands."""
+"""Help texts fit on a screen without truncation, and every example in them runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A scheme of the user's own: as an object, by a decorator, in a plugin file; in processes, resumed, read again."""
+"""User-defined schemes: as an object, by a decorator and in a plugin file; in worker processes, resumed and
+reloaded."""
 
 from __future__ import annotations
 
@@ -118,7 +119,7 @@ def test_a_plugin_runs_only_where_it_may(mine: Path) -> None:
         ("scheme.ratio=2.0", r"scheme\.ratio must be at most 1"),
         ("scheme.of=none", r"scheme\.of must be 'all' or 'some', got 'none'"),
         ("scheme.levels=3", "scheme 'halved' has no levels, which belongs to cpsgd"),
-        ("scheme.link=digital", r"cannot use a link that is 'digital' \(allowed: analog, ideal\)"),
+        ("scheme.link=digital", r"does not support link 'digital' \(allowed: analog, ideal\)"),
     ):
         with pytest.raises(UserError, match=said):
             airfl.load_settings(mine, [key], plugins=True)

@@ -1,4 +1,4 @@
-"""Runs of a model and data of one's own: against closed forms, against the tables', resumed, read, refused."""
+"""Runs with user-defined models and data: against closed forms and built-in ones, resumed, reloaded and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The papers' configurations as files, and their first rounds on the real data."""
+"""The configurations of the papers, and their first rounds on real data."""
 
 from __future__ import annotations
 

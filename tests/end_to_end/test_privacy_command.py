@@ -1,4 +1,4 @@
-"""`airfl privacy`: bare numbers, and whole runs without training."""
+"""`airfl privacy`: without a settings file, and for whole runs without training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the radio cannot be is said in one line, with its key, before anything is trained and before torch is loaded."""
+"""Invalid radio settings are refused in one line with their key, before training and before torch is imported."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ BAD: tuple[tuple[str, str], ...] = (
         "channel: ... 'jakes' ... 'independent' or 'constant' ... tapped line",
     ),
     (f"{TDL} channel.delay_spread_s=1e-4", "channel.delay_spread_s: ... 0.0001 s ... 6.66667e-05 s"),
-    (f"{TAPPED} channel.taps=5000", "channel.taps: ... 5,000 ... 4,096"),
+    (f"{TAPPED} channel.taps=5000", "channel.taps: ... 4,096 ... 5,000"),
     ("channel.rician_k=strong", "channel.rician_k: ... tr38901 ... strong"),
     (
         f"{RICIAN} channel.rician_k=tr38901",
-        "channel.rician_k: ... umi, uma, rma ... topology.kind = 'none' ... as a number",
+        "channel.rician_k: ... umi, uma, rma ... topology.kind = 'none' ... to a number",
     ),
     (
         f"{DISC} {RICIAN} channel.rician_k=tr38901 topology.path_loss=log-distance",
         "channel.rician_k: ... umi, uma, rma ... 'log-distance'",
     ),
-    (f"{DISC} channel.fading=uma topology.path_loss=umi", "topology.path_loss: ... 'uma' ... 'umi' ... leave it out"),
+    (f"{DISC} channel.fading=uma topology.path_loss=umi", "topology.path_loss: ... 'uma' ... 'umi' ... omit it"),
     (f"{DISC} channel.fading=rma topology.path_loss=log-distance", "topology.path_loss: ... 'rma' ... 'log-distance'"),
     (
         f"{DISC} channel.fading=uma topology.base_height_m=24.0",
-        "topology.base_height_m: ... 25 m ... 24 ... leave it out",
+        "topology.base_height_m: ... 25 m ... 24",
     ),
     (f"{DISC} channel.fading=rma topology.base_height_m=9.0", "topology.base_height_m: ... 10 to 150 m ... 9"),
     (
         f"{DISC} {RICIAN} {TRUNCATED} power.participation=0.8",
-        "power.participation: ... line of sight ... topology.los ... give power.threshold",
+        "power.participation: ... Rician ... topology.los ... set power.threshold",
     ),
-    (f"{DISC} {RICIAN} {TRUNCATED} {OVER_FADES}", 'power.average_over: ... line of sight ... take "round"'),
+    (f"{DISC} {RICIAN} {TRUNCATED} {OVER_FADES}", 'power.average_over: ... Rician ... use "round"'),
     (
         f"{DISC} {RICIAN} {TRUNCATED} power.threshold=0.1 power.divide_by=expected",
-        'power.divide_by: ... line of sight ... "active"',
+        'power.divide_by: ... Rician ... "active"',
     ),
-    (f"{PHYSICAL} channel.fading=umi", "topology.kind: ... umi ... disc ... 'none'"),
+    (f"{PHYSICAL} channel.fading=umi", "topology.kind: ... umi ... 'none' ... disc"),
     # Replay
     ("channel.fading=replay", "channel.replay_file: ... replay ... None"),
     ("channel.replay_file=x.h5", "channel.replay_file: ... exponential ... x.h5"),
@@ -95,11 +95,11 @@ BAD: tuple[tuple[str, str], ...] = (
     ),
     (
         f"channel.fading=cdl-a {TWO} antennas.correlation=exponential",
-        "antennas.correlation: ... 'cdl-a' ... 'exponential' ... leave it out ... tapped-line",
+        "antennas.correlation: ... 'cdl-a' ... 'exponential' ... omit it ... tapped-line",
     ),
     (
         f"channel.fading=cdl-d {TWO} antennas.array=circular",
-        "antennas.array: ... 'cdl-d' ... linear or rectangular ... 'circular'",
+        "antennas.array: ... 'cdl-d' ... \"linear\" or \"rectangular\" ... 'circular'",
     ),
     (
         f"{DISC} channel.fading=umi {TWO} antennas.angle=broadside",
@@ -147,7 +147,7 @@ BAD: tuple[tuple[str, str], ...] = (
     # Selection
     ("selection.kind=best-k selection.candidates=101", "selection.candidates ( ... 101 ... run.devices = 100"),
     ("selection.kind=best-k selection.candidates=7", "selection.candidates ( ... 7 ... run.selected = 8"),
-    ("selection.kind=threshold", "selection.min_gain: ... threshold ... above 0"),
+    ("selection.kind=threshold", "selection.min_gain: ... above 0 ... threshold"),
     ("selection.kind=energy-budget", "selection.energy_budget: ... energy-budget"),
 )
 

@@ -1,4 +1,5 @@
-"""Everything the radio does is had by settings alone, from `airfl run` and `airfl budget`, and charged as by hand."""
+"""All radio features are available through settings in `airfl run` and `airfl budget`, with costs as computed by
+hand."""
 
 from __future__ import annotations
 

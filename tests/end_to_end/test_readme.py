@@ -1,4 +1,4 @@
-"""The README's Python runs, and what docs/demo.md says of the demo can be seen in a short one."""
+"""The Python code of the README runs, and the statements of docs/demo.md about the demo hold in a short run."""
 
 from __future__ import annotations
 

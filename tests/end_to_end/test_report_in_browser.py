@@ -1,4 +1,4 @@
-"""The report in headless Chromium: it opens, draws, sorts, asks for nothing, and can be read on a phone."""
+"""The report in headless Chromium: it opens, draws and sorts, makes no requests, and is readable on a phone."""
 
 from __future__ import annotations
 

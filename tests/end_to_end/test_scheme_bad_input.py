@@ -1,4 +1,4 @@
-"""Settings that a scheme or a digital link cannot use are refused in one line, before anything runs."""
+"""Settings that do not fit a scheme or a digital link are refused in one line before anything runs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from airfl.simulation import run
 from tests.conftest import DEMO, small_settings
 
 BAD = (
-    ("scheme.name=pfels scheme.link=digital", r"scheme\.link: scheme 'pfels' cannot use a link that is 'digital'"),
-    ("scheme.name=cpsgd scheme.link=analog", r"scheme\.link: scheme 'cpsgd' cannot use"),
+    ("scheme.name=pfels scheme.link=digital", r"scheme\.link: scheme 'pfels' does not support link 'digital'"),
+    ("scheme.name=cpsgd scheme.link=analog", r"scheme\.link: scheme 'cpsgd' does not support"),
     ("scheme.name=fed-smp-topk task.public_samples=0", r"task\.public_samples: scheme 'fed-smp-topk' chooses"),
-    ("scheme.name=cpsgd scheme.trials=3", r"scheme\.trials: binomial noise of 3 trials a device has no guarantee"),
-    ("scheme.name=cpsgd server.weights=samples", r"server\.weights: cpsgd adds whole numbers"),
+    ("scheme.name=cpsgd scheme.trials=3", r"scheme\.trials: must be at least [0-9,]+ .*got 3"),
+    ("scheme.name=cpsgd server.weights=samples", r"server\.weights: .*'samples'"),
     ("scheme.name=dp-fedavg selection.kind=poisson", r"selection\.kind: devices of scheme 'dp-fedavg' bring the noise"),
-    ("scheme.name=dp-fedavg privacy.epsilon=50.0", r"privacy\.epsilon: 50 lies outside theorem 1 of Fed-SMP"),
+    ("scheme.name=dp-fedavg privacy.epsilon=50.0", r"privacy\.epsilon: theorem 1 of Fed-SMP needs .*got 50"),
     ("scheme.name=pfels scheme.error_feedback=true scheme.rescale=true", r"scheme\.error_feedback: "),
-    ("scheme.name=ldp-sgd scheme.gradient_clip=inf", r"scheme\.gradient_clip: without a bound"),
-    ("scheme.name=fed-spa scheme.coordinate_clip=inf", r"scheme\.coordinate_clip: without a bound"),
-    ("scheme.name=baa power.policy=cao", r"power\.policy: scheme 'baa' has its own"),
+    ("scheme.name=ldp-sgd scheme.gradient_clip=inf", r"scheme\.gradient_clip: .*got inf"),
+    ("scheme.name=fed-spa scheme.coordinate_clip=inf", r"scheme\.coordinate_clip: .*got inf"),
+    ("scheme.name=baa power.policy=cao", r"power\.policy: scheme 'baa' prescribes"),
     ("scheme.name=dp-fedavg scheme.link=analog power.peak_db=10.0", r"power\.peak: a message with the device's own"),
     ("scheme.name=dp-fedavg scheme.link=analog power.strict=true", r"power\.strict: a message with the device's own"),
 )

@@ -1,4 +1,4 @@
-"""Sweeps on this machine: the command and the function, cut off, failing, gone on with."""
+"""Local sweeps from the command line and from Python: interrupted, failing and resumed."""
 
 from __future__ import annotations
 

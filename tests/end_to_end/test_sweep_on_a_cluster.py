@@ -1,4 +1,4 @@
-"""Sweeps on a real Dask scheduler with workers of their own, on the loopback."""
+"""Sweeps on a real Dask scheduler with its own workers on the loopback interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Tuning: chosen on the validation split alone, the test reported once, by grid and by Optuna."""
+"""Tuning by grid and by Optuna: candidates are selected on the validation split only, and the test set is evaluated
+once."""
 
 from __future__ import annotations
 

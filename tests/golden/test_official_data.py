@@ -1,8 +1,9 @@
-"""Loaders against the official files, through AIRFL_DATA: published figures, and the files' bytes decoded here anew.
+"""Loaders against the official files, found through AIRFL_DATA: published figures, and an independent decoding of the
+files.
 
 CIFAR-10 (Krizhevsky 2009), MNIST (LeCun, Cortes, Burges) with QMNIST's writers (Yadav and Bottou 2019), a part of
-LEAF's FEMNIST (Caldas et al. 2018), a9a (UCI Adult), Shakespeare's plays, Fashion-MNIST as Debian packs it. What is
-not there is skipped.
+LEAF's FEMNIST (Caldas et al. 2018), a9a (UCI Adult), Shakespeare's plays, Fashion-MNIST as packaged by Debian. Missing
+files are skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The papers' "Cost (MB)" columns: values x bits x T r/n, what names the coordinates left out."""
+"""The "Cost (MB)" columns of the papers: values x bits x T r/n, without the bits for coordinate indices."""
 
 from __future__ import annotations
 

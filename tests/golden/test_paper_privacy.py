@@ -1,4 +1,4 @@
-"""The papers' own privacy statements against their published figures, and what holds beside them."""
+"""The papers' privacy statements against their published figures, and against independent accounting."""
 
 import math
 

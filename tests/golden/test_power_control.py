@@ -1,4 +1,4 @@
-"""The worked example of PFELS' power control: N = 10, r = 3, d = 8, k = 4, every number computed without this code."""
+"""A worked example of PFELS' power control: N = 10, r = 3, d = 8, k = 4, with all numbers computed independently."""
 
 import math
 

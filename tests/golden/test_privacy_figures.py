@@ -1,4 +1,4 @@
-"""Published and independently computed figures of privacy; oracle: dp-accounting, one round after the other."""
+"""Privacy figures against published and independent values. The oracle is dp-accounting, composed round by round."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""What rounds receive, and what they decode wrongly, by the radio alone."""
+"""Received and erroneously decoded messages of rounds, computed from the radio alone."""
 
 from __future__ import annotations
 

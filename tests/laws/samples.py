@@ -1,4 +1,4 @@
-"""Samples against what they are samples of: within five standard errors, or with a p-value that is not too small."""
+"""Compare samples with their distribution: within five standard errors, or with a p-value that is not too small."""
 
 from __future__ import annotations
 

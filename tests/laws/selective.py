@@ -1,4 +1,4 @@
-"""Requests of selective channels, as a run makes them."""
+"""Requests for frequency-selective channels, as in a run."""
 
 from __future__ import annotations
 

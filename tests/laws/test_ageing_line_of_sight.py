@@ -1,7 +1,7 @@
-"""What ages of a Rician channel is its diffuse part; the line of sight turns with its Doppler shift.
+"""Ageing affects the diffuse part of a Rician channel, while the line of sight rotates with its Doppler shift.
 
-Correlations of the aged channel with its estimate against closed forms written out here, and whole radios at 30 dB,
-10 m/s, 3 ms.
+Correlations of the aged channel with its estimate are compared with closed forms, and whole radios at 30 dB, 10 m/s,
+3 ms.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def test_without_a_delay_the_setting_moves_nothing() -> None:
 @pytest.mark.parametrize("fading", ["tdl-d", "tdl-e", "cdl-d", "cdl-e", "umi", "uma", "rma"])
 def test_a_response_that_hides_its_line_of_sight_does_not_age(fading: str) -> None:
     placed = ("channel.units=physical", "topology.kind=disc") if fading in ("umi", "uma", "rma") else ()
-    with pytest.raises(UserError, match=r"^csi\.delay_s: .* take 0, or ") as raised:
+    with pytest.raises(UserError, match=r"^csi\.delay_s: .* use 0, or ") as raised:
         check_radio(small_settings(f"channel.fading={fading}", *placed, *MOVING))
     assert "\n" not in str(raised.value)
     check_radio(small_settings(f"channel.fading={fading}", *placed, *MOVING[:2]))

@@ -1,7 +1,7 @@
-"""Several antennas: the phases with which a device's line of sight meets them, and how its diffuse part is correlated.
+"""Multiple antennas: phases of a device's line of sight over the array, and correlation of its diffuse part.
 
-Sample covariances of whole radios against closed forms written out here: with R = E[h h^H] of unit power an entry of
-the sample covariance of n Gaussian vectors has variance 1/n.
+Sample covariances of whole radios are compared with closed forms. With R = E[h h^H] of unit power, an entry of the
+sample covariance of n Gaussian vectors has variance 1/n.
 """
 
 from __future__ import annotations

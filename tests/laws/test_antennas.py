@@ -1,4 +1,4 @@
-"""Receive combining against closed forms, a search over all beamformers, and the dual bound."""
+"""Receive combining against closed forms, a search over beamformers, and the dual bound."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,7 @@
-"""What beta tells of who was selected, held to the joint law of (beta, sum) by enumeration and integration.
+"""The information that beta reveals about the selected devices, against the joint law of (beta, sum).
 
-Nothing of the project computes the divergences here: all samples are enumerated, densities are sums of Gaussians.
+Divergences are computed independently of the project, by enumerating all samples and integrating sums of Gaussian
+densities.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Sampling, Statement
-from airfl.uplinks.disclosure import disclosed
+from airfl.uplinks.disclosure import beta_disclosure
 
 DELTA = 1e-2
 NOISE_STD, CLIP = 1.0, 1.0
@@ -97,7 +98,7 @@ def test_a_round_is_exact_given_beta(sampling: Sampling, bound: float) -> None:
     for beta, kinds in by_beta(sampling, FIVE, 2, bound).items():
         if math.isinf(beta):
             continue  # nobody was selected
-        told = disclosed(kinds[0][0], FIVE, bound, poisson=sampling == "poisson")
+        told = beta_disclosure(kinds[0][0], FIVE, bound, poisson=sampling == "poisson")
         epsilon = ledger.of_one_round(Gaussian(NOISE_STD / (beta * CLIP)), told)
         worst = max(delta_at(epsilon, kinds, beta, device, adjacency, 5) for device in range(5))
         assert worst == pytest.approx(DELTA, rel=2e-3)
@@ -135,7 +136,7 @@ def test_ties_and_silent_devices_are_covered(reaches: NDArray[np.float64], sampl
             continue
         epsilons = [
             ledger.of_one_round(
-                Gaussian(NOISE_STD / beta), disclosed(chosen, reaches, math.inf, poisson=sampling == "poisson")
+                Gaussian(NOISE_STD / beta), beta_disclosure(chosen, reaches, math.inf, poisson=sampling == "poisson")
             )
             for chosen, _ in kinds
         ]
@@ -152,7 +153,7 @@ def test_all_that_tie_for_beta_pay_for_it(sampling: Sampling) -> None:
         ledger, alone = ledger_of(sampling, 2, 5), np.full(5, 2.0)
         alone[setting] = 0.5
         for chosen, reaches in (([0, 1], np.array([0.5, 0.5, 1.0, 2.0, 2.0])), ([setting, 3], alone)):
-            told = disclosed(np.array(chosen), reaches, math.inf, poisson=sampling == "poisson")
+            told = beta_disclosure(np.array(chosen), reaches, math.inf, poisson=sampling == "poisson")
             figures = ledger.record(Gaussian(2 * NOISE_STD), compose=True, devices=np.array(chosen), disclosure=told)
         return figures.epsilon
 
@@ -161,7 +162,7 @@ def test_all_that_tie_for_beta_pay_for_it(sampling: Sampling) -> None:
 
 def test_everybody_alike_is_an_ordinary_sample() -> None:
     """Where all devices reach the same, beta says nothing."""
-    told = disclosed(np.array([1, 3]), np.full(10, 0.4), math.inf, poisson=False)
+    told = beta_disclosure(np.array([1, 3]), np.full(10, 0.4), math.inf, poisson=False)
     assert (told.named.tolist(), told.sample, told.pool, told.exact) == ([], 2, 10, True)
 
 
@@ -173,7 +174,7 @@ def test_two_rounds_compose_to_no_less_than_they_cost() -> None:
     statement = Statement("client", "without_replacement", 2, 4, "third_party", DELTA)
     ledger = PrivacyLedger(statement)
     for chosen in (first, second):
-        told = disclosed(chosen, reaches, math.inf, poisson=False)
+        told = beta_disclosure(chosen, reaches, math.inf, poisson=False)
         figures = ledger.record(
             Gaussian(NOISE_STD / 0.8), compose=True, devices=chosen, last=chosen is second, disclosure=told
         )

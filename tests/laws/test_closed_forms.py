@@ -1,7 +1,7 @@
-"""The closed forms of sums over the air, 1 to 8, held against whole rounds: settings, fades, knowledge, power, noise.
+"""The closed forms of over-the-air sums, laws 1 to 8, against whole rounds: settings, fades, CSI, power, noise.
 
-Nothing is taken from the code but what a round gives: its estimate of the mean, its channel, its record. Signals are
-written down here, and expectations follow from the formulas. The sum is r times the mean, errors of it are per entry.
+Only the results of a round are taken from the code: its estimate of the mean, its channel and its record. Signals are
+written in the tests, and expectations follow from the formulas. The sum is r times the mean; its errors are per entry.
 (Law 6, of the mask, is in test_rand_k.py.)
 """
 

@@ -1,4 +1,4 @@
-"""Moments of compressors with masks of their own, and of noise that devices put on their messages."""
+"""Moments of compressors with per-device masks, and of noise that devices add to their messages."""
 
 import math
 

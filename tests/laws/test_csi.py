@@ -1,4 +1,4 @@
-"""Imperfect channel knowledge against closed forms and against OFDM symbols written out in time."""
+"""Imperfect CSI against closed forms and against OFDM symbols in time."""
 
 from __future__ import annotations
 

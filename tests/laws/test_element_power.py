@@ -1,7 +1,7 @@
-"""What a resource element has at a device's limit: peak limits, pilots and the rate of a selection are set against it.
+"""The power of a resource element at a device's limit, which peak limits, pilots and selection rates refer to.
 
-Written out by hand from the settings: in physical units the transmit power over the used subcarriers, under either
-packing; in normalised ones P_i/d = SNR sigma_0^2 an entry, so twice that where two entries share an element.
+Computed by hand from the settings: in physical units the transmit power over the used subcarriers, for either packing;
+in normalised units P_i/d = SNR sigma_0^2 per entry, and twice that if two entries share an element.
 """
 
 from __future__ import annotations

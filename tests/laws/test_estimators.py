@@ -1,4 +1,4 @@
-"""What SoteriaFL's estimates are in expectation, and how independent mini-batches are drawn."""
+"""Expectation of SoteriaFL's gradient estimates, and independence of mini-batches."""
 
 from itertools import combinations
 

@@ -1,4 +1,5 @@
-"""Every fading law against the same law from scipy, under both kinds of bounds, and what follows from a law."""
+"""Every fading law against the same law from scipy, under both kinds of bounds, and the statistics derived from a
+law."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""Paths beyond the cyclic prefix, against OFDM in plain numpy and against the waveform: lost amplitude, inter-carrier
-and inter-symbol interference, for the model per subcarrier."""
+"""Paths beyond the cyclic prefix in the per-subcarrier model, against OFDM in plain numpy and the waveform: lost
+amplitude, inter-carrier and inter-symbol interference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a device's line of sight makes of its fading: the K of its law, its moments, its ageing, and Sionna's models."""
+"""Effect of a device's line of sight on its fading: the K-factor of its law, moments, ageing, and Sionna's models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receiver noise: sigma_0 on an observed real entry, its level in W, and interference beside it."""
+"""Receiver noise: sigma_0 on an observed real entry, its level in W, and interference."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The NR error model against Sionna: its tables and helpers as they are, and its LDPC codes with QAM over AWGN."""
+"""The NR error model against Sionna: its tables and helper functions, and LDPC codes with QAM over AWGN."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The physics of a run, from nothing but the signals in its trace."""
+"""The physics of a run, checked using only the signals in its trace."""
 
 from __future__ import annotations
 

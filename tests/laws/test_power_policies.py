@@ -1,6 +1,6 @@
 """Laws 1 to 3 of over-the-air sums: full inversion, Cao's optimum, truncated inversion; by simulation and by search.
 
-Messages, fades and noise are simulated here; from the code come the amplitudes and beta of a plan, nothing else.
+Messages, fades and noise are simulated here. Only the amplitudes and beta of a plan are taken from the code.
 """
 
 from typing import Any

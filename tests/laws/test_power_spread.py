@@ -1,8 +1,7 @@
-"""Where the power of an analog device goes that sends fewer resource elements than the band has subcarriers.
+"""Power of an analog device that sends fewer resource elements than the band has subcarriers.
 
-By hand: with `power.spread = "message"` the elements of an OFDM symbol have the transmit power between them, so that a
-message of E < K elements takes power x symbol, and the mean is decoded with E/K of the error that it has where every
-element has 1/K of the power.
+With `power.spread = "message"` the elements of an OFDM symbol share the transmit power, so that a message of E < K
+elements uses power x symbol, and the error of the mean is E/K of the error with 1/K of the power on every element.
 """
 
 from __future__ import annotations

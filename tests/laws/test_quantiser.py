@@ -1,6 +1,6 @@
-"""Laws of cpSGD's message: rounding without bias, its variance, binomial noise, and how evenly a rotation spreads.
+"""Statistics of cpSGD's messages: unbiased rounding and its variance, binomial noise, and the spread of a rotation.
 
-n = 10,000 draws, unless said otherwise: one message of n equal entries, or n devices.
+n = 10,000 draws unless stated otherwise: one message of n equal entries, or n devices.
 """
 
 import math

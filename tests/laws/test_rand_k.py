@@ -1,4 +1,4 @@
-"""Moments of rand-k, over all subsets, and the law of its masks."""
+"""Moments of rand-k over all subsets, and the distribution of its masks."""
 
 from itertools import combinations
 from math import comb

@@ -1,4 +1,4 @@
-"""Interference and leakage on links that carry bits: rates at the SINR of closed forms, and of symbols in time."""
+"""Interference and leakage on digital and ideal links: rates at the SINR of closed forms and of symbols in time."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every model that comes through Sionna: equal to Sionna's own objects, mean power 1, the profiles' correlation over
-frequency, J0 over time, no device that depends on another, and no generator that is touched."""
+"""Every model provided by Sionna: equal to Sionna's own objects, mean power 1, frequency correlation of the profiles,
+J0 over time, independent devices, and no use of global generators."""
 
 import dataclasses
 import random

@@ -1,4 +1,4 @@
-"""The tapped line against closed forms: Rayleigh, Dirichlet's kernel over frequency, J0 over time; what it refuses."""
+"""The tapped line against closed forms: Rayleigh, Dirichlet kernel over frequency, J0 over time; and its errors."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where devices fall, what their paths lose: against closed forms, TR 38.901 worked by hand, and Sionna."""
+"""Placement and path loss of devices against closed forms, TR 38.901 computed by hand, and Sionna."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Marginal laws and autocorrelation of flat fading under every way of varying over time."""
+"""Marginal distributions and autocorrelation of flat fading for every kind of variation over time."""
 
 import numpy as np
 import pytest

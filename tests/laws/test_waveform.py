@@ -1,4 +1,4 @@
-"""The OFDM signal in time against the model of one coefficient per subcarrier, and where that model stops holding."""
+"""The OFDM signal in time against the per-subcarrier model, and the limits of that model."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The packages, built once, and the wheel installed once."""
+"""Fixtures: the packages, built once, and an environment with the wheel, installed once."""
 
 from __future__ import annotations
 

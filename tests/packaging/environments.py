@@ -1,4 +1,4 @@
-"""The packages built, environments that have one installed, and commands there that see nothing of the checkout."""
+"""Build the packages, create environments that install them, and run commands there without access to the checkout."""
 
 from __future__ import annotations
 

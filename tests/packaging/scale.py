@@ -1,5 +1,5 @@
-"""How far the tests of this folder go: the wheel beside the packages that are here; with AIRFL_PACKAGING=1 (`make
-packages`) also every extra in a fresh environment, from the package index; AIRFL_EXTRA=a,b takes some of them."""
+"""Extent of the packaging tests: by default the wheel with the installed packages; with AIRFL_PACKAGING=1 (`make
+packages`) also every extra in a fresh environment from the package index. AIRFL_EXTRA=a,b selects extras."""
 
 import os
 

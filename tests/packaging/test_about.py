@@ -1,4 +1,4 @@
-"""What says how to cite airfl, and how the usual public host tests it."""
+"""Citation metadata of airfl, and the continuous integration configuration."""
 
 from __future__ import annotations
 

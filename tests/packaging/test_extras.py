@@ -1,4 +1,4 @@
-"""Every extra in a fresh environment from the package index, and a small use of it. Minutes: see scale.py."""
+"""Every extra in a fresh environment from the package index, with a small use of it. Takes minutes, see scale.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every data set says on what terms it may be used; those kept with the code carry them."""
+"""Every data set states its license terms, and data sets in the repository include them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script that traces gains: where devices walk, what it writes, what it refuses. Tracing wants the extra [rt]."""
+"""The script that traces gains: positions, output and errors. Tracing requires the extra [rt]."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / "gains.h5").write_text("mine")
     done = traced("--out", tmp_path / "gains.h5")
     assert done.returncode == 1
-    assert done.stderr.strip() == f"{tmp_path / 'gains.h5'}: is there already; give a new file"
+    assert done.stderr.strip() == f"{tmp_path / 'gains.h5'}: file already exists; choose another name"
     assert (tmp_path / "gains.h5").read_text() == "mine"
 
 

@@ -1,4 +1,4 @@
-"""Configurations by name: the same settings as by path, and what is there on disk comes first."""
+"""Configurations by name give the same settings as by path, and files on disk take precedence."""
 
 from __future__ import annotations
 

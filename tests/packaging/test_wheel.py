@@ -1,4 +1,4 @@
-"""What is in the packages, and that the wheel works where no checkout is."""
+"""Contents of the packages, and use of the wheel without a checkout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures that these tests measure, printed at the end; docs/reliability.md quotes those of `make soak`."""
+"""Print the figures that these tests measure at the end; docs/reliability.md quotes those of `make soak`."""
 
 from __future__ import annotations
 

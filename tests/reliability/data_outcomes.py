@@ -1,4 +1,4 @@
-"""What a loader makes of a folder: a valid data set, one line, or a failed test."""
+"""Classify the outcome of a loader on a folder: a valid data set, an error of one line, or a failed test."""
 
 from __future__ import annotations
 

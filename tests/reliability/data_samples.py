@@ -1,6 +1,6 @@
-"""Small data sets in every format the loaders read, cut from the real files where AIRFL_DATA names them.
+"""Small data sets in every format of the loaders, cut from the real files if AIRFL_DATA has them.
 
-Without them the pictures are random; a9a's rows are those that are kept with the code.
+Otherwise images are random; the rows of a9a come from the sample in the repository.
 """
 
 from __future__ import annotations

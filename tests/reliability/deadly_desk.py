@@ -1,4 +1,4 @@
-"""`airfl.trace.desk`, whose library does not survive some files: `python -m tests.reliability.deadly_desk`."""
+"""`airfl.trace.desk` with a library that crashes on some files: `python -m tests.reliability.deadly_desk`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of runs that are made anew again and again."""
+"""Digests of runs that are repeated many times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the settings in processes.py that are finished here, and compared with the one that nothing happened to."""
+"""Finish runs of the settings in processes.py here, and compare them with an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Traces and checkpoints whose every value is replaced, with seals and checksums that fit: parsers are reached."""
+"""Traces and checkpoints in which any value is replaced while seals and checksums match, so that parsers are
+reached."""
 
 from __future__ import annotations
 

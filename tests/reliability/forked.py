@@ -1,7 +1,7 @@
-"""Processes that read files for others, forked from this one, which has imported what they read with.
+"""Fork reader processes from this one, which has imported their libraries.
 
-A start takes a quarter of a second, a fork some milliseconds; limits, signals, streams and exit codes are the same.
-Real starts are left to test_what_a_child_process_does_is_told and to test_values_are_handed_over_in_blocks.
+A fork takes milliseconds instead of a quarter of a second; limits, signals, streams and exit codes are the same. Real
+process starts are tested in test_what_a_child_process_does_is_told and test_values_are_handed_over_in_blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has no end fails, on a busy machine too: by its processor time, or, where it waits, by a patient clock."""
+"""Detect hangs also on a busy machine: by processor time, or for waiting processes by a generous timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged versions of a file: cut short, bytes and bits flipped, blocks moved, numbers of the header replaced."""
+"""Damaged versions of a file: truncated, with flipped bytes and bits, moved blocks, and replaced header numbers."""
 
 import itertools
 import struct

@@ -1,4 +1,4 @@
-"""Processes of a user whom the system does not know."""
+"""Processes of a user that the system does not know."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reads files one after another, as a program of its own: a line of JSON a file, so that what ends the process, takes
-long or takes memory is seen. What it starts to read a file with is forked from it.
+"""A program that reads files one after another and prints a line of JSON per file, so that crashes, long times and
+memory use are detected. Its reader processes are forked from it.
 
     python tests/reliability/reads.py trace|replay OUT FILE...
 """

@@ -1,4 +1,4 @@
-"""What is refused is so in one line, and leaves everything as it was."""
+"""Check that a refusal is one line and changes nothing."""
 
 from __future__ import annotations
 

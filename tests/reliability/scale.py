@@ -1,4 +1,4 @@
-"""How far the tests of this folder go: short by default, as CI runs them; with AIRFL_SOAK=1 (`make soak`) in full."""
+"""Extent of the reliability tests: short by default, as in CI; complete with AIRFL_SOAK=1 (`make soak`)."""
 
 import os
 

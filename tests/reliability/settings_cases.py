@@ -1,6 +1,6 @@
-"""Strategies over the schema of the settings: valid combinations, values at and beyond limits, and plain garbage.
+"""Strategies over the schema of the settings: valid combinations, values at and beyond limits, and arbitrary values.
 
-All of them go by `Settings` itself, so that a new section or key is drawn without a line here.
+They are derived from `Settings`, so new sections and keys are covered automatically.
 """
 
 from __future__ import annotations

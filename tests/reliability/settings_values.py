@@ -1,4 +1,5 @@
-"""What a user may give: a small run, usual values of each key, keys that go together; settings_cases.py draws them."""
+"""Inputs for settings: a small run, typical values of each key, and keys that depend on each other; used by
+settings_cases.py."""
 
 from __future__ import annotations
 

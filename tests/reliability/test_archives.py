@@ -1,4 +1,5 @@
-"""Archives from outside: damaged, full of traps, or larger than they look; the members asked for or one line."""
+"""Archives from untrusted sources, damaged, malicious or larger than they appear: requested members or an error of one
+line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints that were damaged or do not fit: refused in one line, or gone on with to the very same trace."""
+"""Checkpoints that are damaged or do not match are refused in one line, or resumed to exactly the same trace."""
 
 from __future__ import annotations
 

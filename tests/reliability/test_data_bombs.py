@@ -1,6 +1,6 @@
-"""Small files that unpack to a lot, or announce it: neither the memory nor the time for it is taken.
+"""Small files that unpack to a large size, or declare one, use neither the memory nor the time for it.
 
-Each is read in a process of its own, whose peak is measured: what unpacks is not Python's own memory.
+Each is read in its own process, whose peak memory is measured, since unpacking allocates outside Python's memory.
 """
 
 from __future__ import annotations

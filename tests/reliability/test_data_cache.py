@@ -1,4 +1,4 @@
-"""The cache of decoded data sets: whatever happens to it, what is loaded is what the data set's own files hold."""
+"""The cache of decoded data sets: whatever its state, the loaded data equals the content of the original files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults that were found by damaging data files; each has its own test."""
+"""Regression tests of faults found by damaging data files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Data files that are damaged, or no files at all: read as a valid data set or refused in one line that names the file.
+"""Damaged or invalid data files are read as a valid data set or refused in one line that names the file.
 
-Every format, plain and packed, is damaged a fixed number of times in the file as it lies and in what is packed in it.
+For every format, plain and packed, the file itself and its packed content are damaged a fixed number of times.
 """
 
 from __future__ import annotations

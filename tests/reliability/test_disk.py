@@ -1,4 +1,4 @@
-"""Disks that fill, folders that go or cannot be written: one line, no trace that is handed over as complete."""
+"""Full disks and missing or read-only folders: an error of one line, and no incomplete trace marked as complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and folders that airfl did not write, and links: refused in one line, and left as they are."""
+"""Files and folders not written by airfl, and links, are refused in one line and left unchanged."""
 
 from __future__ import annotations
 

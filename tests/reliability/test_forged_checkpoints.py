@@ -1,4 +1,4 @@
-"""Checkpoints with checksums that fit and contents that nobody should believe: one line, or a run that goes on."""
+"""Checkpoints with matching checksums but implausible contents: an error of one line, or a run that continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces with seals that fit, as anybody can compute them: read elsewhere first, and never without bound."""
+"""Traces with forged but matching seals are first read in a separate process, and never without limits."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Files that are none: a pipe that nobody writes to, a device without end, a folder, a socket, a file too large; and
-names that lead nowhere. One line, and nothing is waited for."""
+"""Paths that are not regular files: a pipe without a writer, an endless device, a folder, a socket, a file that is too
+large; and missing paths. Each gives an error of one line without waiting."""
 
 from __future__ import annotations
 

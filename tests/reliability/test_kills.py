@@ -1,4 +1,4 @@
-"""Processes that are killed at any moment: what they leave is gone on with, and the trace is that of the whole run."""
+"""Processes killed at any moment are resumed from what they left, and the trace equals that of an uninterrupted run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces made to mislead: other types, links to other files, sizes that no file holds."""
+"""Malicious traces: wrong types, links to other files, and impossible sizes."""
 
 from __future__ import annotations
 

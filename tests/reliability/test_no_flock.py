@@ -1,4 +1,4 @@
-"""File systems without `flock`: what protects a folder then, and what is said of a lock that was left behind."""
+"""File systems without `flock`: how folders are protected, and messages about stale locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user without a home folder, without a line in the system's list of users, or whose home cannot be written."""
+"""Users without a home folder or an entry in the user database, or with a read-only home folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is not gone on with where its numbers would go on differently."""
+"""A run is not resumed on a machine on which its numbers would continue differently."""
 
 from __future__ import annotations
 

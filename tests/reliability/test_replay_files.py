@@ -1,4 +1,5 @@
-"""Gains from damaged files: finite, of the shape that is wanted, or one line; and never the end of the process."""
+"""Gains from damaged files are finite and of the requested shape, or give an error of one line; the process
+survives."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Whatever the settings are: they are refused in one line before anything starts, or they run.
+"""Any settings either are refused in one line before anything starts, or run.
 
-Any other exception, a hang, or memory beyond what a small run takes is a fault; settings_cases.py has the strategies.
+Other exceptions, hangs, or more memory than a small run needs are faults; settings_cases.py has the strategies.
 """
 
 from __future__ import annotations

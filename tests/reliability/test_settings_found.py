@@ -1,4 +1,4 @@
-"""Settings that test_settings.py found to be faults, each by name; and wrong ones as a user meets them: exit code 2."""
+"""Regression tests of faults found by test_settings.py, and invalid settings on the command line: exit code 2."""
 
 from __future__ import annotations
 

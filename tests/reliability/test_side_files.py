@@ -1,4 +1,4 @@
-"""Small files beside traces, and caches: damaged, they are made anew or told in one line, never taken as right."""
+"""Damaged caches and small files beside traces are rebuilt or reported in one line, never trusted."""
 
 from __future__ import annotations
 

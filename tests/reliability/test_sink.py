@@ -1,4 +1,4 @@
-"""What lies between HDF5 and a disk that fails, and between a signal and a write."""
+"""The layer between HDF5 and a failing disk, and between a signal and a write."""
 
 from __future__ import annotations
 

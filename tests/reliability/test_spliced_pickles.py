@@ -1,4 +1,4 @@
-"""Good pickles into which a call was spliced, at any opcode: nothing is called, whether the rest is read or refused."""
+"""Pickles with an injected call at any opcode: nothing is called, whether the rest is read or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Targets that cannot be written: one line, before anything is read or computed, and nothing is made."""
+"""Output paths that cannot be written give an error of one line before anything is read or computed, and create
+nothing."""
 
 from __future__ import annotations
 

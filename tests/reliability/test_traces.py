@@ -1,4 +1,5 @@
-"""Traces that were damaged, cut off, broken off or never were traces: one line, or what they say is right."""
+"""Traces that are damaged, truncated, unfinished or not traces at all give an error of one line, or correct
+contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two processes that are told to write one folder: one does, the other is refused and disturbs nothing."""
+"""Of two processes that write to one folder, one succeeds and the other is refused without disturbing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several unit tests ask for."""
+"""Fixtures shared by unit tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who settles beta, what that tells, and what it costs: power.alignment and privacy.gains in whole runs."""
+"""Alignment: what determines beta, what it reveals and what it costs, by power.alignment and privacy.gains in whole
+runs."""
 
 from __future__ import annotations
 
@@ -190,11 +191,11 @@ def test_the_better_deal_is_taken() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("scheme.name=wfl-p", "power.alignment=schedule"), "give power.coefficient"),
-        (("power.policy=cao", "power.alignment=population"), "takes beta from the devices that send"),
+        (("scheme.name=wfl-p", "power.alignment=schedule"), "set power.coefficient"),
+        (("power.policy=cao", "power.alignment=population"), "derives beta from the devices that send"),
         (("power.alignment=population", "antennas.count=4", "antennas.combining=principal"), "combined antennas"),
         (("power.policy=full-inversion", "power.alignment=population", "power.coefficient=1.0"), "power.coefficient:"),
-        (("power.coefficient=1.0",), "takes no coefficient"),
+        (("power.coefficient=1.0",), "no parameter coefficient"),
         (("power.alignment=everybody",), "power.alignment"),
         (("privacy.gains=known",), "privacy.gains"),
     ],

@@ -1,4 +1,4 @@
-"""What every combiner keeps to, whatever the channel, and what is refused."""
+"""Properties of every combiner for any channel, and settings that are refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The house rules that a machine can check."""
+"""Architecture rules that can be checked automatically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower bounds on epsilon against mechanisms whose epsilon is known, and against sums and integrals."""
+"""Lower bounds on epsilon against mechanisms with known epsilon, and against sums and integrals."""
 
 from __future__ import annotations
 

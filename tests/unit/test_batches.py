@@ -1,4 +1,4 @@
-"""Which samples a device sees in which step."""
+"""Assignment of samples to the steps of a device."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the downlink of a round takes."""
+"""Size of the downlink message of a round."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The link budget is the radio side of a run: round for round what a run with the same seed does."""
+"""The link budget equals the radio side of a run with the same seed, round by round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""privacy.bound = "accountant": the whole run really ends at the epsilon that was asked for, and not far below."""
+"""privacy.bound = "accountant": the run ends at the requested epsilon, and not far below it."""
 
 from __future__ import annotations
 

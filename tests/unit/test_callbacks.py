@@ -1,4 +1,4 @@
-"""Callbacks are told of a run, may end it early, and end it as a failed one where they raise."""
+"""Callbacks are notified of a run, can stop it early, and fail it if they raise."""
 
 from __future__ import annotations
 

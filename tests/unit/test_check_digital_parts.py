@@ -1,5 +1,4 @@
-"""`airfl check` of allocations, error models and selective channels: nothing is found in what is right, and each fault
-is."""
+"""`airfl check` of allocations, error models and selective channels: correct parts pass, and each fault is found."""
 
 from __future__ import annotations
 

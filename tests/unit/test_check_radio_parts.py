@@ -1,4 +1,4 @@
-"""`airfl check` of fading, power policies and selection rules: nothing is found in what is right, and each fault is."""
+"""`airfl check` of fading, power policies and selection rules: correct parts pass, and each fault is found."""
 
 from __future__ import annotations
 

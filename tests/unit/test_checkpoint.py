@@ -1,4 +1,4 @@
-"""When a run is saved, what is kept, and in what order it reaches the disk."""
+"""When a checkpoint is saved, what it contains, and the order in which it is written to disk."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What TAB offers: by the completion functions that shells call, and by bash itself."""
+"""Tab completion: by the completion functions that shells call, and by bash itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What local computation costs, by hand; and how many samples a device goes through."""
+"""Cost of local computation, computed by hand, and number of samples that a device processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bookkeeping of imperfect channel knowledge: addresses, shapes, what is left alone, costs, refusals."""
+"""Bookkeeping of imperfect CSI: random streams, shapes, unchanged parts, costs and errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every setting's default and bounds, one by one: a default that changes, changes what a short configuration means.
+"""Default and bounds of every setting, since a changed default changes the meaning of a short configuration.
 
-Whoever changes one on purpose changes tests/unit/defaults.json too, and adds a line to CHANGELOG.md.
+An intended change must be made in tests/unit/defaults.json, too, with a line in CHANGELOG.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Shares of the subcarriers, turns, the deadline, what is charged: small cases by hand, and laws over random ones."""
+"""Subcarrier allocation, turns, deadline and costs: small cases by hand, and properties of random ones."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Division of a data set: what is held out, which writers become devices, and what is tested on."""
+"""Division of a data set: held-out samples, writers that become devices, and the test set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `airfl doctor` finds, and what it says where something is missing or broken."""
+"""Findings of `airfl doctor`, and its messages about missing or broken components."""
 
 from __future__ import annotations
 

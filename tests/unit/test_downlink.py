@@ -1,4 +1,4 @@
-"""What the broadcast of a round takes, worked out by hand."""
+"""Cost of the broadcast of a round, computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradient estimates against gradients of single samples by plain autograd, on data of four unequal devices."""
+"""Gradient estimates against per-sample gradients by plain autograd, on data of four unequal devices."""
 
 import math
 import warnings

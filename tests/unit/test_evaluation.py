@@ -1,4 +1,4 @@
-"""Evaluation in batches, against the whole at once."""
+"""Evaluation in batches against evaluation of all samples at once."""
 
 from __future__ import annotations
 

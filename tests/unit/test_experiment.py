@@ -1,4 +1,4 @@
-"""Experiments made of objects: the same as settings files, written and read back, wrong ones in one line."""
+"""Experiments built from objects: equal to settings files, written and read back, with errors of one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What devices keep of what they could not send: nothing is lost, and the server's shift is that of the devices."""
+"""Error feedback and shifts: nothing is lost, and the server's shift is the mean of the devices' shifts."""
 
 import copy
 from itertools import combinations
@@ -177,17 +177,19 @@ def test_of_the_identity_the_plain_mean_is_left(identity: Stage, gamma: float) -
         torch.testing.assert_close(coder.decode(message.messages.mean(dim=0)), wanted)
 
 
-@pytest.mark.parametrize("over_heard", [False, True])
+@pytest.mark.parametrize("mean_over_received", [False, True])
 @pytest.mark.parametrize("everybody", [False, True])
 @pytest.mark.parametrize(
     "compressor",
     [OwnRandK(D, 3), RandK(D, 3, rescale=True), RandK(D, 3, amplify=True)],
     ids=["own", "shared", "amplified"],
 )
-def test_the_servers_shift_is_the_mean_of_the_devices(compressor: Stage, everybody: bool, over_heard: bool) -> None:
+def test_the_servers_shift_is_the_mean_of_the_devices(
+    compressor: Stage, everybody: bool, mean_over_received: bool
+) -> None:
     """Over all N, in each of 5 rounds, with lost devices; whichever number the uplink divides by."""
     store, gamma = Store(), shift_step(D / 3 - 1)
-    stage = ShiftedCompression(compressor, gamma, 1.0 if everybody else 4 / N, D, over_heard)
+    stage = ShiftedCompression(compressor, gamma, 1.0 if everybody else 4 / N, D, mean_over_received)
     for index in range(5):
         devices, heard = plan(index)
         if everybody:
@@ -195,7 +197,7 @@ def test_the_servers_shift_is_the_mean_of_the_devices(compressor: Stage, everybo
         coder, message = encoded(stage, opened(index, devices, store, heard), normal(index, len(devices)))
         there = torch.from_numpy(np.isin(devices, heard)).double()
         shift = store.server.get("shift", torch.zeros(D, dtype=torch.float64))
-        mean = (there @ message.messages) / (there.sum() if over_heard else len(devices))
+        mean = (there @ message.messages) / (there.sum() if mean_over_received else len(devices))
         torch.testing.assert_close(coder.decode(mean), shift + compressor_decode(compressor, coder.coordinates, mean))
         rows = store.read_all("shift", np.arange(N), torch.zeros(D, dtype=torch.float64))
         torch.testing.assert_close(store.server["shift"], rows.mean(dim=0))

@@ -1,4 +1,4 @@
-"""Privacy figures on disk: computed once, by what they are of, and never a reason to fail."""
+"""Privacy figures cached on disk: computed once per input, and never a cause of failure."""
 
 from __future__ import annotations
 

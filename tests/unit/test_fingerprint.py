@@ -1,4 +1,5 @@
-"""Fingerprints of a user's own code and numbers: equal for what is equal, another for whatever changes a run."""
+"""Fingerprints of user-defined code and numbers: equal for equal input, and different for any change that affects a
+run."""
 
 from __future__ import annotations
 

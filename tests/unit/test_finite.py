@@ -1,4 +1,4 @@
-"""Numbers that go wrong: named, and dealt with as run.non_finite says; never averaged."""
+"""Non-finite numbers are named and handled according to run.non_finite, and never averaged."""
 
 import logging
 import math

@@ -1,4 +1,4 @@
-"""The squared norm of the whole objective's gradient: against autograd on all samples at once, and in the trace."""
+"""The squared gradient norm of the whole objective: against autograd on all samples at once, and in the trace."""
 
 from __future__ import annotations
 

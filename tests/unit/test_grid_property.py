@@ -1,4 +1,4 @@
-"""Grid arithmetic, whatever the grid: counting, subsets, frames, air time."""
+"""Properties of grid arithmetic for any grid: counting, subsets, frames and air time."""
 
 from dataclasses import replace
 from fractions import Fraction

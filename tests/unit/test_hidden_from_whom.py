@@ -1,4 +1,4 @@
-"""Whom chance hides from the observer, and what a device that is not hidden pays for."""
+"""From whom random selection hides devices, and the privacy loss of a device that is not hidden."""
 
 from __future__ import annotations
 

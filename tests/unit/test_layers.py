@@ -1,7 +1,7 @@
-"""Every hand-batched layer against autograd of its module, device by device and sample by sample.
+"""Every hand-batched layer against autograd of its module, per device and per sample.
 
-Numbers of one computation in two orders differ by rounding only: some 1e-12 of the largest entry in float64, and in
-float32 some 1e-6, of which a tenfold is allowed.
+Results of one computation in two orders differ only by rounding: about 1e-12 of the largest entry in float64, and about
+1e-6 in float32, of which ten times are allowed.
 """
 
 import inspect

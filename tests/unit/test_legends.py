@@ -1,4 +1,4 @@
-"""Legends of many groups with long names: nothing of them lies outside of the figure; lines stay told apart; facets."""
+"""Legends of many groups with long names stay inside the figure, lines remain distinguishable; facets."""
 
 from __future__ import annotations
 

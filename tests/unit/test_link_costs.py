@@ -1,4 +1,4 @@
-"""What digital and ideal links take, worked out by hand: two devices, four subcarriers, messages of 24 bits."""
+"""Cost of digital and ideal links, computed by hand: two devices, four subcarriers, messages of 24 bits."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def gains(*powers: float, antennas: int = 1) -> NDArray[np.complex128]:
 def opened(link: str, terms: Terms, *, deadline_s: float = math.inf, by_heard: bool = False) -> Link:
     """That link at unit noise. On the digital one each device has two subcarriers and twice the power on each."""
     if link == "ideal":
-        return IdealUplink(GRID, 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
-    return DigitalUplink(GRID, Equal(), Capacity(), 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
+        return IdealUplink(GRID, 1.0, deadline_s=deadline_s, divide_by_received=by_heard).open(terms)
+    return DigitalUplink(GRID, Equal(), Capacity(), 1.0, deadline_s=deadline_s, divide_by_received=by_heard).open(terms)
 
 
 def terms(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ...] | None = None) -> Terms:

@@ -1,4 +1,4 @@
-"""Batched local training against an ordinary loop over the devices with torch.optim.SGD."""
+"""Batched local training against a loop over the devices with torch.optim.SGD."""
 
 import copy
 import itertools

@@ -1,4 +1,4 @@
-"""Superposition against a computation on complex symbols, written out on its own."""
+"""Superposition against an independent computation on complex symbols."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The papers' models, layer by layer: an equal parameter count alone could hide two mistakes."""
+"""The papers' models, layer by layer, since equal parameter counts could hide two mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Noise over the largest contribution of a device or a record, worked out by hand: what the ledger rests on."""
+"""Noise over the largest contribution of a device or record, computed by hand, on which the ledger relies."""
 
 from __future__ import annotations
 

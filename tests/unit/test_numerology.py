@@ -1,4 +1,4 @@
-"""Cyclic prefixes and air time of TS 38.211, exactly."""
+"""Exact cyclic prefixes and air time of TS 38.211."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Accountants of the user's own: objects, or registered and named in a settings file."""
+"""User-defined accountants: as objects, or registered and named in a settings file."""
 
 from __future__ import annotations
 

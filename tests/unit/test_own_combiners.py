@@ -1,4 +1,4 @@
-"""Combiners of the user's own: objects, or registered and named in a settings file, and what `airfl check` finds."""
+"""User-defined combiners: as objects, or registered and named in a settings file, and findings of `airfl check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Allocations and error models of the user's own, and those that come with airfl as objects and tables."""
+"""User-defined allocations and error models, and built-in ones as objects and tables."""
 
 from __future__ import annotations
 

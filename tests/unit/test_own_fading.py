@@ -1,4 +1,4 @@
-"""Fading of the user's own: laws, models and channels that are objects, or registered and named in a settings file."""
+"""User-defined fading: laws, models and channels as objects, or registered and named in a settings file."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def of_shape(*shape: int, value: complex = 1.0) -> Callable[[ChannelRequest], An
         (of_shape(2, 1, 1), "2, 1, 1) in round 0"),
         (of_shape(1, 1, 7), "1, 1, 7)"),
         (of_shape(1, 1, 1, value=np.nan), "not finite in round 0, at device 0, antenna 0"),
-        (of_shape(1, 1, 1, value=0.0), "the mean power of 'function' is 0 to 0"),
+        (of_shape(1, 1, 1, value=0.0), "mean_power() of 'function' must return a finite number above 0"),
         (lambda request: "gains", "must return complex numbers"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_channel_that_breaks_its_promise_is_named(function: Any, said: str) ->
         radio_of(settings)
 
 
-@pytest.mark.parametrize(("value", "said"), [((3, 1, 1, 5), "(3, 1, 1, 5)"), (None, "not finite")])
+@pytest.mark.parametrize(("value", "said"), [((3, 1, 1, 5), "got (3, 1, 1, 5)"), (None, "not finite")])
 def test_a_selective_model_that_breaks_its_promise_is_named(value: Any, said: str) -> None:
     class Off(SelectiveFading):
         def respond(self, request: SelectiveRequest) -> SelectiveResponse:
@@ -258,7 +258,7 @@ def test_gains_that_differ_over_elements_keep_their_places() -> None:
     assert found.shape == (2, 2, frame.blocks, frame.subcarriers)
     assert frame.blocks > 1
     np.testing.assert_array_equal(found[1, 0, 2], 3 + 1j * np.arange(frame.subcarriers))
-    with pytest.raises(airfl.UserError, match=one_line("topology.kind: the gains of 'Ramp' have their path loss")):
+    with pytest.raises(airfl.UserError, match=one_line("topology.kind: the gains of 'Ramp' already include path loss")):
         airfl.link_budget(settings.resolved(channel={"units": "physical"}, topology={"kind": "disc"}))
 
 

@@ -1,4 +1,4 @@
-"""Power policies of the user's own: objects, or registered and named in a settings file."""
+"""User-defined power policies: as objects, or registered and named in a settings file."""
 
 from __future__ import annotations
 
@@ -116,7 +116,10 @@ def test_a_table_of_a_built_in_policy_is_kept_by_the_keys_of_the_section() -> No
         (("power.policy={ name = 'mine', shar = 0.5 }",), ("power.policy.shar: ", "did you mean share?")),
         (("power.policy={ name = 'mine', share = 0.0 }",), ("power.policy.share must be positive, got 0.0",)),
         (("power.policy=min",), ("power.policy: there is no power policy 'min'; did you mean mine?", "cotaf")),
-        (("power.policy=mine", "power.threshold=0.1"), ("power: power policy 'mine' takes no threshold", "cotaf")),
+        (
+            ("power.policy=mine", "power.threshold=0.1"),
+            ("power: power policy 'mine' has no parameter", "cotaf"),
+        ),
         (("power.policy=mine", "power.participation=0.5"), ("power.participation: power policy 'mine' has no",)),
         (
             ("power.policy={ name = 'cotaf', threshold = 0.2 }", "power.threshold=0.1"),
@@ -244,5 +247,7 @@ def test_an_aligned_policy_may_keep_those_silent_who_cannot_be_heard(policy: Pol
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
     """Not said to be aligned, it is taken to show who was selected."""
     assert not received_equally(mine(Broken(how="")).radio, "equal", "analog")
-    with pytest.raises(airfl.UserError, match=one_line("power.alignment: policy 'broken' takes beta from the devices")):
+    with pytest.raises(
+        airfl.UserError, match=one_line("power.alignment: policy 'broken' derives beta from the devices")
+    ):
         airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))

@@ -1,4 +1,4 @@
-"""Selection rules of a user's own: objects, held to what they promise, remembered, and not amplified."""
+"""User-defined selection rules: as objects, checked against their contract, with memory, and without amplification."""
 
 from __future__ import annotations
 
@@ -155,14 +155,14 @@ def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        (Fixed(what=(0.0, 12.0)), "different whole numbers from 0 to 11 are wanted"),
-        (Fixed(what=(-1.0, 2.0)), "different whole numbers from 0 to 11 are wanted"),
-        (Fixed(what=(2.0, 2.0, 3.0)), "different whole numbers from 0 to 11 are wanted"),
-        (Fixed(what=(2.0, 1.0)), "different whole numbers from 0 to 11 are wanted"),
-        (Fixed(what=(0.5,)), "different whole numbers from 0 to 11 are wanted"),
-        (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "has chosen 4 devices in round 0, and its count says 3"),
-        (FixedSize(what=(0.0, 1.0)), "sampling = 'without_replacement' says 3"),
-        (Forgetful(), "has not kept its memory"),
+        (Fixed(what=(0.0, 12.0)), "distinct integers from 0 to 11"),
+        (Fixed(what=(-1.0, 2.0)), "distinct integers from 0 to 11"),
+        (Fixed(what=(2.0, 2.0, 3.0)), "distinct integers from 0 to 11"),
+        (Fixed(what=(2.0, 1.0)), "distinct integers from 0 to 11"),
+        (Fixed(what=(0.5,)), "distinct integers from 0 to 11"),
+        (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "selected 4 devices in round 0, but count.. returned 3"),
+        (FixedSize(what=(0.0, 1.0)), "sampling = 'without_replacement' needs 3"),
+        (Forgetful(), "after.. must return"),
     ],
 )
 def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str) -> None:
@@ -220,11 +220,11 @@ def test_a_claim_holds_for_the_draws_that_it_was_made_of(rule: SelectionRule, cl
 @pytest.mark.parametrize(
     ("rule", "told"),
     [
-        (Misspelt(), "says sampling = 'without-replacement'; allowed are"),
-        (Amplified(), "cannot say sampling = 'poisson'"),
+        (Misspelt(), "sampling must be one of"),
+        (Amplified(), "cannot declare sampling = 'poisson'"),
         (Failing(), "could not choose devices in round 0 .ValueError: boom"),
         (Ragged(), "could not choose devices in round 0"),
-        (NoMemory(), "must give a Memory of arrays, got 'None'"),
+        (NoMemory(), "must return a Memory of arrays, got 'None'"),
     ],
 )
 def test_what_goes_wrong_inside_a_rule_is_told_in_one_line(rule: SelectionRule, told: str) -> None:

@@ -1,4 +1,4 @@
-"""Models, data sets and partitions: those of the user's own in settings, and beside named ones in a task."""
+"""User-defined models, data sets and partitions in settings, and combined with built-in ones in a task."""
 
 from __future__ import annotations
 

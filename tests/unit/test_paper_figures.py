@@ -1,4 +1,4 @@
-"""The papers' figures: what stands on their axes, against the traces themselves; refusals; equal files."""
+"""The papers' figures: their axes against the traces, errors, and reproducible files."""
 
 from __future__ import annotations
 

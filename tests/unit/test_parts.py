@@ -1,4 +1,4 @@
-"""Parts: what a class says of its parameters is what is allowed; registries find them, and say what is wrong."""
+"""Parts: allowed values follow from the declared parameters; registries find parts and report errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounded gradients of single samples, by every engine, against plain autograd; noise drawn by several threads."""
+"""Clipped per-sample gradients of every engine against plain autograd; noise drawn by several threads."""
 
 import math
 import warnings

@@ -1,4 +1,4 @@
-"""The pictures of docs/figures.md and the commands that stand there."""
+"""The figures of docs/figures.md and the commands on that page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Power policies one by one: who sends, with what amplitude, what sets beta, and what is refused."""
+"""Each power policy: active devices, amplitudes, what determines beta, and errors."""
 
 from dataclasses import replace
 from typing import Any

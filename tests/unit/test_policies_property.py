@@ -1,4 +1,4 @@
-"""What every power policy keeps to, whatever channels, limits, messages and parameters are."""
+"""Properties of every power policy for any channels, limits, messages and parameters."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every pair of unlike sweeps read together: each line of a table and each point of a plot, against its own run."""
+"""All pairs of different sweeps read together: each table row and plot point against its own run."""
 
 from __future__ import annotations
 

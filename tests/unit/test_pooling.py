@@ -1,4 +1,4 @@
-"""Which runs are averaged, and what they are compared at: runs made by hand."""
+"""Which runs are averaged, and at which cost they are compared, for runs made by hand."""
 
 from __future__ import annotations
 

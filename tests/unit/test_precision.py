@@ -1,4 +1,4 @@
-"""The precision of products: what is asked for, and torch's own afterwards."""
+"""Precision of matrix products: the requested one during a run, and torch's own afterwards."""
 
 import pytest
 import torch

@@ -1,5 +1,5 @@
-"""Bounds on epsilon: the dominating pair against its profile and a convolution by hand, Renyi divergences against
-Opacus, and upper and lower figures of rounds that all differ."""
+"""Bounds on epsilon: the dominating pair against its profile and an independent convolution, Renyi divergences against
+Opacus, and upper and lower figures of heterogeneous rounds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Every lower bound is below every upper bound, whatever the event is, and both are about the truth: against brackets
-by numpy alone, which round losses up and down and share no code with the accountants."""
+"""Every lower bound is below every upper bound for any event, and both bracket the true value, given by bounds in plain
+numpy that round losses up and down and share no code with the accountants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as data: what they are made of, how they combine, what they stand for; and what a ledger makes of them."""
+"""Privacy events: their composition and meaning, and their treatment by a ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stopwatch of a round, and what `bench` makes of it. Nothing here depends on how long anything takes."""
+"""The profile of a round, and the results of `bench`. No test depends on timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told while runs and sweeps go on: times by a clock of the test's own, notices on lines of their own."""
+"""Progress of runs and sweeps: times by a simulated clock, and notices on separate lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The projection of A-DSGD: its matrix, its thresholds, its place among the stages."""
+"""The projection of A-DSGD: its matrix, its thresholds and its use among the stages."""
 
 import math
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""How strongly a device is observed, in the three readings of imperfect channel knowledge."""
+"""The amplitude with which a device is observed, for the three values of privacy.csi_error."""
 
 from __future__ import annotations
 

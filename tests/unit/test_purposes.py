@@ -1,4 +1,4 @@
-"""Every random draw has a purpose of its own: what draws from which stream, and that no number changes."""
+"""Every random draw has its own purpose: which code draws from which stream, and that no number changes."""
 
 from __future__ import annotations
 

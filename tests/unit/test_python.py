@@ -1,4 +1,4 @@
-"""airfl from Python: what a configuration and overrides may be, wrong calls in one line, what people see of it."""
+"""airfl from Python: types of configurations and overrides, one-line errors, and displayed objects."""
 
 from __future__ import annotations
 
@@ -361,7 +361,7 @@ def test_help_has_each_parameter_of_a_scheme(name: str) -> None:
         assert f"    {one.name} (" in documented
         assert one.description.rstrip(".") in documented
         assert inspect.signature(part).parameters[one.name].default == one.default
-    assert "ratio (float): p, the share of coordinates" in (Pfels.__doc__ or "")
+    assert "ratio (float): p, the fraction of coordinates" in (Pfels.__doc__ or "")
     assert "more than 0 and at most 1; default 1.0." in (Pfels.__doc__ or "")
 
 

@@ -1,4 +1,4 @@
-"""Rotation, quantisation and binomial noise: ranges, inverses, bounds, and that a device's draws are its own."""
+"""Rotation, quantisation and binomial noise: ranges, inverses, bounds, and independent draws per device."""
 
 import math
 

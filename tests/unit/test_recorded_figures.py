@@ -1,4 +1,4 @@
-"""What a round's record says of noise, interference, power and energy: numbers worked out by hand."""
+"""Noise, interference, power and energy in the record of a round, against numbers computed by hand."""
 
 from __future__ import annotations
 

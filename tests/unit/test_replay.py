@@ -1,4 +1,4 @@
-"""Replayed gains: every format and every fault of a file."""
+"""Replayed gains: every format, and every fault of a file."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Tables and sentences made from summaries."""
+"""Tables and sentences generated from summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report's page: its numbers against the traces, its markup, what it refuses."""
+"""The report page: its numbers against the traces, its markup, and its errors."""
 
 from __future__ import annotations
 

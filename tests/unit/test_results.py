@@ -1,4 +1,4 @@
-"""Averages over seeds, comparisons at equal cost, the tidy table."""
+"""Averages over seeds, comparisons at equal cost, and the tidy table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a killed run goes on from holds all that it had: state, ledger, choices; and is believed only when whole."""
+"""Checkpoints contain the complete state (state, ledger, selection), and are used only if intact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who takes part in a round."""
+"""Device selection that does not depend on the channel."""
 
 from functools import cache
 

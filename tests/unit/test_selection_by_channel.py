@@ -1,4 +1,4 @@
-"""Selection by what the channel is, or has cost: the rules, what they take, and what the ledger makes of them."""
+"""Device selection based on the channel or on spent energy: the rules, their costs, and their privacy accounting."""
 
 from __future__ import annotations
 

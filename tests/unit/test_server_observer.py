@@ -1,4 +1,4 @@
-"""privacy.observer = "server": it knows who took part, and sees the raw samples of all antennas."""
+"""privacy.observer = "server": it knows who took part, and observes the samples of all antennas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server does with a mean update, and learning rates over rounds, worked out by hand."""
+"""Server rules applied to a mean update, and learning rates over rounds, computed by hand."""
 
 from __future__ import annotations
 

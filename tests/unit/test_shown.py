@@ -1,4 +1,4 @@
-"""Labels and paths on their way to people: terminals, spreadsheets, figures, streams that know ASCII alone."""
+"""Labels and paths in output: terminals, spreadsheets, figures and ASCII-only streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-bit aggregation by majority."""
+"""One-bit aggregation by majority vote."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A round of large messages, worked on a slab of entries at a time, is the same round."""
+"""A round of large messages gives the same result when processed in slabs of entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airfl.finite import keep_finite
 from airfl.opening import open_round
 from airfl.round import State, World, exchange, run_round
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
-from airfl.stages.masks import MANY, by_bytes, kept_entries, shared_coordinates
+from airfl.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates
 from airfl.streams import Streams
 from channels.mac import MultipleAccessChannel, Part, add_weighted, energy
 from tests.conftest import small_settings
@@ -121,7 +121,7 @@ def test_weighted_sums_and_energies_of_more_than_a_slab(monkeypatch: pytest.Monk
 def test_masks_by_random_bytes_are_uniform_over_the_subsets(dimension: int, kept: int) -> None:
     """n = 4,000: chi-square over all subsets, p-value > 1e-4; all of them ascending and of k."""
     generator = np.random.Generator(np.random.Philox(3))
-    drawn = np.array([by_bytes(generator, dimension, kept) for _ in range(4000)])
+    drawn = np.array([draw_by_bytes(generator, dimension, kept) for _ in range(4000)])
     assert np.all(np.diff(drawn) > 0)
     subsets, counts = np.unique(drawn, axis=0, return_counts=True)
     assert subsets.shape == (comb(dimension, kept), kept)

@@ -1,4 +1,4 @@
-"""Encoder stages: clip and rand-k, alone and chained."""
+"""Encoder stages: clip and rand-k, individually and chained."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Random numbers by address."""
+"""Addressed random number streams."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The figures of a run from a trace that is made by hand: four rounds, two slots, the last of which is often empty."""
+"""The figures of a run from a trace made by hand: four rounds and two slots, the second often empty."""
 
 from __future__ import annotations
 

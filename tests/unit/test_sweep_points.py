@@ -1,4 +1,4 @@
-"""What is swept, and the points that makes."""
+"""The axes of a sweep and the resulting points."""
 
 from __future__ import annotations
 

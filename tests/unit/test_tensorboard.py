@@ -1,4 +1,4 @@
-"""TensorBoard's scalars, read back by TensorBoard, are the trace's."""
+"""TensorBoard's scalars, read back by TensorBoard, equal those of the trace."""
 
 from __future__ import annotations
 

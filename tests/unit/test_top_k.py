@@ -1,4 +1,4 @@
-"""top-k sparsification, of each device's own update and of a public one; what naming coordinates costs."""
+"""top-k sparsification by each device's own update and by a public one; the cost of coordinate indices."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from airfl.stages.stage import Batch, MessageBound, Round, bound_after
-from airfl.stages.top_k import OwnTopK, PublicTopK, largest, largest_there, subset_bits
+from airfl.stages.top_k import OwnTopK, PublicTopK, largest, largest_on_device, subset_bits
 from airfl.streams import Streams
 from tests.rounds import a_round
 
@@ -37,7 +37,7 @@ def test_of_equal_magnitudes_the_first_are_kept() -> None:
     updates = torch.tensor([[1.0, -2.0, 2.0, 0.5, -2.0, 2.0], [0.0] * 6])
     messages = OwnTopK(6, 3).open(opened(2)).encode(Batch(updates, torch.ones(2))).messages
     assert torch.equal(messages, torch.tensor([[0.0, -2.0, 2.0, 0.0, -2.0, 0.0], [0.0] * 6]))
-    for find in (largest, largest_there):
+    for find in (largest, largest_on_device):
         np.testing.assert_array_equal(find(torch.ones(2, 40), 3).numpy(), [[0, 1, 2], [0, 1, 2]])
 
 
@@ -47,7 +47,7 @@ def test_both_ways_find_the_same(kept: int) -> None:
     magnitudes = torch.randint(8, (50, 60), generator=torch.Generator().manual_seed(1)).float()
     magnitudes[::5] = normal(10, 60).abs()
     order = np.sort(np.argsort(-magnitudes.numpy(), axis=1, kind="stable")[:, :kept], axis=1)
-    for find in (largest, largest_there):
+    for find in (largest, largest_on_device):
         np.testing.assert_array_equal(find(magnitudes, kept).numpy(), order)
 
 

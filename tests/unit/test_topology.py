@@ -1,4 +1,4 @@
-"""A drop of devices: what it holds, what it is refused for."""
+"""The placement of devices in a cell, and its errors."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The trace: readable by h5py, xarray and netCDF rules; refused in one line when it is not one."""
+"""The trace is readable by h5py, xarray and netCDF rules; other files are refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MLflow and Weights & Biases hold of a run is what its trace says. Skipped where they are not installed."""
+"""MLflow and Weights & Biases record the values of the trace. Skipped if they are not installed."""
 
 from __future__ import annotations
 

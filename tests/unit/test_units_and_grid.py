@@ -1,4 +1,4 @@
-"""Decibels, and what a message occupies on the OFDMA grid."""
+"""Decibels, and resource elements of a message on the OFDMA grid."""
 
 import numpy as np
 import pytest

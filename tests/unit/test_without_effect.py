@@ -1,4 +1,4 @@
-"""Overrides that change nothing are said to; a run shows that it is so."""
+"""Overrides without effect are reported, and a run shows that they have none."""
 
 from __future__ import annotations
 

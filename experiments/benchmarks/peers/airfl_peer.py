@@ -1,9 +1,10 @@
-"""airfl on a workload: the scheme wfl-p, which clips, adds up over the air and receives with noise on the sum, drawn
-once as by the peers (dp-fedavg's devices draw d numbers each). Every round as `airfl run` makes it.
+"""Run a workload with airfl and the scheme wfl-p, which clips, aggregates over the air and receives noise on the sum.
+The noise is drawn once, as by the other peers (devices of dp-fedavg draw d numbers each). Rounds are those of `airfl
+run`.
 
 python experiments/benchmarks/peers/airfl_peer.py WORKLOAD [SETTING=VALUE ...] [--profile]
 
---profile: then a hundred rounds by their stages, medians in ms.
+With --profile, it also prints the median time in ms of each stage over a hundred rounds.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from airfl.tasks.task import DividedTask, Samples
 
 ENDLESS = 1_000_000
 LEAST_S = 3.0
-# The model's name is asked for by the settings; the task brings the module.
+# The settings need the name of a model, while the module comes with the task.
 NEAREST = {"digits-mlp": "mlp", "mnist-cnn": "cnn", "fmnist-cnn": "cnn-fashion", "text-lstm": "lstm"}
 
 
 def settings_of(work: Workload, overrides: Sequence[str] = ()) -> Settings:
-    """The workload's settings; how strong the noise is the channel decides. Only the last round, which never comes, is
-    evaluated."""
+    """Return the settings of the workload. The channel determines the noise level. Only the last round, which is never
+    reached, is evaluated."""
     tables = {
         "run": {
             "rounds": ENDLESS,
@@ -56,16 +57,16 @@ def settings_of(work: Workload, overrides: Sequence[str] = ()) -> Settings:
 
 
 def task_of(work: Workload) -> DividedTask:
-    """The workload's tensors as a task; inputs are taken as they are."""
+    """Return the tensors of the workload as a task, without normalization of the inputs."""
     inputs, labels = work.data()
     train = Samples(inputs.flatten(0, 1), labels.flatten())
     few = Samples(train.inputs[: work.samples], train.targets[: work.samples])
     total = work.devices * work.samples
     module = work.model()
-    if work.text:  # the same layers and parameters in the project's own class
-        own = build_lstm()
-        own.load_state_dict(module.state_dict())
-        module = own
+    if work.text:  # the same layers and parameters in airfl's class
+        lstm = build_lstm()
+        lstm.load_state_dict(module.state_dict())
+        module = lstm
     return DividedTask(
         train=train,
         validation=few,
@@ -79,7 +80,7 @@ def task_of(work: Workload) -> DividedTask:
 
 
 def rounds_of(world: World) -> Callable[[], None]:
-    """A round, from the state that the last one left."""
+    """Return a function that runs a round from the state of the last one."""
     state = State(0, world.model.initial(), world.cell.memory)
 
     def one_round() -> None:
@@ -90,12 +91,12 @@ def rounds_of(world: World) -> Callable[[], None]:
 
 
 def stages_of(world: World, rounds: int = 100) -> dict[str, float]:
-    """Median ms of each stage of a round, by the name of the stage."""
-    state, found = State(0, world.model.initial(), world.cell.memory), []
+    """Return the median time in ms of each stage of a round, by name."""
+    state, profiles = State(0, world.model.initial(), world.cell.memory), []
     for _ in range(rounds):
         state, stages = profiled_round(world, state, lambda _: None)
-        found.append(stages)
-    return {name: 1e3 * statistics.median(stages[name] for stages in found) for name in found[0]}
+        profiles.append(stages)
+    return {name: 1e3 * statistics.median(stages[name] for stages in profiles) for name in profiles[0]}
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Flower's simulation engine (Ray) on a workload.
+"""Run a workload with Flower's simulation engine (Ray).
 
 PYTHONPATH=experiments/benchmarks/peers python experiments/benchmarks/peers/flower_peer.py WORKLOAD
 
-Ray's workers import workload.py, so that PYTHONPATH must have its folder.
+Ray's workers import workload.py, so its folder must be on PYTHONPATH.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -30,14 +30,14 @@ Arrays = list[NDArray[np.float32]]
 
 
 def arrays(model: nn.Module) -> Arrays:
-    """The parameters as Flower sends them."""
+    """Return the parameters as Flower sends them."""
     return [parameter.detach().numpy().copy() for parameter in model.parameters()]
 
 
 def client_of(name: str) -> Callable[[Any], Any]:
-    """What makes a client of a device; all of it is made again in a worker."""
+    """Return the function that creates the client of a device; it is created again in every worker."""
 
-    class Client(NumPyClient):  # type: ignore[misc]  # Flower is not there when types are checked
+    class Client(NumPyClient):  # type: ignore[misc]  # Flower is not installed for type checking
         def __init__(self, device: int) -> None:
             self.device = device
 
@@ -61,12 +61,13 @@ def client_of(name: str) -> Callable[[Any], Any]:
 
 
 def server_of(work: Workload, ends: list[float]) -> Callable[[Any], Any]:
-    """What makes the server: FedAvg, clipping and noise; the times at which rounds end are added to `ends`."""
+    """Return the function that creates the server with FedAvg, clipping and noise. The end times of rounds are appended
+    to `ends`."""
 
     class Clocked(DifferentialPrivacyServerSideFixedClipping):  # type: ignore[misc]
         def aggregate_fit(self, server_round: int, results: list[Any], failures: list[Any]) -> Any:
             aggregated = super().aggregate_fit(server_round, results, failures)
-            if len(results) < work.selected:  # a round that was not made must not count as a fast one
+            if len(results) < work.selected:  # a failed round must not count as a fast one
                 ends.append(float("nan"))
             ends.append(time.perf_counter())
             return aggregated

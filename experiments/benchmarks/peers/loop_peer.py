@@ -1,4 +1,5 @@
-"""What a research script does: a Python loop over clients, a copy of the model and an optimiser each.
+"""Run a workload as a typical research script does: a Python loop over clients, each with a model copy and an
+optimizer.
 
 python experiments/benchmarks/peers/loop_peer.py WORKLOAD
 """
@@ -19,7 +20,7 @@ LEAST_S = 3.0
 
 
 def build_round(work: Workload) -> Callable[[], None]:
-    """A round of federated learning, from the model that the last one left."""
+    """Return a function that runs a round of federated learning from the model of the last one."""
     model = work.model()
     inputs, labels = work.data()
 

@@ -1,4 +1,4 @@
-"""pfl (Apple), the simulator of private federated learning, on a workload.
+"""Run a workload with pfl, Apple's simulator of private federated learning.
 
 python experiments/benchmarks/peers/pfl_peer.py WORKLOAD
 """
@@ -28,25 +28,25 @@ from workload import WORKLOADS, Workload, rate_between, use_all_cores
 
 
 class WithLoss(nn.Module):
-    """The workload's model with the two methods that pfl asks for."""
+    """The model of the workload with the two methods that pfl needs."""
 
     def __init__(self, work: Workload) -> None:
         super().__init__()
         self.model = work.model()
 
     def loss(self, inputs: Tensor, labels: Tensor, eval: bool = False) -> Tensor:
-        """Mean cross-entropy."""
+        """Return the mean cross-entropy."""
         self.train(not eval)
         return F.cross_entropy(self.model(inputs), labels)
 
     @torch.no_grad()
     def metrics(self, inputs: Tensor, labels: Tensor) -> dict[str, Any]:
-        """Nothing: evaluation is not measured."""
+        """Return a placeholder, since evaluation is not measured."""
         return {"loss": Weighted(0.0, 1)}
 
 
-class Clock(TrainingProcessCallback):  # type: ignore[misc]  # pfl is not there when types are checked
-    """When rounds end."""
+class Clock(TrainingProcessCallback):  # type: ignore[misc]  # pfl is not installed for type checking
+    """Records when rounds end."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -54,7 +54,7 @@ class Clock(TrainingProcessCallback):  # type: ignore[misc]  # pfl is not there 
     def after_central_iteration(
         self, aggregate_metrics: Any, model: Any, *, central_iteration: int
     ) -> tuple[bool, Metrics]:
-        """Note the time; go on."""
+        """Record the time and continue training."""
         self.ends.append(time.perf_counter())
         return False, Metrics()
 

@@ -1,7 +1,8 @@
-"""The shared workloads of the peers: FedAvg with clipping and Gaussian noise. Needs torch alone.
+"""Workloads shared by the peers: FedAvg with clipping and Gaussian noise. Needs only torch.
 
-N devices hold n samples each; every round r of them make some epochs of SGD with momentum; updates are clipped to 1 and
-the sum gets noise of deviation 0.1. Inputs and labels are random: what is measured is speed.
+N devices hold n samples each. In every round, r of them run some epochs of SGD with momentum, updates are clipped to
+norm 1, and noise of standard deviation 0.1 is added to the sum. Inputs and labels are random, since only speed is
+measured.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ CHARACTERS, TEXT_LENGTH = 90, 80
 
 
 class NextCharacter(nn.Module):
-    """Characters' ids [batch, 80] to logits of the next one, [batch, 90]: 822,570 parameters."""
+    """LSTM from character ids [batch, 80] to logits of the next character [batch, 90], 822,570 parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,26 +31,27 @@ class NextCharacter(nn.Module):
         self.dense = nn.Linear(256, CHARACTERS)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """From the last step's output."""
+        """Return the logits from the output of the last step."""
         outputs, _ = self.lstm(self.embedding(inputs.long()))
         logits: Tensor = self.dense(outputs[:, -1])
         return logits
 
 
 def perceptron() -> nn.Module:
-    """64-64-10: 4,810 parameters."""
+    """Return a 64-64-10 MLP, 4,810 parameters."""
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def small_cnn() -> nn.Module:
-    """5x5 convolutions of 10 and 20, fc 50: 21,840 parameters."""
+    """Return a CNN with 5x5 convolutions of 10 and 20 channels and a hidden layer of 50, 21,840 parameters."""
     first = (nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU())
     second = (nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU())
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Linear(50, 10))
 
 
 def large_cnn() -> nn.Module:
-    """Padded 5x5 convolutions of 32 and 64, fc 512: 1,663,370 parameters."""
+    """Return a CNN with padded 5x5 convolutions of 32 and 64 channels and a hidden layer of 512, 1,663,370
+    parameters."""
     first = (nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2))
     second = (nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2))
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
@@ -57,8 +59,8 @@ def large_cnn() -> nn.Module:
 
 @dataclass(frozen=True)
 class Workload:
-    """build: of the model; shape: of an input (of characters' ids where it is text); samples: of a device; rounds:
-    timed ones, at least."""
+    """A workload. build: creates the model; shape: shape of an input (of character ids for text); samples: samples per
+    device; rounds: minimum number of timed rounds."""
 
     name: str
     build: Callable[[], nn.Module]
@@ -79,17 +81,17 @@ class Workload:
 
     @property
     def samples_a_round(self) -> int:
-        """Gradients of single samples that a round takes."""
+        """The number of per-sample gradients in a round."""
         return self.selected * self.epochs * self.samples
 
     def model(self) -> nn.Module:
-        """The model, initialised from seed 0."""
+        """Return the model, initialized from seed 0."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return self.build()
 
     def data(self) -> tuple[Tensor, Tensor]:
-        """Inputs [N, n, *shape], float32 or ids as uint8, and labels [N, n]."""
+        """Return inputs [N, n, *shape], float32 or ids as uint8, and labels [N, n]."""
         generator = torch.Generator().manual_seed(0)
         size = (self.devices, self.samples, *self.shape)
         if self.text:
@@ -114,14 +116,15 @@ WORKLOADS = {
 
 @functools.cache
 def data_once(name: str) -> tuple[Tensor, Tensor]:
-    """The data of a workload, made once in each process: here, because Ray cannot send such a function of a script."""
+    """Return the data of a workload, created once per process. Defined here because Ray cannot send such a function of
+    a script."""
     return WORKLOADS[name].data()
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a peer prints. rate: rounds a second after the first; first_s: the first round, with all that is done once;
-    note: on how it was run."""
+    """The result that a peer prints. rate: rounds per second after the first; first_s: seconds of the first round,
+    including one-time setup; note: a remark on the configuration."""
 
     peer: str
     workload: str
@@ -131,26 +134,27 @@ class Result:
     note: str = ""
 
     def print(self) -> None:
-        """One line, which `read` finds among others."""
+        """Print a line that `read` recognizes."""
         print(f"\n{MARK}{json.dumps(asdict(self))}", flush=True)
 
     @classmethod
     def read(cls, output: str) -> Result:
-        """The result in a program's output; ValueError where there is none."""
+        """Return the result in a program's output; raises ValueError if there is none."""
         lines = [line for line in output.splitlines() if line.startswith(MARK)]
         if not lines:
-            raise ValueError(f"no line starts with {MARK!r}; run the peer by itself to see why")
+            raise ValueError(f"the output has no line that starts with {MARK!r}; run the peer alone to see why")
         return cls(**json.loads(lines[-1].removeprefix(MARK)))
 
 
 def use_all_cores() -> None:
-    """As many threads as this process may use cores, where OMP_NUM_THREADS says nothing else."""
+    """Use as many threads as available cores, unless OMP_NUM_THREADS is set."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def time_rounds(peer: str, workload: Workload, step: Callable[[], object], least_s: float, note: str = "") -> Result:
-    """The rate of step(), called once before and then for `workload.rounds` rounds and `least_s` seconds at least."""
+    """Return the rate of step(), called once for warm-up and then for at least `workload.rounds` rounds and `least_s`
+    seconds."""
     begin = time.perf_counter()
     step()
     start = time.perf_counter()
@@ -162,6 +166,6 @@ def time_rounds(peer: str, workload: Workload, step: Callable[[], object], least
 
 
 def rate_between(peer: str, workload: Workload, begin: float, ends: list[float], note: str = "") -> Result:
-    """The same from the times at which a run began and its rounds ended, for peers that run by themselves."""
+    """Return the rate from the start time of a run and the end times of its rounds, for peers with their own loop."""
     rounds = len(ends) - 1
     return Result(peer, workload.name, rounds / (ends[-1] - ends[0]), rounds, ends[0] - begin, note)

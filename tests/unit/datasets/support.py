@@ -1,4 +1,4 @@
-"""What the tests of the loaders share."""
+"""Helpers shared by the tests of the loaders."""
 
 from __future__ import annotations
 

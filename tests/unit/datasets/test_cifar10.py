@@ -1,4 +1,4 @@
-"""CIFAR-10, binary and pickled: every form reads the same, whatever is wrong is refused in one line."""
+"""CIFAR-10, binary and pickled: all forms give the same data, and errors are refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where data sets are found."""
+"""Search paths of data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LIBSVM's text and a9a; whatever is wrong is refused in one line that names the file and the line in it."""
+"""The LIBSVM text format and a9a; errors are refused in one line that names the file and its line."""
 
 from __future__ import annotations
 

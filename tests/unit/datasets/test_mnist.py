@@ -1,4 +1,4 @@
-"""MNIST and its kin: every form reads the same, whatever is wrong is refused in one line that names the file."""
+"""MNIST and its variants: all forms give the same data, and errors are refused in one line that names the file."""
 
 from __future__ import annotations
 

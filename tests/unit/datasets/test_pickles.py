@@ -1,4 +1,4 @@
-"""Pickles that want more than to be read: refused in one line, with nothing run, imported or allocated."""
+"""Malicious pickles are refused in one line, with nothing run, imported or allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample kept with the code; what is wrong is refused in one line that names the file."""
+"""The sample in the repository; errors are refused in one line that names the file."""
 
 import shutil
 from pathlib import Path

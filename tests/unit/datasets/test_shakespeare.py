@@ -1,4 +1,4 @@
-"""Next characters: the vocabulary, LEAF's Shakespeare, and plain texts of plays."""
+"""Next-character prediction: the vocabulary, LEAF's Shakespeare, and plain texts of plays."""
 
 from __future__ import annotations
 

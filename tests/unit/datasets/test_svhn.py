@@ -1,4 +1,4 @@
-"""SVHN's MAT files, packed or not, as scipy writes them; what is wrong is refused in one line that names the file."""
+"""SVHN's MAT files, compressed or not, as scipy writes them; errors are refused in one line that names the file."""
 
 from __future__ import annotations
 

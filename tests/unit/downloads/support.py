@@ -1,4 +1,4 @@
-"""A server that can be told to misbehave, and what the tests of downloads share."""
+"""A server with configurable faults, and helpers shared by the tests of downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives: the named members and nothing else; names and the table of sources."""
+"""Archives: only the named members are extracted; names and the table of sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads that are refused, and what is there already."""
+"""Downloads that are refused, and files that already exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads that succeed, at once or after faults that are got over."""
+"""Downloads that succeed, immediately or after transient faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace with everything in it that is odd: signals of some rounds, unused slots, nan, inf."""
+"""A trace with edge cases: signals of some rounds, unused slots, nan and inf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run and the replay of its exported channel are one and the same, bit for bit."""
+"""A run and a replay of its exported channel are equal bit for bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of CSV and MATLAB files, and names, of a small trace that is made by hand."""
+"""Columns of CSV and MATLAB files, and names, for a small trace made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of other tools hold what the trace holds: .npz, .mat, CSV; what is refused before anything is written."""
+"""Files of other tools contain the data of the trace: .npz, .mat, CSV; and exports that are refused before writing."""
 
 from __future__ import annotations
 

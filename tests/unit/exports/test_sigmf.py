@@ -1,4 +1,4 @@
-"""SigMF recordings, as the sigmf library finds them."""
+"""SigMF recordings, read by the sigmf library."""
 
 from __future__ import annotations
 

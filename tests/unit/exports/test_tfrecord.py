@@ -1,4 +1,4 @@
-"""TFRecords through tf.data. TensorFlow runs in processes of its own: its import changes the one it is in."""
+"""TFRecords through tf.data. TensorFlow runs in separate processes, since its import changes the process."""
 
 from __future__ import annotations
 
