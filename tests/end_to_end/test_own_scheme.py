@@ -107,9 +107,7 @@ def test_an_object_runs_as_what_it_is_made_of(tmp_path: Path) -> None:
 
 
 def test_a_plugin_runs_only_where_it_may(mine: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"names plugins \(mine\.py\), which would run code; allow them with --plug"
-    ):
+    with pytest.raises(UserError, match=r"names plugins \(mine\.py\), which would run code; allow them with --plug"):
         airfl.load_settings(mine)
     settings = airfl.load_settings(mine, ["scheme.of=some"], plugins=True)
     assert repr(settings.scheme) == "Halved(ratio=0.4, of='some')"

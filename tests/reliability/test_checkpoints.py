@@ -182,7 +182,9 @@ def test_other_settings_versions_devices_data(out: Path, monkeypatch: pytest.Mon
         with unchanged(out):
             refusal(lambda: go_on(out, *more, **other), re.escape(line))
 
-    refused("its run was started with run.seed = 0, here it is 7; resume it with what it was started with", "run.seed=7")
+    refused(
+        "its run was started with run.seed = 0, here it is 7; resume it with what it was started with", "run.seed=7"
+    )
     refused("its run was started with run.rounds = 6, here it is 60", "run.rounds=60")
     changed = rows().test_targets.copy()
     changed[0] = 1 - changed[0]
@@ -190,7 +192,9 @@ def test_other_settings_versions_devices_data(out: Path, monkeypatch: pytest.Mon
     saved = read_saved(out)
     assert saved is not None
     cuda = torch.device("cuda")
-    refusal(lambda: check_same(saved.about, out, settings(*OVERRIDES), cuda), "its run was started on cpu, this is cuda")
+    refusal(
+        lambda: check_same(saved.about, out, settings(*OVERRIDES), cuda), "its run was started on cpu, this is cuda"
+    )
     now = about_module.versions()
     monkeypatch.setattr(about_module, "versions", lambda: {**now, "torch": "1.0"})
     refused(f"its run was started with torch {now['torch']}, this is 1.0")

@@ -193,9 +193,7 @@ def test_a_callback_that_raises_fails_the_run_which_can_go_on(at: str, rounds: i
 def test_what_raises_before_or_after_the_rounds(tmp_path: Path) -> None:
     """Before them nothing is written, after them the run is complete; what had begun is told of the end."""
     other = Told()
-    with pytest.raises(
-        CallbackError, match=r"^callbacks: Told.on_begin raised OSError: full; fix or remove it$"
-    ):
+    with pytest.raises(CallbackError, match=r"^callbacks: Told.on_begin raised OSError: full; fix or remove it$"):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[other, Told("begin", OSError("full"))])
     with pytest.raises(UserError, match="what it says"):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[Told("begin", UserError("what it says"))])

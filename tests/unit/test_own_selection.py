@@ -240,7 +240,9 @@ def test_a_sweep_goes_on_with_the_same_code_and_parameters_alone(tmp_path: Path)
 
     assert swept(EveryOther(start=1), 1) == 1
     assert swept(EveryOther(start=1), 2) == 2
-    with pytest.raises(UserError, match=r"contains points with selection\.kind = .*'start': 1.*, here it is .*'start': 0"):
+    with pytest.raises(
+        UserError, match=r"contains points with selection\.kind = .*'start': 1.*, here it is .*'start': 0"
+    ):
         swept(EveryOther(), 2)
     other = type("EveryOther", (EveryOther,), {"choose": lambda self, g, n, r: np.arange(r), "__module__": __name__})
     with pytest.raises(UserError, match=r"contains points with other code for selection\.kind"):

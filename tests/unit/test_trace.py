@@ -169,7 +169,7 @@ def test_unused_slots_hold_minus_one() -> None:
 
 def test_files_that_are_no_trace(copied: Path) -> None:
     whole = copied.read_bytes()
-    for content, line in ((whole[:3000], "cut off: 3,000 of"), (b"not a trace", "not a readable trace")):
+    for content, line in ((whole[:3000], "truncated: 3,000 of"), (b"not a trace", "not a readable trace")):
         copied.write_bytes(content)
         with pytest.raises(UserError, match=rf"trace\.h5: {line}"):
             open_trace(copied)
