@@ -154,7 +154,7 @@ def test_nothing_is_written_if_anything_is_there_or_any_trace_is_refused(odd: Pa
     with pytest.raises(UserError, match=r"devices\.csv: already exists"):
         export(runs, "csv", tmp_path / "out")
     (runs / "b" / "trace.h5").write_bytes((odd / "trace.h5").read_bytes()[:5000])
-    with pytest.raises(UserError, match="cut off: 5,000 of"):
+    with pytest.raises(UserError, match="truncated: 5,000 of"):
         export(runs, "npz", tmp_path / "out")
     with pytest.raises(UserError, match="is a file; --out must be an output folder"):
         export(odd, "npz", mine / "below")
