@@ -111,7 +111,7 @@ def test_all_that_is_there_is_damaged(out: Path) -> None:
     for state in states:
         state.unlink()
     (out / "checkpoint" / "about").write_bytes(b"")
-    refusal(lambda: go_on(out), "checkpoint/about: is cut off, or no checkpoint; choose another --out")
+    refusal(lambda: go_on(out), "checkpoint/about: is cut off, or no checkpoint; start again with another --out")
 
 
 INSTEAD: dict[str, Callable[[Path, bytes], object]] = {

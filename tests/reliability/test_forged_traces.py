@@ -100,7 +100,7 @@ BOMBS: dict[str, tuple[Edit, str]] = {
         "only deflate, shuffle and fletcher32 are read",
     ),
     "numbers of 128 bits": (energies(dtype=np.longdouble, maxshape=None), "must be float64 with dimensions ('round',)"),
-    "a thousand groups": (many, "at most 1,000 are read"),
+    "a thousand groups": (many, "at most 1,000 variables are read"),
     "a text of megabytes": (
         lambda file: file.attrs.__setitem__("scheme", "x" * (1 << 21)),
         "attribute scheme must be a text, got too long",
