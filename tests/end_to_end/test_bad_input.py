@@ -88,7 +88,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "data": (
         (("get", "femnist", "--data-dir", OUT), ("preprocess.sh",)),
         (("get", "cifar", "--data-dir", OUT), ("did you mean cifar10",)),
-        (("get", "../evil", "--data-dir", OUT), ("there is no",)),
+        (("get", "../evil", "--data-dir", OUT), ("unknown value",)),
     ),
 }
 CASES = [(command, *case) for command, cases in REFUSED.items() for case in cases]
