@@ -1,7 +1,7 @@
-"""Where things are kept that were computed once: decoded data sets, privacy figures.
+"""The cache folder, for results that take long to compute: decoded data sets, privacy figures.
 
-A user without a home folder, or with one that cannot be written, goes without: what is kept then lies in a temporary
-folder that ends with the process.
+If the user has no home folder, or cannot write to it, the cache is a temporary folder that is removed when the process
+ends.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from airfl.output import may_write
 from airfl.own import is_file, open_own
 
 NOWHERE = Path("~/.cache/airfl")
-"""What is named where a user has no home."""
+"""The path that is shown for a user without a home folder."""
 
 TAG_NAME = "CACHEDIR.TAG"
 TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# airfl keeps here what it can compute again; delete it at will.\n"
-"""As bford.info/cachedir has it: programs that make backups leave such folders out."""
+"""Marks a cache folder as bford.info/cachedir specifies, so that backup programs leave it out."""
 
 
 def cache_folder() -> Path:
-    """AIRFL_CACHE, else the user's cache folder of this system, else a temporary one."""
+    """Return AIRFL_CACHE if set, else the user's cache folder on this system, else a temporary folder."""
     named = os.environ.get("AIRFL_CACHE")
     return Path(named) if named else _of_the_user() or temporary_folder() / "airfl"
 
 
 def make_cache_folder() -> Path:
-    """The folder, made; where it is new it is tagged as airfl's. OSError."""
+    """Create the cache folder, tag it as airfl's if it is empty, and return it; OSError if this fails."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     if not any(folder.iterdir()):
-        with suppress(FileExistsError, UserError):  # another process was first
+        with suppress(FileExistsError, UserError):  # another process created it first
             tag = os.fdopen(open_own(folder / TAG_NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
             with tag:
                 tag.write(TAG)
@@ -46,33 +46,35 @@ def make_cache_folder() -> Path:
 
 
 def is_tagged(folder: Path) -> bool:
-    """Whether airfl has made the folder for its cache, so that whatever has one of its names there is its own."""
+    """Whether airfl has tagged the folder as its cache, so that files in it that have its names are its own."""
     with suppress(OSError):
         return is_file(folder / TAG_NAME) and (folder / TAG_NAME).read_bytes() == TAG
     return False
 
 
 def lasting_folder() -> tuple[Path, bool]:
-    """Where things would outlive the process, and whether they can: for whoever looks for what is missing."""
+    """Return the cache folder that would outlast this process, and whether it is writable (for `airfl doctor`)."""
     own = Path(os.environ.get("AIRFL_CACHE") or _replaced.get("cache") or _of_the_user() or NOWHERE)
     return own, own != NOWHERE and can_be_written(own)
 
 
 def can_be_written(folder: Path) -> bool:
-    """Whether files can be put there, the folder being made first where it is not there."""
+    """Whether files can be written into the folder, which is created if it is missing."""
     try:
         there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), None)
         return there is not None and there.is_dir() and may_write(there)
-    except OSError:  # a folder that may not even be looked into
+    except OSError:  # no permission to look into a parent folder
         return False
 
 
 def give_libraries_a_place(environment: MutableMapping[str, str]) -> None:
-    """Before a command: where the user's cache folder cannot be written, Matplotlib and fontconfig, which would
-    complain line by line, take the temporary folder."""
+    """Let Matplotlib and fontconfig use the temporary folder if the user's cache folder is not writable.
+
+    They would print warnings otherwise. Called before a command.
+    """
     try:
         own = _of_the_user()
-    except ImportError:  # of platformdirs, which `airfl doctor` tells of
+    except ImportError:  # platformdirs is missing, which `airfl doctor` reports
         return
     if own is not None and can_be_written(own):
         return
@@ -86,19 +88,19 @@ _replaced: dict[str, str] = {}
 
 
 def _of_the_user() -> Path | None:
-    """None for a user without a home folder."""
+    """Return the user's cache folder, or None for a user without a home folder."""
     from platformdirs import user_cache_path
 
     try:
         own = user_cache_path("airfl")
-    except (RuntimeError, KeyError, OSError):  # neither HOME nor a line in the system's list of users
+    except (RuntimeError, KeyError, OSError):  # neither HOME nor an entry in the user database
         return None
     return own if own.is_absolute() else None
 
 
 @functools.cache
 def temporary_folder() -> Path:
-    """Of this process; one that cannot be made, where there is no room for one."""
+    """Return this process's temporary cache folder, or /dev/null, which is not writable, if none can be created."""
     try:
         made = Path(tempfile.mkdtemp(prefix="airfl-cache-"))
     except OSError:
@@ -108,5 +110,5 @@ def temporary_folder() -> Path:
 
 
 def _remove(folder: Path, made_by: int) -> None:
-    if os.getpid() == made_by:  # and not a process that was forked from it
+    if os.getpid() == made_by:  # not in processes forked from this one
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Modules that are called like a function: `airfl.privacy("demo")`, beside `airfl.privacy.ledger`.
+"""Modules that can be called like a function: `airfl.privacy("demo")`, besides `airfl.privacy.ledger`.
 
-Four functions have the name of the module or package that holds what they use: `compare`, `privacy`, `audit`, `report`.
-`airfl.privacy` is the package, whichever of its modules is imported first; called, it hands its arguments on.
+Four functions have the same name as the module or package they are built on: `compare`, `privacy`, `audit`, `report`.
+`airfl.privacy` is always the package, whichever of its modules is imported first. Calling it calls the function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class CallableModule(ModuleType):
-    """A module that hands its arguments to a function, which is imported when it is called."""
+    """A module that can be called. It passes its arguments to a function, which is imported on the first call."""
 
     __calls__ = ""
 
@@ -25,21 +25,21 @@ class CallableModule(ModuleType):
         return function
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """What the function gives."""
+        """Call the function and return its result."""
         return self._function()(*args, **named)
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """That of the function."""
+        """The signature of the function."""
         return inspect.signature(self._function())
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
-        """By name: a class of its own hides from pickling that it is a module."""
+        """Pickle the module by name, as pickle does not recognise modules of a derived class."""
         return import_module, (self.__name__,)
 
 
 def calls(module: str, function: str) -> None:
-    """Let the module of that name be called as `function`, given as "module:name"."""
+    """Make the module of that name callable as `function`, given as "module:name"."""
     here = sys.modules[module]
     here.__class__ = CallableModule
     vars(here)["__calls__"] = function

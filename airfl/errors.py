@@ -1,5 +1,8 @@
-"""Errors that are told in one line: the user's (exit code 2), the machine's or the network's (exit code 1), and a run
-that was asked to stop (exit code 130)."""
+"""Errors with messages of one line.
+
+The command line exits with code 2 for errors of the user, 1 for errors of the machine or network, and 130 for a run
+that was interrupted.
+"""
 
 import difflib
 from collections.abc import Iterable
@@ -8,23 +11,24 @@ MOST_CHARACTERS = 1500
 
 
 class UserError(Exception):
-    """Something the user gave cannot be used. One line: what was given, what is allowed, how to mend it."""
+    """Raised if user input is invalid. The message says what was given, what is allowed, and how to fix it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
 
 class MachineError(Exception):
-    """Something the machine or the network did not do. One line: what, where, what may help."""
+    """Raised if the machine or the network fails. The message says what failed, where, and what may help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))
 
 
 def one_line(message: str) -> str:
-    """The message as one line that a terminal prints as it is: messages hold what was given, which may be anything.
+    """Return a message as one line that is safe to print, since it may quote arbitrary input.
 
-    Control characters are escaped; of a very long one start and end are kept, which say where and how to mend it.
+    Control characters are escaped. A very long message is shortened in the middle: its start says where the error is,
+    its end how to fix it.
     """
     if len(message) > MOST_CHARACTERS:
         half = MOST_CHARACTERS // 2
@@ -33,36 +37,36 @@ def one_line(message: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text with control characters, and all else that is not printed, as escapes."""
+    """Return the text with control and other non-printable characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class AlignmentError(UserError):
-    """power.alignment asks for a beta that these settings have none of."""
+    """Raised if power.alignment asks for a beta that does not exist with these settings."""
 
 
 class DivergedError(UserError):
-    """Numbers of a run are no numbers any more. One line: round, device where it is one's, what may help."""
+    """Raised if values of a run are not finite. The message names the round, the device if any, and what may help."""
 
 
 class CallbackError(UserError):
-    """A callback has raised, which the cause says. One line: which callback, where, what; how to go on."""
+    """Raised if a callback raises, with that error as its cause. The message says which, where, and how to resume."""
 
 
 class RunInterruptedError(Exception):
-    """Somebody asked a run to stop, and it did after a round. One line: where it stands, how to go on."""
+    """Raised if a run was interrupted and has stopped after a round. The message says which, and how to resume."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """'; did you mean X?' for the closest allowed name, else nothing."""
+    """Return '; did you mean X?' for the closest allowed name, or ''."""
     names = {name.casefold(): name for name in allowed}
     close = difflib.get_close_matches(given.casefold(), list(names), n=1, cutoff=0.5)
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def unknown_name(what: str, given: str, allowed: Iterable[str]) -> str:
-    """One line for a name that is in no table: what was given, the nearest match, what there is."""
+    """Return the message for an unknown name: what was given, the nearest match, and the allowed names."""
     names = sorted(allowed)
-    return f"{what}: there is no {given!r}{nearest(given, names)} (allowed: {', '.join(names)})"
+    return f"{what}: unknown value {given!r}{nearest(given, names)} (allowed: {', '.join(names)})"

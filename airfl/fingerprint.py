@@ -1,8 +1,8 @@
-"""What a part of the user's own is, in a few characters: its class's code, what that uses, its parameters.
+"""Fingerprints of user-defined parts: a short hash of a class's code, of what this code uses, and of its parameters.
 
-A checkpoint and a trace keep it, so that a run is not gone on with by other code under the same name. It is computed
-from the compiled code of the class, of those that it derives from, and of the functions and classes beside it that they
-name, airfl's own and installed packages left out, since files of notebooks cannot be read again.
+Checkpoints and traces record it, so that a run is not resumed with other code under the same name. It is computed from
+the compiled code (the source of a notebook cannot be read again) of the class, its base classes, and the functions and
+classes that they refer to, without airfl itself and installed packages.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_own(part: Part) -> bool:
-    """Whether a part is the user's, or holds a function of the user's, and is not one that comes with the package."""
+    """Whether a part is user-defined, or a built-in part with a function as parameter."""
     return not type(part).__module__.startswith(OURS) or bool(functions_of(part))
 
 
 def functions_of(part: Part) -> list[Any]:
-    """The functions, and other things to be called, among its parameters."""
+    """Return the callable parameters of a part."""
     return [value for value in part.values().values() if callable(value)]
 
 
 def fingerprint(part: Part) -> str:
-    """Of the code of its class and of its parameters; equal in every process that runs the same Python."""
+    """Return a hash of the code of a part's class and of its parameters, the same in every process of one Python."""
     plain = {key: value for key, value in part.values().items() if not callable(value)}
-    found = hashlib.sha256(f"{type(part).__qualname__}({plain!r})".encode())
+    digest = hashlib.sha256(f"{type(part).__qualname__}({plain!r})".encode())
     for one in map(unwrapped, functions_of(part)):
         called = one if hasattr(one, "__code__") else type(one).__call__
         for text in _function(called) if hasattr(called, "__code__") else (repr(type(one)),):
-            found.update(text.encode() + b"\0")
+            digest.update(text.encode() + b"\0")
     for text in _code_of_part(part, functions_of(part)):
-        found.update(text.encode() + b"\0")
-    return found.hexdigest()[:DIGITS]
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:DIGITS]
 
 
 def code_fingerprint(part: Part) -> str:
-    """Of a part's code alone, whatever its parameters are."""
-    found = hashlib.sha256(type(part).__qualname__.encode())
+    """Return a hash of a part's code alone, independent of its parameters."""
+    digest = hashlib.sha256(type(part).__qualname__.encode())
     for text in _code_of_part(part):
-        found.update(text.encode() + b"\0")
-    return found.hexdigest()[:DIGITS]
+        digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:DIGITS]
 
 
 def _code_of_part(part: Part, functions: Sequence[Any] = ()) -> Iterator[str]:
-    """Its class and those that this one derives from, and what they and these functions use."""
+    """Yield texts for the code of a part's class and base classes, and for what they and the given functions use."""
     kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
     for one in kinds:
         yield from _code_of(one)
@@ -67,12 +67,11 @@ def _code_of_part(part: Part, functions: Sequence[Any] = ()) -> Iterator[str]:
 
 
 def beside(code: Iterable[Any], package: str = "") -> Iterator[str]:
-    """What functions and classes use of what stands beside them: functions, classes and constants of the user's, as
-    texts, each once, and what these use in turn.
+    """Yield texts for the user's functions, classes and constants that code uses, directly or indirectly, each once.
 
     Args:
-        code: Functions and classes, which are not told of themselves.
-        package: The package whose code counts even where it is installed.
+        code: Functions and classes. Only what they use is yielded, not they themselves.
+        package: The package whose code counts as the user's even if it is installed.
     """
     given = list(code)
     walk = _Walk(package, {id(one) for one in given})
@@ -81,13 +80,13 @@ def beside(code: Iterable[Any], package: str = "") -> Iterator[str]:
 
 
 class _Walk:
-    """Through code by the global names that it uses. What was seen is not gone into again, so that circles end."""
+    """A traversal of code by the global names that it uses. Every object is visited once, so that cycles end."""
 
     def __init__(self, package: str, seen: set[int]) -> None:
         self._package, self._given, self._seen = package, frozenset(seen), seen
 
     def inside(self, code: Any) -> Iterator[str]:
-        """What a function or class uses."""
+        """Yield texts for what a function or class uses."""
         code = unwrapped(code)
         if isinstance(code, type):
             for name, value in sorted(vars(code).items()):
@@ -104,7 +103,7 @@ class _Walk:
     def _used_by(self, function: FunctionType) -> Iterator[str]:
         if _written_by_dataclass(function):
             return
-        # The function that a library puts around one of the user's has that one in a cell.
+        # A library's wrapper around a function of the user's has this function in a closure cell.
         for code in _codes(function.__code__) if self._is_users(_home(function)) else ():
             for name in sorted(_global_names(code)):
                 value = function.__globals__.get(name)
@@ -117,7 +116,7 @@ class _Walk:
                 yield from self._of(function.__qualname__, value)
 
     def _of_module(self, module: ModuleType, code: CodeType) -> Iterator[str]:
-        """Of what a function takes from a module of the user's by a dot."""
+        """Yield texts for the attributes that code takes from a module of the user's."""
         if self._is_users(module.__name__):
             for name in sorted({*code.co_names} & vars(module).keys()):
                 if not name.startswith("__"):
@@ -162,7 +161,7 @@ class _Walk:
                 yield from self.inside(one)
 
     def _of_object(self, name: str, value: Any) -> Iterator[str]:
-        """Its class, and what it holds where that cannot change: other objects may be caches."""
+        """Yield texts for an object's class, and for its values if it is immutable; others may be caches."""
         yield from self._of_code(name, type(value))
         held: dict[str, Any] = {}
         if isinstance(value, Part):
@@ -176,7 +175,7 @@ class _Walk:
                 yield from self._of(key, one)
 
     def _is_users(self, module: str | None) -> bool:
-        """Whether code of that module is the user's. What is not loaded here came from another process as code."""
+        """Whether the code of a module is the user's, as is that of modules not loaded here, sent by a process."""
         root = str(module or "builtins").partition(".")[0]
         if root in LIBRARIES:
             return False
@@ -186,7 +185,7 @@ class _Walk:
 
 
 def unwrapped(value: Any) -> Any:
-    """The function of a property, a bound or static method, or one with a cache; else the value itself."""
+    """Return the function behind a property, a bound, static or class method, or a cache; else the value itself."""
     if isinstance(value, property):
         return value.fget
     if isinstance(value, functools.cached_property):
@@ -201,7 +200,7 @@ def _written_by_dataclass(function: FunctionType) -> bool:
 
 
 def _home(function: FunctionType) -> str:
-    """The module that its code stands in, whatever it says of itself."""
+    """Return the module that a function's code is in, which `__module__` may not give."""
     return str(function.__globals__.get("__name__", function.__module__))
 
 
@@ -210,12 +209,12 @@ def _root(kind: type) -> str:
 
 
 def _plain(value: Any) -> bool:
-    """Whether it is told in full by its repr, which is the same everywhere."""
+    """Whether a value's repr describes it in full and is the same in every process."""
     return all(map(_plain, value)) if isinstance(value, tuple | frozenset) else isinstance(value, PLAIN)
 
 
 def _array(value: Any) -> str:
-    """Of numpy, or a tensor."""
+    """Return a text for a numpy array or a tensor: type, shape and hash."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = value.float() if str(value.dtype) == "torch.bfloat16" else value
@@ -224,7 +223,7 @@ def _array(value: Any) -> str:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Of a function, and of those that are written inside it."""
+    """Yield the code of a function and of the functions defined inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -232,7 +231,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Not all of co_names, in which attributes are, too: those that go along to another process."""
+    """Return the names of globals that code uses; `co_names` also contains attributes."""
     return {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
 
 
@@ -242,7 +241,7 @@ def _code_of(kind: type) -> Iterator[str]:
         value = unwrapped(value)
         code = getattr(value, "__code__", None)
         if isinstance(code, CodeType):
-            if code.co_filename != "<string>":  # what dataclasses write themselves
+            if code.co_filename != "<string>":  # methods generated by dataclasses
                 yield name
                 yield from _function(value)
         elif (
@@ -254,7 +253,7 @@ def _code_of(kind: type) -> Iterator[str]:
 
 
 def _function(function: Any) -> Iterator[str]:
-    """Its code, its defaults, and what it has from around it: numbers, texts and arrays as they are, else the kind."""
+    """Yield texts for a function's code, defaults and closure: values of numbers, texts and arrays, else the type."""
     yield from _instructions(function.__code__)
     for value in _held(function):
         if hasattr(value, "tobytes"):
@@ -265,14 +264,14 @@ def _function(function: Any) -> Iterator[str]:
 
 
 def _held(function: Any) -> list[Any]:
-    """Its defaults and what is in its cells."""
-    found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    """Return a function's default values and the contents of its closure cells."""
+    values = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     for cell in function.__closure__ or ():
         try:
-            found.append(cell.cell_contents)
-        except ValueError:  # not there yet
+            values.append(cell.cell_contents)
+        except ValueError:  # the cell is still empty
             continue
-    return found
+    return values
 
 
 def _instructions(code: CodeType) -> Iterator[str]:
@@ -286,12 +285,12 @@ def _instructions(code: CodeType) -> Iterator[str]:
 
 
 def own_parts(settings: Any) -> dict[str, Part]:
-    """The user's own parts of some settings, by dotted key."""
+    """Return the user-defined parts in the settings, by dotted key."""
     return {key: part for key, part in parts_of(settings).items() if is_own(part)}
 
 
 def parts_of(settings: Any) -> dict[str, Part]:
-    """All objects among settings, and parts that are named and do not come with this package, by dotted key."""
+    """Return the parts that the settings contain as objects, or name and that are not built in, by dotted key."""
     found: dict[str, Part] = {}
     for section, value in dict(settings).items():
         if isinstance(value, Part):
@@ -302,7 +301,7 @@ def parts_of(settings: Any) -> dict[str, Part]:
 
 
 def parts_held(section: Any) -> Iterator[tuple[str, Part]]:
-    """(key, part) of what a section holds as an object, or by a name that is not of this package."""
+    """Yield (key, part) for the parts that a section contains as objects, or names and that are not built in."""
     for key, value in dict(section).items():
         slots = [one for one in type(section).model_fields[key].metadata if hasattr(one, "held_by_name")]
         if isinstance(value, Part):

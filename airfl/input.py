@@ -1,4 +1,4 @@
-"""Files that somebody names: regular ones of a bounded size, opened so that nothing is waited for."""
+"""Opens files that the user names: only regular files of a bounded size, without ever blocking."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import BinaryIO
 from airfl.errors import UserError
 
 SETTINGS_BYTES = 1 << 24
-"""Of a settings file, at most: room for the coordinates of some 400,000 devices."""
+"""Maximal size of a settings file, which allows for the coordinates of about 400,000 devices."""
 LIST_BYTES = 1 << 26
-"""Of a list that airfl wrote, at most: a sweep's points, a run's digest."""
+"""Maximal size of a list that airfl wrote: the points of a sweep, the digest of a run."""
 
 KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -25,19 +25,21 @@ KINDS = {
 
 
 def as_path(given: object) -> Path:
-    """The path that is given; UserError for what is none."""
+    """Convert to a path; UserError if it is not a str or path-like object of text."""
     if isinstance(given, str | os.PathLike) and isinstance(given := os.fspath(given), str):
         return Path(given)
-    raise UserError(f"the path of a file or a folder is wanted, for instance 'runs/first', got {given!r}")
+    raise UserError(f"expected the path of a file or folder, for instance 'runs/first', got {given!r}")
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """The file, open for reading. OSError, whose strerror says it, for what is no regular file: a pipe would be waited
-    for without end, a device read without end."""
+    """Open a regular file for reading. OSError, with the reason as its strerror, for any other kind of file.
+
+    Opening a pipe could block forever, and reading a device may never end.
+    """
     _check_regular(os.stat(path), path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _check_regular(os.fstat(descriptor), path)  # something else may be there by now
+        _check_regular(os.fstat(descriptor), path)  # the file may have been replaced in the meantime
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
@@ -45,16 +47,16 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
-    """All that is in the file; OSError as `open_regular`, and for more than `most` bytes, of which no more are read."""
+    """Return the contents of a file; OSError as of `open_regular`, and if it is larger than `most` bytes."""
     with open_regular(path) as file:
-        # A buffer of the size that is asked for is made at once.
+        # `read` allocates a buffer of the given size at once.
         content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
     if len(content) > most:
-        raise OSError(errno.EFBIG, f"larger than {most:,} bytes, which is too much for what it should be", str(path))
+        raise OSError(errno.EFBIG, f"larger than {most:,} bytes, the limit for a file of this kind", str(path))
     return content
 
 
-def _check_regular(about: os.stat_result, path: str | Path) -> None:
-    if not stat.S_ISREG(about.st_mode):
-        kind = KINDS.get(stat.S_IFMT(about.st_mode), "something else")
-        raise OSError(errno.EINVAL, f"{kind}, a regular file is wanted", str(path))
+def _check_regular(status: os.stat_result, path: str | Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise OSError(errno.EINVAL, f"{kind}, not a regular file", str(path))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM that let a round, or a write, finish."""
+"""Handles Ctrl-C and SIGTERM so that a round, or a write, finishes first."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-NOTICE = "stopping after this round; once more stops at once"
+NOTICE = "stopping after this round; interrupt again to stop at once"
 
 
 def _write(text: str) -> None:
-    """On a line of its own: a terminal has shown ^C, or something else, on this one. Not by print: it may be printing
-    that was interrupted, which must not begin twice."""
+    """Write a line to standard error, on a new line, as a terminal has shown ^C on this one.
+
+    `print` is not reentrant, and it may be what the signal has interrupted.
+    """
     with suppress(OSError):
         os.write(2, (b"\n" if os.isatty(2) else b"") + text.encode() + b"\n")
 
 
-_tellers: list[Callable[[str], None]] = [_write]
+_writers: list[Callable[[str], None]] = [_write]
 
 
 @contextmanager
 def told_by(tell: Callable[[str], None]) -> Iterator[None]:
-    """Inside the block the notice of an interrupt is shown by `tell`, which is called by a signal's handler: it must
-    write nothing itself."""
-    _tellers.append(tell)
+    """Show the notice of an interrupt by `tell` during the block. A signal handler calls it, so it must not write."""
+    _writers.append(tell)
     try:
         yield
     finally:
-        _tellers.remove(tell)
+        _writers.remove(tell)
 
 
 @contextmanager
 def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
-    """Whether somebody has asked to stop, inside the block. Who asks twice is not made to wait.
+    """Yield a function that says whether a signal has asked this process to stop; a second one takes effect at once.
 
-    Only where it is wanted, and in a process's main thread; a signal that is ignored goes on being ignored.
+    Signals are handled during the block, if `wanted` and in the main thread. Signals that are ignored stay ignored.
     """
     asked = threading.Event()
     if not wanted or threading.current_thread() is not threading.main_thread():
@@ -50,7 +51,7 @@ def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
         asked.set()
         for each in taken:
             signal.signal(each, before[each])
-        _tellers[-1](NOTICE)
+        _writers[-1](NOTICE)
 
     taken = [number for number in SIGNALS if before[number] not in (signal.SIG_IGN, None)]
     try:
@@ -64,14 +65,14 @@ def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Whoever asks to stop inside the block is heard after it: no exception comes out of its middle."""
+    """Defer signals that arrive during the block until its end, so that none interrupts it with an exception."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    received: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        received.append(number)
 
     before = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
     try:
@@ -81,5 +82,5 @@ def undisturbed() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for noted in came:
-            signal.raise_signal(noted)
+        for signal_number in received:
+            signal.raise_signal(signal_number)

@@ -1,6 +1,6 @@
-"""Files of airfl's own, the only ones that it removes or overwrites: regular files that hold a mark it wrote itself.
+"""Recognises files that airfl wrote: regular files that contain a mark. Only these are removed or overwritten.
 
-No link is followed where something is written, and nothing is removed but by a name that airfl gives.
+No symbolic link is followed when writing, and only files with names that airfl gives are removed.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from pathlib import Path
 from airfl.errors import UserError
 
 BYTES_LOOKED_AT = 1 << 16
-"""For marks, at the beginning and at the end of a file."""
+"""How many bytes at the beginning and at the end of a file are searched for marks."""
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
 Marks = Sequence[bytes]
-"""What a file of a kind holds, all of it, near its beginning or its end."""
+"""Byte strings that a kind of file contains, all of them near its beginning or end."""
 
 
 def link_refused(path: Path) -> UserError:
-    """For a link where airfl writes."""
+    """Return the error for a symbolic link where airfl writes."""
     return UserError(
-        f"{path}: is a link, and airfl follows none where it writes; remove it, or choose another output folder"
+        f"{path}: is a link, and airfl does not write through links; remove it, or choose another output folder"
     )
 
 
 def not_own(path: Path) -> UserError:
-    """For what stands in the place of something of airfl's."""
+    """Return the error for a foreign file or folder in the place of one of airfl's."""
     return UserError(
-        f"{path}: airfl did not write this, and removes and overwrites nothing but its own; move it away, or choose "
+        f"{path}: not written by airfl, which removes and overwrites only its own files; move it away, or choose "
         "another output folder"
     )
 
 
 def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file, opened through no link; UserError for a link and for what is no regular file."""
+    """Open a regular file without following links and return its descriptor; UserError for a link or another file."""
     try:
-        # A pipe that nobody writes would be waited for.
+        # Without O_NONBLOCK, opening a pipe would block.
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP or path.is_symlink():
@@ -55,19 +55,19 @@ def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open`: follows no link."""
+    """An opener for the built-in `open` that does not follow links."""
     return open_own(Path(path), flags)
 
 
 def check_no_link(path: Path) -> None:
-    """UserError where a link is, whether or not it leads anywhere."""
-    with suppress(OSError):  # what has no name that a link could have is told by others
+    """Raise UserError if the path is a symbolic link, dangling or not."""
+    with suppress(OSError):  # invalid names are reported elsewhere
         if path.is_symlink():
             raise link_refused(path)
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder, and not a link to one."""
+    """Whether the path is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
@@ -75,7 +75,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether it is a regular file, and not a link to one."""
+    """Whether the path is a regular file, and not a link to one."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -83,7 +83,7 @@ def is_file(path: Path) -> bool:
 
 
 def both_ends(path: Path) -> bytes:
-    """Of a regular file; UserError for anything else, OSError where it cannot be read."""
+    """Return the beginning and end of a regular file; UserError for other files, OSError if it cannot be read."""
     with os.fdopen(open_own(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         head = file.read(BYTES_LOOKED_AT)
@@ -92,25 +92,25 @@ def both_ends(path: Path) -> bytes:
 
 
 def check_own_file(path: Path, marks: Marks) -> None:
-    """UserError unless nothing is there, or a file that holds these marks."""
+    """Raise UserError if the path exists and is not a file that contains these marks."""
     if not os.path.lexists(path):
         return
     try:
-        found = both_ends(path)
+        content = both_ends(path)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); move it away") from None
-    if not all(mark in found for mark in marks):
+    if not all(mark in content for mark in marks):
         raise not_own(path)
 
 
 def check_own_files(folder: Path, marks: dict[str, tuple[bytes, ...]]) -> None:
-    """The same of several, by name."""
-    for name, wanted in marks.items():
-        check_own_file(folder / name, wanted)
+    """Check several files in a folder as `check_own_file` does; marks: by file name."""
+    for name, marks_of_file in marks.items():
+        check_own_file(folder / name, marks_of_file)
 
 
 def is_begun_hdf5(path: Path) -> bool:
-    """Whether a regular file is the beginning of an HDF5 file, however short, or what a crash makes of one."""
+    """Whether a regular file begins as HDF5 files do, is shorter than that, or begins with zeros as after a crash."""
     try:
         with os.fdopen(open_own(path), "rb") as file:
             head = file.read(len(HDF5))
@@ -120,8 +120,13 @@ def is_begun_hdf5(path: Path) -> bool:
 
 
 def remove_files(folder: Path, own: Callable[[str], bool], last: str = "") -> None:
-    """Remove the regular files in a folder whose names are own, `last` after all others; OSError. Of a link, and of
-    what is in it, nothing."""
+    """Remove the regular files in a folder whose names are airfl's. Links are neither removed nor followed.
+
+    Args:
+        folder: The folder; OSError if it is a link.
+        own: Whether a name is one that airfl gives.
+        last: Name of the file that is removed after all others.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         for name in sorted(os.listdir(descriptor), key=lambda name: (name == last, name)):

@@ -1,12 +1,12 @@
-"""Parts of the user's own: registered by a decorator, or defined in the plugin files that a settings file names.
+"""User-defined parts, registered by a decorator or defined in the plugin files that a settings file names.
 
     @airfl.register
     class Signed(airfl.schemes.Scheme):
         name = "signed"
         ...
 
-A plugin file is code. A settings file that names one, `plugins = ["my_parts.py"]`, runs it only where the user says so:
-`--plugins` on the command line, `load_settings(..., plugins=True)` in Python.
+A plugin file is code. A settings file names it as `plugins = ["my_parts.py"]`, and it runs only if the user allows it:
+by `--plugins` on the command line, or by `load_settings(..., plugins=True)` in Python.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     *(SCHEMES, SELECTIONS, PARTITIONS, MODELS, DATASETS, ACCOUNTANTS),
     *(FADINGS, COMBINERS, POLICIES, ALLOCATIONS, ERROR_MODELS),
 )
-"""Of all kinds of parts that settings name."""
+"""The registries of all kinds of parts that settings can name."""
 PREFIX = "airfl_plugin_"
-"""What the modules of plugin files are called, with digests of their path and contents behind it."""
+"""Prefix of the module names of plugin files, followed by digests of their path and contents."""
 
 P = TypeVar("P", bound=type[Part])
 _allowed = False
 
 
 def register(part: P) -> P:
-    """A class decorator that adds a part of the user's own, so that settings can name it.
+    """Register a user-defined part, so that settings can name it. Used as a class decorator.
 
-    Raises UserError for a class that is no part of any kind, has no name, or has a name that is taken.
+    Raises UserError for a class that is not a part, has no name, or has a name that is already in use.
     """
     for registry in REGISTRIES:
         if isinstance(part, type) and issubclass(part, registry.base):
@@ -60,11 +60,11 @@ def register(part: P) -> P:
                 raise UserError(f"register: {error}") from None
             return part
     bases = ", ".join(f"{one.base.__module__}.{one.base.__name__}" for one in REGISTRIES)
-    raise UserError(f"register: {part!r} is no part; derive it from one of {bases}")
+    raise UserError(f"register: {part!r} is not a part; derive it from one of {bases}")
 
 
 def allow_plugins() -> None:
-    """Settings files may run the plugins that they name, in this process."""
+    """Allow settings files in this process to run the plugins that they name."""
     global _allowed
     _allowed = True
 
@@ -73,25 +73,25 @@ def load_plugins(listed: object, source: Path, allowed: bool) -> None:
     """Run the plugin files that a settings file names and register what they define.
 
     Args:
-        listed: What stands at `plugins`: paths, relative to the settings file.
+        listed: The setting `plugins`: paths, relative to the settings file.
         source: The settings file.
-        allowed: Whether the caller has said that they may run.
+        allowed: Whether the caller allows them to run.
 
-    Raises UserError where they may not, and for a file that cannot be read or ends in an error.
+    Raises UserError if they are not allowed to run, or a file cannot be read or raises an error.
     """
     if not (isinstance(listed, list) and all(isinstance(one, str) for one in listed)):
         raise UserError(f'{source}: plugins must be a list of files, such as ["my_parts.py"], got {listed!r}')
     if listed and not (allowed or _allowed):
         raise UserError(
-            f"{source}: names plugins ({', '.join(listed)}), which are code that would run; allow it by --plugins, or "
-            "by plugins=True in Python"
+            f"{source}: names plugins ({', '.join(listed)}), which would run code; allow them with --plugins, or with "
+            "plugins=True in Python"
         )
     for one in listed:
         load_plugin(source.parent / one)
 
 
 def load_plugin(file: Path) -> ModuleType:
-    """The module of a plugin file, run once, with every named part that it defines registered; UserError."""
+    """Run a plugin file once, register every named part it defines, and return its module; UserError on failure."""
     file = file.resolve()
     try:
         content = read_regular(file, SETTINGS_BYTES)
@@ -103,31 +103,31 @@ def load_plugin(file: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UserError(f"{file}: a plugin is a Python file, NAME.py")
+        raise UserError(f"{file}: a plugin must be a Python file, NAME.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses and pickle look for it
+    sys.modules[name] = module  # dataclasses and pickle look the module up there
     for registry in REGISTRIES:
-        registry.forget(place)  # the file has been edited since
+        registry.forget(place)  # parts of an earlier version of the file
     try:
-        # What was read is what runs: a loader may take an older file of this size and second from its cache.
+        # Compile what was read: a loader might use a cached older version of the same size and time in seconds.
         exec(compile(content, str(file), "exec"), vars(module))
         for part in defined_parts(module):
             if not any(registry.get(part.name) is part for registry in REGISTRIES):
                 register(part)
     except Exception as error:
         del sys.modules[name]
-        told = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}{_line(error, file)}"
-        raise UserError(f"{file}: the plugin cannot be loaded ({told})") from None
+        why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}{_line(error, file)}"
+        raise UserError(f"{file}: the plugin cannot be loaded ({why})") from None
     return module
 
 
 def from_plugin(part: type[Part]) -> bool:
-    """Whether a class is from a plugin file."""
+    """Whether a class is defined in a plugin file."""
     return part.__module__.startswith(PREFIX)
 
 
 def defined_parts(module: ModuleType) -> list[type[Part]]:
-    """The named, final parts that a module defines itself, in order."""
+    """Return the parts that a module itself defines, in order, if they have a name and are not abstract."""
     return [
         one
         for one in vars(module).values()
@@ -137,7 +137,7 @@ def defined_parts(module: ModuleType) -> list[type[Part]]:
 
 
 def _line(error: Exception, file: Path) -> str:
-    """', line N' of the plugin, where the error came up in it."""
+    """Return ', line N' for the line of the plugin that raised the error, or '' if none did."""
     trace, line = error.__traceback__, None
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(file):
@@ -147,12 +147,11 @@ def _line(error: Exception, file: Path) -> str:
 
 
 def packed(value: Any, code: Sequence[Any] = ()) -> bytes:
-    """A value for another process. What that process could not import, such as a class of a notebook or of a plugin
-    file, goes with it as code.
+    """Serialise a value for another process, including code that it cannot import, as of a notebook or plugin file.
 
     Args:
-        value: What is sent.
-        code: Classes and functions in it that may be the user's own.
+        value: The value to send.
+        code: Classes and functions in it that may be user-defined.
     """
     import cloudpickle
 
@@ -165,7 +164,7 @@ def packed(value: Any, code: Sequence[Any] = ()) -> bytes:
     try:
         return pickled(value, {module.__name__ for module in modules})
     except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise UserError(f"what was given cannot be sent to another process: {error}") from None
+        raise UserError(f"the given objects cannot be sent to another process: {error}") from None
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)

@@ -1,4 +1,4 @@
-"""Progress of runs on standard error: a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of runs on standard error: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 5.0
 SHOWN = 8
-"""Bars of runs that are done, at most."""
+"""Maximal number of bars for single runs."""
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is to come.
+    """A planned run.
 
     Attributes:
-        label: What it is called.
-        row: Its row, whose runs take equally long.
+        label: Its label.
+        row: Its row of a comparison. Runs of one row take equally long.
         rounds: Its rounds.
     """
 
@@ -45,14 +45,14 @@ class Planned:
 
 
 class _Run:
-    """A run under way: when its process began with it, what it has done, and when that was."""
+    """A run in progress: when this process started it, how many rounds are done, and when the last one ended."""
 
     def __init__(self, planned: Planned, pace: Pace, started: float) -> None:
         self.planned, self.pace, self.started = planned, pace, started
         self.done, self.at, self.measured = 0, started, False
 
     def left(self, now: float) -> Left | None:
-        """From now on: the round under way is counted down."""
+        """Estimate the time left at time `now`, minus the time already spent on the current round."""
         if self.done >= self.planned.rounds.rounds:
             return Left(0.0)
         left = self.pace.left(self.planned.rounds, self.done) if self.done else None
@@ -63,7 +63,7 @@ class _Run:
 
 
 class RoundProgress:
-    """Shows the rounds of one run after another. plan: all runs, in their order, where that is known."""
+    """Shows the rounds of one run after another. plan: all runs in order, if they are known."""
 
     def __init__(self, bar: Progress | None, plan: Sequence[Planned] = (), clock: Clock = time.monotonic) -> None:
         self._bar, self._clock = bar, clock
@@ -77,19 +77,19 @@ class RoundProgress:
         self._accuracy = math.nan
 
     def reporter(self, label: str) -> Callable[[int, int, Record], None]:
-        """A progress function for a single run."""
+        """Return a progress function for a single run."""
         report = self.labelled_reporter()
         return lambda done, rounds, record: report(label, done, rounds, record)
 
     def labelled_reporter(self) -> Callable[[str, int, int, Record], None]:
-        """A progress function for many runs, told apart by label."""
+        """Return a progress function for several runs, which it distinguishes by label."""
         return self._report
 
     def _report(self, label: str, done: int, rounds: int, record: Record) -> None:
         accuracy = float(record["test_accuracy"])
         run = self._runs.get(label) or self._begin(label, rounds)
         now = self._clock()
-        if not isinstance(record, KeptRecord):  # what an earlier process did takes no time now
+        if not isinstance(record, KeptRecord):  # rounds of an earlier process take no time in this one
             evaluated = not (math.isnan(accuracy) and math.isnan(float(record.get("test_loss", math.nan))))
             for pace in (run.pace, self._all):
                 pace.add(now - run.at, evaluated, not run.measured)
@@ -121,14 +121,14 @@ class RoundProgress:
         tell(line)
 
     def _times(self, run: _Run, now: float) -> str:
-        """Of a run."""
+        """Return the text on the time of a run: elapsed and left, or total."""
         if run.done >= run.planned.rounds.rounds:
             return f"done in {duration(run.at - run.started)}"
         left = run.left(now)
         return f"{duration(now - run.started)} elapsed" + (f", {left}" if left else "")
 
     def _whole(self, run: _Run, now: float) -> str:
-        """Of all runs, which one this is and how long they still take; "" where there is no other."""
+        """Return the text on all runs: which one this is, and their time left; "" for a single run."""
         if len(self._plan) < 2 or run.planned.label not in self._plan:
             return ""
         place = list(self._plan).index(run.planned.label)
@@ -141,7 +141,7 @@ class RoundProgress:
         return f"{which}, {elapsed}, {left} in all" if left else f"{which}, {elapsed} in all"
 
     def _left_of_all(self, run: _Run, ahead: Sequence[Planned], now: float) -> Left | None:
-        """The rest of this run, and the runs ahead: as those of their row, else as all so far."""
+        """Estimate the time left of this run and the runs ahead, from runs of their row, else from all runs so far."""
         left = run.left(now)
         for planned in ahead:
             own = self._paces.get(planned.row)
@@ -155,8 +155,8 @@ class RoundProgress:
             total = sum(planned.rounds.rounds for planned in self._plan.values())
             self._tasks[""] = bar.add_task("all runs", total=total, accuracy="", times="")
         if label not in self._tasks:
-            own = [task for name, task in self._tasks.items() if name]
-            for old in own[: max(0, len(own) - SHOWN + 1)]:
+            bars = [task for name, task in self._tasks.items() if name]
+            for old in bars[: max(0, len(bars) - SHOWN + 1)]:
                 bar.update(old, visible=False)
             shown = sayable(escaped(label), bar.console.encoding)
             self._tasks[label] = bar.add_task(shown, total=run.planned.rounds.rounds, accuracy="", times="")
@@ -168,36 +168,36 @@ class RoundProgress:
 
 
 class Times(ProgressColumn):
-    """What the task's field `times` says, a text or a function that says it anew."""
+    """A column that shows a task's field `times`, which is a text or a function that returns the current one."""
 
     max_refresh = 0.5
 
     def render(self, task: Task) -> Text:
-        """As of now."""
+        """Return the current text."""
         times = task.fields["times"]
         return Text(times() if callable(times) else times, no_wrap=True, overflow="ellipsis")
 
 
 class Bars(Progress):
-    """Bars that can be told something, which then stands on a line of its own below them."""
+    """Progress bars with messages on separate lines below them."""
 
     def __init__(self, *columns: str | ProgressColumn, console: Console) -> None:
-        self._told: list[str] = []
+        self._messages: list[str] = []
         super().__init__(*columns, console=console)
 
     def tell(self, text: str) -> None:
-        """Shown from the next refresh on. Nothing is written now: whoever calls may have interrupted a writer."""
-        self._told.append(text)
+        """Add a message, shown from the next refresh on. Nothing is written now, as a write may be interrupted."""
+        self._messages.append(text)
 
     def get_renderables(self) -> Iterator[RenderableType]:
-        """The bars, then what was told."""
+        """Yield the bars, then the messages."""
         yield from super().get_renderables()
-        yield from (Text(text) for text in list(self._told))
+        yield from (Text(text) for text in list(self._messages))
 
 
 @contextmanager
 def _log_shown() -> Iterator[None]:
-    """For the time of the block, as it may be a script's whose own logging this is none of."""
+    """Show airfl's log on standard error during the block, unless the calling script has configured its logging."""
     log = logging.getLogger("airfl")
     handler, level = logging.StreamHandler(), log.level
     handler.setFormatter(PlainFormatter("%(message)s"))
@@ -217,8 +217,7 @@ def _log_shown() -> Iterator[None]:
 def round_progress(
     plan: Sequence[Planned] = (), console: Console | None = None, clock: Clock = time.monotonic
 ) -> Iterator[RoundProgress]:
-    """Progress for the time of the block; what the package logs goes to standard error too. plan: all runs that there
-    will be, in their order."""
+    """Show progress, and airfl's log, on standard error during the block. plan: all runs in order."""
     console = console or Console(stderr=True)
     with _log_shown():
         if not console.is_terminal:  # a file, a pipe, a notebook
@@ -236,7 +235,7 @@ def round_progress(
 
 
 def planned(label: str, settings: Settings, row: str = "") -> Planned:
-    """A run of these settings."""
+    """Return the planned run of some settings."""
     return Planned(label, row or label, Rounds(settings.run.rounds, settings.run.evaluate_every))
 
 
@@ -247,8 +246,14 @@ Told = TypeVar("Told")
 def asked_progress(
     asked: Told | bool | None, shown: Callable[[RoundProgress], Told], plan: Sequence[Planned]
 ) -> Iterator[Told | None]:
-    """What a function is to tell that was given `progress`: a function of the user's as it is, the shown one for True,
-    nobody for False and None."""
+    """Yield the progress function for an argument `progress`.
+
+    Args:
+        asked: A function of the user's, which is yielded unchanged; True for the display of this module; False or None
+            for no progress.
+        shown: Returns the progress function of the display.
+        plan: All runs in order.
+    """
     if asked is True:
         with round_progress(plan) as progress:
             yield shown(progress)

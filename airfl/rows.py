@@ -1,4 +1,4 @@
-"""The rows of a comparison on disk: their folders, and the list of them in OUT/rows.json."""
+"""The rows of a comparison on disk: a folder for each, and their list in OUT/rows.json."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from airfl.own import check_no_link
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
-    """A folder name for each label; UserError if two labels give the same."""
+    """Return a folder name for each label; UserError if two labels give the same name."""
     names = [name_of_label(label) or "row" for label in labels]
     for name, label in zip(names, labels, strict=True):
         if names.count(name) > 1:
-            raise UserError(f"[[compare]]: the label {label!r} is there twice, or as good as; give each row its own")
+            raise UserError(f"[[compare]]: the label {label!r} is not unique as a folder name; give each row its own")
     return names
 
 
 def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> None:
-    """UserError unless the comparison of these rows can be put into `out`, or be gone on with there."""
+    """Raise UserError unless the comparison of these rows can be started, or resumed, in `out`."""
     check_no_link(out / ROWS_NAME)
     check_can_be_folder(out)
     for name in row_folders(labels):
@@ -44,18 +44,19 @@ def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> 
         return
     check_nothing_of(out, (*OF_A_SWEEP, *OF_A_RUN))
     if not resume:
-        raise UserError(f"{out}: holds a comparison; go on with it by --resume, or choose another --out")
+        raise UserError(f"{out}: contains a comparison; resume it with --resume, or choose another --out")
     if _read(out / ROWS_NAME) != _listed(labels):
-        raise UserError(f"{out}: holds a comparison of other rows; choose another --out")
+        raise UserError(f"{out}: contains a comparison of other rows; choose another --out")
 
 
 @contextmanager
 def alone(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
-    """Only one process writes a comparison, and nobody writes anything else there; UserError while another does."""
+    """Lock `out` for this process during the block; UserError if another process is writing there."""
     lock = out / LOCK_NAME
     with locked(lock, f"{out}: another process is writing into it; wait for it, or choose another --out"):
         try:
-            # Looked at once more: whoever makes another use of the folder looks for this lock after it has its own.
+            # Checked again under the lock: a process that uses the folder for something else checks for this lock
+            # after it has taken its own.
             check_comparison(out, labels, resume)
             yield
         finally:
@@ -63,7 +64,7 @@ def alone(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
 
 
 def write_rows(out: Path, labels: Sequence[str]) -> None:
-    """The list."""
+    """Write the list of rows."""
     replace_text(out / ROWS_NAME, _listed(labels))
 
 

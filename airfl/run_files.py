@@ -1,4 +1,4 @@
-"""What a run writes while it goes on: its trace, and what lets it be resumed."""
+"""The files that a run writes while it proceeds: its trace and its checkpoint."""
 
 from __future__ import annotations
 
@@ -36,39 +36,41 @@ from airfl.trace import TraceWriter
 from airfl.trace.schema import SCHEMA
 
 Progress = Callable[[int, int, Record], None]
-"""Told after every round: rounds done, rounds of the run, the round's record (a `KeptRecord` of rounds done before)."""
+"""Called after every round: finished rounds, rounds of the run, the round's record (a `KeptRecord` for rounds that an
+earlier process has finished)."""
 SECONDS_BETWEEN_LOOKS = 1.0
 BEING_MADE = f".{TRACE_NAME}.resumed"
-"""The trace until it says what it is; it then takes the place of the one before."""
+"""Name of the trace until the finished rounds are in it again; it then replaces the earlier one."""
 
 
 @contextmanager
 def written_alone(folder: Path, resume: bool) -> Iterator[None]:
-    """Only one process writes a run; UserError while another does, or has done since this one looked."""
-    place = folder / CHECKPOINT_NAME
+    """Lock the run for this process during the block; UserError if another process writes it or has just written it."""
+    checkpoint = folder / CHECKPOINT_NAME
     check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
     check_own(folder)
     with locked(
-        place / LOCK_NAME, f"{folder}: another process is writing its run; wait for it, or choose another --out"
+        checkpoint / LOCK_NAME, f"{folder}: another process is writing its run; wait for it, or choose another --out"
     ):
         try:
-            # Looked at once more: whoever makes another use of the folder looks for this lock after it has its own.
+            # Checked again under the lock: a process that uses the folder for a sweep or comparison checks for this
+            # lock after it has taken its own.
             check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
             check_own(folder)
             check_own_trace(folder)
-            if not resume and any(file.name != LOCK_NAME for file in place.iterdir()):
+            if not resume and any(file.name != LOCK_NAME for file in checkpoint.iterdir()):
                 check_no_run(folder)
             if not resume and (folder / TRACE_NAME).exists():
-                raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
+                raise UserError(f"{folder}: already contains a run ({TRACE_NAME}); choose another --out")
             yield
         finally:
-            # Nothing was begun, or everything is done.
-            if place.is_dir() and [file.name for file in place.iterdir()] == [LOCK_NAME]:
+            # The run has not begun, or it is complete.
+            if checkpoint.is_dir() and [file.name for file in checkpoint.iterdir()] == [LOCK_NAME]:
                 discard(folder)
 
 
 def check_own_trace(folder: Path) -> None:
-    """UserError unless the trace of a run that is gone on with, which is made anew, is one or is not there yet."""
+    """Raise UserError if the rebuilt trace of a resumed run would replace a file that airfl did not write."""
     target, beside = folder / TRACE_NAME, folder / BEING_MADE
     check_no_link(target)
     check_no_link(beside)
@@ -80,47 +82,47 @@ def check_own_trace(folder: Path) -> None:
 
 
 class RunFiles:
-    """Trace and checkpoint of a run that goes on."""
+    """The trace and checkpoint of a run in progress."""
 
     def __init__(self, folder: Path, trace: TraceWriter, keeper: Keeper, rounds: int) -> None:
         self._folder, self._trace, self._keeper, self._rounds = folder, trace, keeper, rounds
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         self.stopped_early: str | None = None
 
     def append(self, record: Record, state: State) -> None:
-        """A finished round, and the state after it, which is saved if it is time."""
-        kept = self._trace.kept(record)
+        """Append the record of a finished round, and save the state after it if a checkpoint is due."""
+        values = self._trace.kept(record)
         with writing(self._folder):
-            self._look()
-            self._keeper.append(kept)
-            self._trace.append(kept)
+            self._check_folder()
+            self._keeper.append(values)
+            self._trace.append(values)
             if state.round_index < self._rounds:
                 self._keeper.save_if_due(lambda: to_arrays(state))
 
     def end_early(self, last: Record, why: str) -> None:
-        """The run ends with the round that was appended last, which has more figures as its last one."""
+        """End the run with the round appended last, whose record is replaced by that of a last round."""
         with writing(self._folder):
             self._trace.amend(last)
         self.stopped_early = why
 
     def save(self, state: State) -> None:
-        """Save the run as it stands, after the round that was appended last."""
+        """Save the state after the round appended last."""
         with writing(self._folder):
             self._keeper.save(lambda: to_arrays(state))
 
     def interrupt(self, state: State) -> NoReturn:
-        """Save the run as it stands, and say so: RunInterruptedError."""
+        """Save the state and raise RunInterruptedError, which says so."""
         self.save(state)
         done = f"{self._folder}: interrupted after round {state.round_index} of {self._rounds}"
         if self._keeper.keeps:
-            raise RunInterruptedError(f"{done}, saved; the same command with --resume goes on from there")
+            raise RunInterruptedError(f"{done}, saved; resume it with the same command and --resume")
         raise RunInterruptedError(f"{done}, not saved: run.checkpoint_s and run.checkpoint_every are 0")
 
-    def _look(self) -> None:
-        """MachineError where the folder has gone: what is written into it now is lost."""
+    def _check_folder(self) -> None:
+        """Raise MachineError if the folder has been removed, as anything written now would be lost."""
         now = time.monotonic()
-        if now - self._looked > SECONDS_BETWEEN_LOOKS:
-            self._looked = now
+        if now - self._checked > SECONDS_BETWEEN_LOOKS:
+            self._checked = now
             check_there(self._folder)
 
 
@@ -128,9 +130,15 @@ class RunFiles:
 def written(
     folder: Path, world: World, resolved: Settings, saved: Saved, progress: Progress | None
 ) -> Iterator[RunFiles]:
-    """The files of the run for the time of the block, which runs the rounds; its end is said in the trace.
+    """Open the files of a run for the block, which runs the rounds, and record in the trace how the run ended.
 
-    saved: the rounds that are done already; their records go into the trace anew, into the ledger, and to `progress`.
+    Args:
+        folder: The folder of the run.
+        world: The run's fixed objects.
+        resolved: The resolved settings.
+        saved: The rounds that are already finished. Their records are written to the new trace, added to the privacy
+            ledger, and passed to `progress`.
+        progress: Called after every round.
     """
     run = world.cell.run
     target, beside = folder / TRACE_NAME, folder / BEING_MADE
@@ -149,7 +157,7 @@ def written(
         except (KeyboardInterrupt, RunInterruptedError):
             trace.close("running")
             raise
-        except CallbackError as error:  # which is no fault of the run: it can be gone on with
+        except CallbackError as error:  # not a fault of the run, which can be resumed
             trace.close("failed", str(error))
             raise
         except UserError as error:
@@ -172,17 +180,17 @@ def written(
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """What the file system refuses becomes a MachineError."""
+    """Turn OSErrors in the block into MachineErrors."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
         raise MachineError(
-            f"{folder}: cannot be written to ({reason}); mend that, then go on with the same command and --resume"
+            f"{folder}: cannot be written to ({reason}); fix this, then resume with the same command and --resume"
         ) from error
 
 
 def check_there(folder: Path) -> None:
-    """MachineError where the trace has gone."""
+    """Raise MachineError if the trace has been removed."""
     if not (folder / TRACE_NAME).exists():
-        raise MachineError(f"{folder}: was removed, or moved, while its run went on; it has to be run again")
+        raise MachineError(f"{folder}: was removed or moved while the run was in progress; repeat the run")

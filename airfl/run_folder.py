@@ -1,4 +1,4 @@
-"""A run folder that airfl has made, of which nothing is wanted any more: removed by the names of what is in it."""
+"""Removes a run folder that airfl has made, by the names of the files in it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ OWN_NAMES = (TRACE_NAME, BEING_MADE, DIGEST_NAME, POINT_NAME)
 
 
 def remove_run(folder: Path) -> None:
-    """Remove a run that is, or was, under way; nothing where there is none. UserError where anything is in the folder
-    that airfl did not write, a link for one: then all of it stays."""
+    """Remove the folder of a run, finished or not, if it exists.
+
+    Raises UserError, and removes nothing, if the folder contains a link or anything else that airfl did not write.
+    """
     check_no_link(folder)
     if not os.path.lexists(folder):
         return

@@ -1,4 +1,4 @@
-"""The trace of a run, opened: with everything in it that is known before the first round."""
+"""Opens the trace of a run and writes everything that is known before the first round."""
 
 from __future__ import annotations
 
@@ -27,14 +27,21 @@ from airfl.version import __version__
 
 
 def _own_parts(settings: Settings) -> dict[str, str]:
-    """What parts of the user's own there were, where there were any."""
+    """Return the attribute that lists user-defined parts, if there are any."""
     own = own_parts(settings)
-    told = {key: {"part": repr(part), "fingerprint": fingerprint(part)} for key, part in own.items()}
-    return {"own_parts": to_json(told)} if told else {}
+    parts = {key: {"part": repr(part), "fingerprint": fingerprint(part)} for key, part in own.items()}
+    return {"own_parts": to_json(parts)} if parts else {}
 
 
 def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
-    """The trace of a run, with everything in it that is known before the first round. created_utc: now, if None."""
+    """Create the trace of a run and write everything that is known before the first round.
+
+    Args:
+        path: The file to create.
+        world: The run's fixed objects.
+        resolved: The resolved settings.
+        created_utc: When the run began, in ISO format; the present time if None.
+    """
     cell = world.cell
     run, entry = cell.run, resolved.scheme
     dimensions = {"slot": slots_of(cell), "population": run.devices}
@@ -97,7 +104,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
 
 
 def _of_task(own: Identity | None) -> dict[str, str]:
-    """What ran, where it is none of the tables': its name, its model as torch writes it, its fingerprints."""
+    """Return the attributes of a user-defined task: its name, its model as PyTorch prints it, and its fingerprints."""
     if own is None:
         return {}
     return {
@@ -110,13 +117,13 @@ def _of_task(own: Identity | None) -> dict[str, str]:
 
 
 def slots_of(cell: Cell) -> int:
-    """Size of the dimension `slot`."""
+    """Return the size of the dimension `slot`."""
     run = cell.run
     return max(most_selected(cell.rule, cell.streams, run.rounds, run.devices, run.selected), 1)
 
 
 def signal_dimensions(cell: Cell) -> dict[str, int]:
-    """Sizes of the dimensions that only signals have."""
+    """Return the sizes of the dimensions that only signals have."""
     blocks, subcarriers = cell.radio.observed_shape(cell.frame)
     return {
         "coordinate": cell.bound.entries,

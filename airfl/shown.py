@@ -1,7 +1,7 @@
-"""Text on its way to people: labels and paths hold what somebody gave, which may be anything.
+"""Makes text safe to print or write: labels and paths come from the user and may contain anything.
 
-No control character reaches a terminal, no formula a spreadsheet, and a stream that cannot say a sign is given another:
-nothing that is printed may end a command, whose results would go with it.
+Control characters are escaped for terminals, formulas for spreadsheets, and characters that a stream cannot encode are
+replaced, because an encoding error would end a command and lose its results.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from airfl.errors import escaped
 
 ERRORS = "airfl-ascii"
-"""The codecs' error handler that writes `IN_ASCII`."""
+"""Name of the error handler for codecs that replaces characters by those of `IN_ASCII`."""
 
 IN_ASCII = {
     "α": "alpha",
@@ -52,11 +52,11 @@ IN_ASCII = {
     "“": '"',
     "”": '"',
 }
-"""What stands for signs of ours where only ASCII can be written; any other is written as an escape."""
+"""ASCII replacements of characters that airfl prints. Any other character is escaped."""
 
 
 def sayable(text: str, encoding: str | None) -> str:
-    """The text as a stream of this encoding can write it, without control characters; lines stay lines."""
+    """Return the text without control characters other than line breaks, and in ASCII if the encoding lacks any."""
     text = "\n".join(map(escaped, text.split("\n")))
     try:
         text.encode(encoding or "ascii")
@@ -77,7 +77,7 @@ codecs.register_error(ERRORS, _in_ascii)
 
 
 def let_streams_fall_back() -> None:
-    """What the two standard streams cannot encode is written in ASCII from now on, instead of ending the process."""
+    """Let standard output and error replace characters that they cannot encode, instead of raising an error."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -85,9 +85,9 @@ def let_streams_fall_back() -> None:
                 reconfigure(errors=ERRORS)
 
 
-def brief(thing: object, **told: object) -> str:
-    """A repr in one short line: the class, and what tells it from others, numbers to six digits."""
-    return f"{type(thing).__name__}({', '.join(f'{key}={_brief(value)}' for key, value in told.items())})"
+def brief(thing: object, **shown: object) -> str:
+    """Return a short repr: the class and the given attributes, with numbers to six digits."""
+    return f"{type(thing).__name__}({', '.join(f'{key}={_brief(value)}' for key, value in shown.items())})"
 
 
 def _brief(value: object) -> str:
@@ -97,24 +97,24 @@ def _brief(value: object) -> str:
 
 
 def tell(text: str) -> None:
-    """A line on standard error. Where nobody hears it any more, that is no reason to stop."""
+    """Print a line to standard error. Errors are ignored, as the stream may be closed."""
     with suppress(OSError, ValueError):
         print(sayable(text, getattr(sys.stderr, "encoding", None)), file=sys.stderr, flush=True)
 
 
 class PlainFormatter(logging.Formatter):
-    """Of the log."""
+    """The formatter of airfl's log."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Without control characters."""
+        """Format a record without control characters."""
         return sayable(super().format(record), getattr(sys.stderr, "encoding", None))
 
 
 def sayable_table(table: Any, encoding: str | None) -> Any:
-    """A table of rich's with all its text made sayable; the same one."""
+    """Apply `sayable` to all text in a table of Rich, in place, and return the table."""
     for column in table.columns:
         column.header = _cell(column.header, encoding)
-        # A heading may take several lines; a label that has one in it would look like two rows.
+        # Line breaks are escaped in cells, where they would look like two rows, but not in headings.
         column._cells = [_cell(escaped(cell) if isinstance(cell, str) else cell, encoding) for cell in column.cells]
     table.title, table.caption = _cell(table.title, encoding), _cell(table.caption, encoding)
     return table
@@ -125,12 +125,11 @@ def _cell(cell: Any, encoding: str | None) -> Any:
 
 
 FORMULA = re.compile(r"(^|[;\t\r\n])(\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20]\s*\S)")
-"""Where a spreadsheet would begin a formula: at the start of a cell, or of what another separator makes a cell of."""
+"""Where a spreadsheet would recognise a formula: at the start of a cell, or after another separator of cells."""
 
 
 def inert(text: str) -> str:
-    """The text as a spreadsheet shows it, without control characters: what it would compute is marked as text, by an
-    apostrophe. Numbers stay."""
+    """Return the text for a spreadsheet: control characters are escaped, and an apostrophe marks formulas as text."""
     return text if _is_number(text) else escaped(FORMULA.sub(r"\1\2'", text))
 
 
@@ -143,7 +142,10 @@ def _is_number(text: str) -> bool:
 
 
 def in_figure(label: str) -> str:
-    """A label as matplotlib draws it as it stands: a dollar sign begins no formula, an underscore hides it from no
-    legend, and what cannot be drawn is written as an escape."""
+    """Return a label that Matplotlib draws literally.
+
+    Dollar signs and control characters are escaped, and a space precedes a leading underscore, which would hide the
+    label from legends.
+    """
     shown = escaped(label).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown

@@ -1,4 +1,4 @@
-"""Files that are on disk whole, or not there: what a power cut leaves."""
+"""Writes files so that they are complete or missing after a power cut."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from airfl.output import replacing
 
 
 def sync(file: BinaryIO | Any) -> None:
-    """Have what was written to an open file on disk."""
+    """Flush an open file to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_path(path: Path) -> None:
-    """Have a file, or the names in a folder, on disk."""
+    """Flush a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -26,7 +26,7 @@ def sync_path(path: Path) -> None:
 
 
 def write_synced(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """write(file), then put it in its place: a kill or a power cut at any moment leaves the old file or the new one."""
+    """Replace `path` by what `write(file)` writes. A kill or power cut leaves either the old file or the new one."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         write(file)
         sync(file)

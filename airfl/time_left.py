@@ -1,5 +1,7 @@
-"""How long it still takes, told so that it does not jump: by all rounds so far, those that are evaluated by themselves,
-without what happens once, such as compiling."""
+"""Estimates of the time left, which vary little: they use the mean over all rounds so far.
+
+Evaluated rounds are counted separately, and one-time costs such as compilation are left out.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 
 FEW = 2
-"""Rounds of a kind before anything is said."""
+"""Rounds of a kind that are needed for an estimate."""
 LONGEST = 4.0
-"""A round that takes so many times the median counts as that: a machine was asleep, or did something else."""
+"""A duration counts as at most this many times the median: the machine may have been asleep or busy."""
 MEMORY = 2000
+"""Number of latest durations that are kept."""
 
 
 @dataclass(frozen=True)
 class Left:
-    """How long something will still take.
+    """An estimate of the time left.
 
     Attributes:
         seconds: Time in s.
-        at_least: Whether there is something ahead of which nobody knows yet how long it takes.
+        at_least: Whether it is a lower bound, because the duration of something ahead is still unknown.
     """
 
     seconds: float
@@ -37,7 +40,7 @@ class Left:
 
 
 def duration(seconds: float) -> str:
-    """For people: 12 s, 3 min 5 s, 2 h 10 min."""
+    """Format a duration, such as 12 s, 3 min 5 s, 2 h 10 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -47,7 +50,7 @@ def duration(seconds: float) -> str:
 
 
 def typical(seconds: Sequence[float]) -> float:
-    """The mean, in which no value counts as more than `LONGEST` medians; nan without any."""
+    """Return the mean of durations, each limited to `LONGEST` times their median; nan if there are none."""
     values = np.asarray(seconds, dtype=np.float64)
     return float(np.minimum(values, LONGEST * np.median(values)).mean()) if len(values) else math.nan
 
@@ -57,23 +60,26 @@ class Rounds:
     """The rounds of a run.
 
     Attributes:
-        rounds: How many.
-        evaluate_every: Every which one is evaluated, as the last one is; None where that is not known.
+        rounds: Number of rounds.
+        evaluate_every: Rounds between evaluations (the last one is also evaluated); None if unknown.
     """
 
     rounds: int
     evaluate_every: int | None = None
 
-    def evaluations(self, done: int, seen: float = 0.0) -> int:
-        """How many of the rounds after so many are evaluated. seen: the share so far, where nothing else is known."""
+    def evaluations(self, done: int, share: float = 0.0) -> int:
+        """Return how many of the rounds after the first `done` are evaluated.
+
+        share: the share of evaluated rounds so far, used if `evaluate_every` is unknown.
+        """
         if self.evaluate_every is None:
-            return round(seen * (self.rounds - done))
+            return round(share * (self.rounds - done))
         last = done < self.rounds and self.rounds % self.evaluate_every > 0
         return self.rounds // self.evaluate_every - done // self.evaluate_every + last
 
 
 class Pace:
-    """How long rounds take, the first of a run, those that are evaluated, and the others by themselves."""
+    """The durations of rounds, separately for first rounds of a run, evaluated rounds, and others."""
 
     def __init__(self) -> None:
         self._first: deque[float] = deque(maxlen=MEMORY)
@@ -81,18 +87,17 @@ class Pace:
         self._evaluated: deque[float] = deque(maxlen=MEMORY)
 
     def add(self, seconds: float, evaluated: bool, first: bool) -> None:
-        """Another round. The first one of a process loads, compiles and fills caches."""
+        """Add the duration of a round. The first one in a process also loads, compiles and fills caches."""
         (self._first if first else self._evaluated if evaluated else self._plain).append(seconds)
 
     @property
     def share_evaluated(self) -> float:
-        """Of the rounds so far."""
+        """The share of evaluated rounds so far."""
         known = len(self._evaluated) + len(self._plain)
         return len(self._evaluated) / known if known else 0.0
 
     def left(self, run: Rounds, done: int) -> Left | None:
-        """For the rounds of a run after so many; None as long as too little is known. Of a whole run its first round
-        is one."""
+        """Estimate the time left of a run after `done` rounds; None while too little is known."""
         first = 0.0
         if not done:
             if not self._first:
@@ -109,29 +114,35 @@ class Pace:
             return Left(seconds)
         if self._evaluated:
             return Left(seconds + evaluated * typical(self._evaluated))
-        # They take as long as others at least.
+        # Evaluated rounds take at least as long as others.
         return Left(seconds + evaluated * typical(self._plain), at_least=True)
 
     @property
     def of_a_round(self) -> float:
-        """A usual round, nan if none is known."""
+        """The typical duration of a round in s; nan if unknown."""
         return typical(self._plain or self._evaluated)
 
 
 class PointsLeft:
-    """Time left of a sweep: so many points at a time, each begun when another has ended."""
+    """The time left of a sweep that runs several points at a time and starts one whenever another ends."""
 
     def __init__(self) -> None:
         self._begun: list[float] = []
         self._took: deque[float] = deque(maxlen=MEMORY)
 
     def begin(self, now: float, at_once: int, points: int) -> None:
-        """So many of them run from now on."""
+        """Start with `at_once` of the points at time `now`."""
         self._begun = [now] * min(at_once, points)
 
     def ended(self, now: float, took: float, counts: bool, waiting: int) -> None:
-        """A point has ended, and another of those waiting has begun. took: its own seconds, nan if nobody knows;
-        counts: it says something of others, as one that failed does not."""
+        """Note that a point has ended, and that another one has started if any is waiting.
+
+        Args:
+            now: Time in s.
+            took: The point's duration in s; nan if unknown.
+            counts: Whether its duration is typical, unlike that of a point that failed.
+            waiting: Number of points that have not started.
+        """
         if self._begun:
             started = min(self._begun, key=lambda begun: abs(now - took - begun)) if took == took else min(self._begun)
             self._begun.remove(started)
@@ -141,7 +152,7 @@ class PointsLeft:
             self._begun.append(now)
 
     def left(self, now: float, points: int) -> Left | None:
-        """For so many points that have not ended, those under way among them."""
+        """Estimate the time left for `points` that have not ended, including running ones; None while unknown."""
         each = typical(self._took)
         if math.isnan(each) or not self._begun:
             return None

@@ -1,4 +1,4 @@
-"""What is told of a run while it goes on, and may stop it early. Importing this loads neither torch nor a tracker."""
+"""Callbacks, which observe a run and may stop it early. Importing this loads neither torch nor a tracker."""
 
 from airfl.callbacks.callback import Callback, Ending, RunInfo, Stop
 from airfl.callbacks.early_stopping import EarlyStopping

@@ -1,5 +1,5 @@
-"""What a callback is: told of a run's beginning, its rounds, its evaluations and its end."""
-# ruff: noqa: B024, B027  every method may be left as it is
+"""The interface of callbacks, called at the beginning of a run, after rounds and evaluations, and at its end."""
+# ruff: noqa: B024, B027  no method has to be overridden
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ if TYPE_CHECKING:
     from airfl.simulation import Run
 
 Told = Mapping[str, Any]
-"""A round by the names of the trace's variables: `round`, counted from 0, numbers as Python's own, arrays read-only."""
+"""The record of a round: values by the names of the trace's variables, and `round`, counted from 0.
+
+Numbers are Python's own, arrays are read-only.
+"""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """What `on_round` or `on_evaluate` returns to end the run with this round.
+    """Returned by `on_round` or `on_evaluate` to end the run with this round.
 
     Attributes:
-        reason: Why, in one line; the trace keeps it, with the callback's name before it, as attribute `stopped_early`.
+        reason: The reason in one line. The trace's attribute `stopped_early` records it after the callback's name.
     """
 
     reason: str
@@ -31,13 +34,13 @@ class Stop:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """A run that is about to begin.
+    """Information on a run that is about to begin.
 
     Attributes:
-        folder: Where its trace goes.
-        settings: Resolved settings, with nothing automatic left.
-        rounds: How many rounds it will have, unless it is stopped early.
-        resumed: Whether it goes on with a run that was cut off in this folder.
+        folder: The folder of its trace.
+        settings: The resolved settings, without automatic values.
+        rounds: Number of rounds, unless it is stopped early.
+        resumed: Whether it resumes an interrupted run in this folder.
     """
 
     folder: Path
@@ -52,9 +55,9 @@ class Ending:
 
     Attributes:
         status: "complete", "failed" or "interrupted".
-        rounds: How many rounds are done.
-        reason: Why it was stopped early, or why it failed; "" where it ran to its end.
-        record: The last round's record, with what only a last round has; None where no round is done.
+        rounds: Number of finished rounds.
+        reason: Why it was stopped early or failed; "" if it ran to its end.
+        record: The record of the last round, with the values that only a last round has; None without any round.
         run: The finished run, whose trace can be opened; None unless it is complete.
     """
 
@@ -66,27 +69,32 @@ class Ending:
 
 
 class Callback(ABC):
-    """Told of a run; derive from it and write the methods that are wanted, the others do nothing.
+    """Base class of callbacks. Derived classes override the methods that they need; the others do nothing.
 
-    Records are mappings from the names of the trace's variables to their values, and `round`, counted from 0. A run
-    that is resumed tells of all its rounds again, so that what a callback has gathered is that of a run that was never
-    cut off. An exception ends the run as a failed one, saved.
+    Records are mappings from the names of the trace's variables to their values, and `round`, counted from 0. When a
+    run is resumed, the methods are called for its earlier rounds again, so that a callback collects the same data as in
+    an uninterrupted run. An exception in a method ends the run as failed, after its state is saved.
     """
 
     def on_begin(self, info: RunInfo) -> None:
-        """Before the first round, when everything about the run is known to be right; a UserError refuses the run,
-        of which nothing is written then. Whatever an earlier run has left in the callback is forgotten here."""
+        """Called before the first round, after all settings were checked.
+
+        Reset the state of the callback here, as it may have served an earlier run. A UserError rejects the run; then
+        nothing is written.
+        """
 
     def on_round(self, record: Told) -> Stop | None:
-        """After every round; figures that only an evaluation gives are nan without one. `Stop` ends the run."""
+        """Called after every round. Metrics of the evaluation are nan without one. Return `Stop` to end the run."""
 
     def on_evaluate(self, record: Told) -> Stop | None:
-        """After `on_round`, in rounds after which the model was evaluated; the last one always is. `Stop` ends the
-        run."""
+        """Called after `on_round` in rounds with an evaluation, which the last round always has.
+
+        Return `Stop` to end the run.
+        """
 
     def on_end(self, ending: Ending) -> None:
-        """Once the run has ended in any way, if `on_begin` was called: what was opened there is closed here."""
+        """Called when the run has ended in any way, if `on_begin` was called. Close here what was opened there."""
 
     def for_run(self, label: str) -> Self:
-        """A copy for one run of a comparison, of this label; it may put what it writes where no other run does."""
+        """Return a copy for the run with this label in a comparison, which should write its files to its own place."""
         return copy.deepcopy(self)

@@ -1,4 +1,4 @@
-"""Stops a run that learns nothing more."""
+"""Stops a run that no longer improves."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ MONITORED = {
     "validation_loss": "min",
     "gradient_norm_squared": "min",
 }
-"""Variables that an evaluation gives, and whether more of them is better."""
+"""Variables that an evaluation gives, and whether their maximum or minimum is best."""
 MODES = ("auto", "min", "max")
 
 
 class EarlyStopping(Callback):
-    """Stops the run when a figure of its evaluations has not improved for some of them.
+    """Stops the run when a monitored metric has not improved for a number of evaluations.
 
     monitor: test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss or gradient_norm_squared.
-    patience: evaluations in a row without an improvement after which the run ends, 1 or more.
-    mode: "max" where more is better, "min" where less is; "auto" (default) knows it.
-    min_delta: by how much a figure has to be better than the best so far, 0 or more; 0 by default.
+    patience: number of consecutive evaluations without improvement after which the run ends, at least 1.
+    mode: "max" if larger values are better, "min" if smaller ones are; "auto" (default) chooses by `monitor`.
+    min_delta: smallest change that counts as an improvement, at least 0; 0 by default.
 
-    Raises UserError for anything else; when the run begins, for a figure that its evaluations do not give.
+    Raises UserError for invalid arguments and, when the run begins, if its evaluations do not give the metric.
     """
 
     def __init__(self, monitor: str, patience: int, mode: str = "auto", min_delta: float = 0.0) -> None:
@@ -36,26 +36,26 @@ class EarlyStopping(Callback):
         if mode not in MODES:
             raise UserError(unknown_name("EarlyStopping: mode", str(mode), MODES))
         if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
-            raise UserError(f"EarlyStopping: patience must be a whole number, 1 or more, got {patience!r}")
+            raise UserError(f"EarlyStopping: patience must be an integer of at least 1, got {patience!r}")
         if not isinstance(min_delta, int | float) or not 0 <= min_delta < math.inf:
-            raise UserError(f"EarlyStopping: min_delta must be a finite number, 0 or more, got {min_delta!r}")
+            raise UserError(f"EarlyStopping: min_delta must be finite and at least 0, got {min_delta!r}")
         self.monitor, self.patience, self.min_delta = monitor, patience, float(min_delta)
         self.mode = MONITORED[monitor] if mode == "auto" else mode
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._best, self._best_rounds, self._waited = math.nan, 0, 0
 
     def on_begin(self, info: RunInfo) -> None:
-        """Nothing is known yet."""
-        self._forget()
+        """Forget the best value, and check that the run computes the metric."""
+        self._reset()
         if self.monitor.startswith("validation_") and not info.settings.task.validation_share:
-            raise UserError(f"EarlyStopping: {self.monitor} needs held-out data; set task.validation_share=0.1, say")
+            raise UserError(f"EarlyStopping: {self.monitor} needs held-out data; set e.g. task.validation_share=0.1")
         if self.monitor == "gradient_norm_squared" and not info.settings.trace.gradient_norm:
             raise UserError(f"EarlyStopping: {self.monitor} is not computed; set trace.gradient_norm=true")
 
     def on_evaluate(self, record: Told) -> Stop | None:
-        """The figure of another evaluation; nan is no improvement."""
+        """Compare the metric with the best one so far. A value of nan is not an improvement."""
         value, rounds = float(record[self.monitor]), int(record["round"]) + 1
         if self._improves(value):
             self._best, self._best_rounds, self._waited = value, rounds, 0

@@ -1,4 +1,4 @@
-"""A run's settings and scalars for MLflow."""
+"""Logs the settings and scalars of a run to MLflow."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ STORE, ARTIFACTS = "mlflow.db", "mlartifacts"
 FOLDER_TAG, STOPPED_TAG, FAILURE_TAG = "airfl.folder", "airfl.stopped_early", "airfl.failure"
 STATUSES = {"complete": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST = 500
-"""Characters of a parameter that every version of MLflow takes."""
+"""Maximal length of a parameter in characters that every version of MLflow accepts."""
 MOST_PARAMETERS, MOST_METRICS = 100, 1000
-"""In a request."""
+"""Maximal numbers in a request."""
 SECONDS_BETWEEN_REQUESTS = 1.0
 ALWAYS = "cost/resource_elements"
 """A metric that every round has."""
 
 
 class MLflow(Callback):
-    """Logs settings as parameters and each round's scalars as metrics, at the number of rounds done.
+    """Logs settings as parameters and each round's scalars as metrics. The step is the number of finished rounds.
 
-    tracking_uri: MLflow's, such as that of a server; by default an SQLite file `mlflow.db` in the run's folder.
-    experiment: its name, "airfl" by default; it is made where there is none.
-    name: of the run; by default its label in a comparison, else the scheme.
+    tracking_uri: MLflow's tracking URI, such as that of a server; by default an SQLite file `mlflow.db` in the run's
+    folder.
+    experiment: name of the experiment, "airfl" by default; it is created if it does not exist.
+    name: name of the run; by default its label in a comparison, else the scheme.
 
-    A run that is resumed goes on with its run in MLflow. Raises UserError when the run begins: a package is missing.
+    A resumed run continues its run in MLflow. Raises UserError when the run begins if a package is missing.
     """
 
     def __init__(self, tracking_uri: str | None = None, experiment: str = "airfl", name: str | None = None) -> None:
@@ -43,7 +44,7 @@ class MLflow(Callback):
         self._sent = 0.0
 
     def on_begin(self, info: RunInfo) -> None:
-        """A new run, or the one that was begun in this folder."""
+        """Create a run in MLflow, or continue the one that was begun in this folder."""
         for package in ("mlflow", *(("sqlalchemy", "alembic") if self._uri is None else ())):
             check_package("MLflow", package, "mlflow")
         mlflow = load("MLflow", "mlflow", "mlflow")
@@ -53,8 +54,8 @@ class MLflow(Callback):
         self._scalars, self._waiting, self._logged, self._sent = Scalars(), [], 0, time.monotonic()
         experiment = self._client.get_experiment_by_name(self._experiment)
         if experiment is None:
-            place = None if self._uri else (folder / ARTIFACTS).as_uri()
-            number = self._client.create_experiment(self._experiment, artifact_location=place)
+            location = None if self._uri else (folder / ARTIFACTS).as_uri()
+            number = self._client.create_experiment(self._experiment, artifact_location=location)
         else:
             number = experiment.experiment_id
         before = self._begun(number, folder) if info.resumed else None
@@ -72,13 +73,13 @@ class MLflow(Callback):
             self._client.log_batch(self._run, params=parameters[start : start + MOST_PARAMETERS])
 
     def on_round(self, record: Told) -> None:
-        """Its scalars, unless they were logged before the run was cut off."""
+        """Log the scalars, unless they were logged before the run was interrupted."""
         scalars = self._scalars.of(record)
         if rounds_of(record) > self._logged:
             self._log(scalars, rounds_of(record))
 
     def on_end(self, ending: Ending) -> None:
-        """The run in MLflow ends too."""
+        """Log what is left and end the run in MLflow."""
         if not self._run:
             return
         run, self._run = self._run, ""
@@ -90,16 +91,16 @@ class MLflow(Callback):
         self._client.set_terminated(run, STATUSES[ending.status])
 
     def for_run(self, label: str) -> Self:
-        """Of its label, where it has no name."""
+        """Return a copy that names the run by its label, unless it has a name."""
         return type(self)(self._uri, self._experiment, self._name or label)
 
     def _begun(self, experiment: str, folder: Path) -> str | None:
-        """The latest run in MLflow of this folder."""
-        named = str(folder).replace("'", "''")
-        found = self._client.search_runs(
-            [experiment], f"tags.`{FOLDER_TAG}` = '{named}'", order_by=["attributes.start_time DESC"], max_results=1
+        """Return the id of the latest run in MLflow for this folder."""
+        quoted = str(folder).replace("'", "''")
+        runs = self._client.search_runs(
+            [experiment], f"tags.`{FOLDER_TAG}` = '{quoted}'", order_by=["attributes.start_time DESC"], max_results=1
         )
-        return found[0].info.run_id if found else None
+        return runs[0].info.run_id if runs else None
 
     def _log(self, scalars: dict[str, float], step: int, run: str | None = None) -> None:
         metric, now = load("MLflow", "mlflow.entities", "mlflow").Metric, time.time_ns() // 1_000_000
@@ -110,7 +111,7 @@ class MLflow(Callback):
             self._send(run or self._run)
 
     def _send(self, run: str) -> None:
-        """What waits. A request takes longer than a small round."""
+        """Send the metrics that are waiting. They are batched because a request takes longer than a small round."""
         waiting, self._waiting = self._waiting, []
         if waiting:
             self._client.log_batch(run, metrics=waiting)
@@ -118,7 +119,7 @@ class MLflow(Callback):
 
 
 def _flat(info: RunInfo) -> dict[str, str]:
-    """The settings by dotted key, as text."""
+    """Return the settings by dotted key, as text."""
     tables = info.settings.model_dump()
     return {
         f"{section}.{key}": value if isinstance(value, str) else to_json(value)

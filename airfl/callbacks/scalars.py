@@ -1,4 +1,4 @@
-"""The figures of a round that trackers show: which of the trace's variables, in which section."""
+"""The scalars of a round that trackers log: variables of the trace by section."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ SCALARS = {
         "epsilon_at_least",
     ),
 }
-"""Variables of the trace that are shown, by the section they are shown in."""
+"""Variables of the trace by the section in which they are logged."""
 SUMMED = "cost"
-"""The section whose scalars are sums up to the round."""
+"""The section whose scalars are cumulative sums over rounds."""
 
 
 class Scalars:
-    """The scalars of a run's rounds, in order, by "section/name": finite ones alone."""
+    """Computes the finite scalars of a run, round by round, by "section/name"."""
 
     def __init__(self) -> None:
         self._sums = dict.fromkeys(SCALARS[SUMMED], 0.0)
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def of(self, record: Told) -> dict[str, float]:
-        """Of the next round."""
+        """Return the scalars of the next round."""
         for name in self._sums:
             self._sums[name] += float(record.get(name, math.nan))
-        found = self._finite(record)
-        self._told = set(found)
-        return found
+        scalars = self._finite(record)
+        self._logged = set(scalars)
+        return scalars
 
     def more(self, record: Told) -> dict[str, float]:
-        """Those that the round told last has besides, if it was the last one of the run."""
-        return {tag: value for tag, value in self._finite(record).items() if tag not in self._told}
+        """Return the further scalars that the same round has as the last one of the run."""
+        return {tag: value for tag, value in self._finite(record).items() if tag not in self._logged}
 
     def _finite(self, record: Told) -> dict[str, float]:
         values = {
@@ -69,5 +69,5 @@ class Scalars:
 
 
 def rounds_of(record: Told) -> int:
-    """How many rounds are done after this one: where trackers draw its scalars."""
+    """Return the number of rounds finished with this one, the step at which trackers log its scalars."""
     return int(record["round"]) + 1

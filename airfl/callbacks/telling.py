@@ -1,4 +1,4 @@
-"""A run's callbacks: told in their order, what they ask for, and what becomes of one that raises."""
+"""Calls the callbacks of a run in order, collects requests to stop, and handles exceptions that they raise."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from airfl.trace.contents import KNOWN
 if TYPE_CHECKING:
     from airfl.simulation import Run
 
-HINT = "mend it, or leave it out; with resume=True a run in `out` goes on"
+HINT = "fix or remove it; a run in `out` can be resumed with resume=True"
 
 
 class Callbacks:
-    """Those of one run."""
+    """The callbacks of one run."""
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
-        """UserError for anything that is no callback."""
+        """Take the callbacks; UserError if any of them is not a callback."""
         check_callbacks(callbacks)
         self._callbacks = tuple(callbacks)
         self._rounds, self._reason = 0, ""
@@ -33,13 +33,15 @@ class Callbacks:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether there are any callbacks."""
         return bool(self._callbacks)
 
     @contextmanager
     def over(self, info: RunInfo) -> Iterator[Callable[[Run], None]]:
-        """Told that the run begins, and at the end of the block, which calls what it is given with the finished run,
-        how it has ended. UserError where a callback refuses the run."""
+        """Call `on_begin` before the block and `on_end` after it; UserError if a callback rejects the run.
+
+        Yields a function that the block calls with the finished run.
+        """
         begun: list[Callback] = []
         finished: list[Run] = []
         try:
@@ -57,17 +59,25 @@ class Callbacks:
             raise raised from raised.__cause__
 
     def tell(self, rounds: int, record: Mapping[str, Any]) -> str | None:
-        """Of a round, after which so many are done; why the run shall end with it, None where nobody asks for that."""
+        """Call `on_round`, and `on_evaluate` in rounds with an evaluation.
+
+        Args:
+            rounds: Number of finished rounds.
+            record: The record of the last one.
+
+        Returns:
+            The reasons to end the run with this round, or None if no callback asks for it.
+        """
         if not self._callbacks:
             return None
         self._rounds, self._record = rounds, shown(rounds, record)
-        asked = [self._ask(one, "on_round") for one in self._callbacks]
+        reasons = [self._ask(one, "on_round") for one in self._callbacks]
         if is_evaluated(self._record):
-            asked += [self._ask(one, "on_evaluate") for one in self._callbacks]
-        return "; ".join(filter(None, asked)) or None
+            reasons += [self._ask(one, "on_evaluate") for one in self._callbacks]
+        return "; ".join(filter(None, reasons)) or None
 
     def tell_last(self, record: Mapping[str, Any], reason: str) -> None:
-        """Of the same round as the last one of a run that ends early: evaluated, if it was not."""
+        """Pass on the record of the same round as the last one of a run that ends early, which is evaluated."""
         evaluated = self._record is not None and is_evaluated(self._record)
         self._record, self._reason = shown(self._rounds, record), reason
         if not evaluated:
@@ -80,54 +90,54 @@ class Callbacks:
         except UserError:
             raise
         except Exception as error:
-            raise CallbackError(f"{_raised(one, 'on_begin', error)}; mend it, or leave it out") from error
+            raise CallbackError(f"{_raised(one, 'on_begin', error)}; fix or remove it") from error
 
     def _ask(self, one: Callback, method: str) -> str | None:
         try:
-            asked = getattr(one, method)(self._record)
-            if asked is None:
+            returned = getattr(one, method)(self._record)
+            if returned is None:
                 return None
-            if not isinstance(asked, Stop):
-                raise TypeError(f"it returned {asked!r:.60}, where airfl.callbacks.Stop(reason) or None is wanted")
+            if not isinstance(returned, Stop):
+                raise TypeError(f"it must return airfl.callbacks.Stop(reason) or None, got {returned!r:.60}")
         except Exception as error:
             raise CallbackError(f"{_raised(one, method, error)} (after round {self._rounds}); {HINT}") from error
-        return one_line(f"{type(one).__name__}: {asked.reason}")
+        return one_line(f"{type(one).__name__}: {returned.reason}")
 
     def _end(self, begun: Sequence[Callback], ending: Ending) -> list[CallbackError]:
-        """All are told, whichever of them raises."""
-        found = []
+        """Call `on_end` of all callbacks, even if some raise, and return their errors."""
+        errors = []
         for one in begun:
             try:
                 one.on_end(ending)
             except Exception as error:
-                state = "the run is complete and its trace whole" if ending.run else f"the run is {ending.status}"
+                state = "the run and its trace are complete" if ending.run else f"the run is {ending.status}"
                 raised = CallbackError(f"{_raised(one, 'on_end', error)}; {state}")
                 raised.__cause__ = error
-                found.append(raised)
-        return found
+                errors.append(raised)
+        return errors
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    """UserError unless these are callbacks, in a list."""
+    """Raise UserError unless the argument is a sequence of callbacks."""
     if isinstance(callbacks, Callback) or not isinstance(callbacks, Sequence):
-        raise UserError(f"callbacks: a list is wanted, got {callbacks!r:.80}; put the callback into [ ]")
+        raise UserError(f"callbacks must be a list, got {callbacks!r:.80}; put the callback into [ ]")
     for one in callbacks:
         if not isinstance(one, Callback):
             raise UserError(
-                f"callbacks: {one!r:.80} is no callback; give an object of a class that derives from "
+                f"callbacks: {one!r:.80} is not a callback; give an object of a class that derives from "
                 "airfl.callbacks.Callback"
             )
 
 
 def shown(rounds: int, record: Mapping[str, Any]) -> Told:
-    """A round's record as callbacks see it, the same whether this process ran the round or an earlier one did."""
-    found: dict[str, Any] = {"round": rounds - 1}
+    """Return a round's record as passed to callbacks, the same whether this or an earlier process ran the round."""
+    values: dict[str, Any] = {"round": rounds - 1}
     for name, value in record.items():
         if name in KNOWN:
             array = np.asarray(value).view()
             array.flags.writeable = False
-            found[name] = array if array.ndim else array.item()
-    return MappingProxyType(found)
+            values[name] = array if array.ndim else array.item()
+    return MappingProxyType(values)
 
 
 def is_evaluated(record: Told) -> bool:

@@ -1,7 +1,7 @@
-"""Scalars of every round for TensorBoard, written while the run goes on.
+"""Writes the scalars of every round for TensorBoard during the run.
 
-The event files are written with TensorBoard's own record writer: torch's SummaryWriter imports TensorFlow wherever that
-is installed, which takes seconds and threads that a run wants for itself.
+The event files are written with TensorBoard's own record writer. torch's SummaryWriter would import TensorFlow if that
+is installed, which takes seconds and starts threads.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from airfl.own import both_ends, check_no_link, is_file, not_own
 FOLDER = "tensorboard"
 EVENTS = "events.out.tfevents.{}.airfl"
 FIRST_EVENT = "brain.Event:2"
-"""What the first record of an event file says, and what one of this name is known by."""
+"""Contents of the first record of an event file, by which airfl recognises its own."""
 HEAD_BYTES = 64
 SECONDS_BETWEEN_FLUSHES = 1.0
 
 
 class TensorBoard(Callback):
-    """Writes each round's scalars for TensorBoard, at the number of rounds done; finite values alone.
+    """Writes each round's finite scalars for TensorBoard. The step is the number of finished rounds.
 
-    folder: for the event files; by default `tensorboard` in the run's folder. In a comparison, each run has a folder of
-    its label in it.
+    folder: folder for the event files; by default `tensorboard` in the run's folder. In a comparison, each run has a
+    subfolder named by its label.
 
-    Raises UserError when the run begins: the package is missing, or something is in the folder already.
+    Raises UserError when the run begins if the package is missing or the folder is not empty.
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
@@ -44,20 +44,20 @@ class TensorBoard(Callback):
         self._scalars = Scalars()
 
     def on_begin(self, info: RunInfo) -> None:
-        """Nothing is made before the first round."""
+        """Check the package and the folder. No file is created before the first round."""
         check_package("TensorBoard", "tensorboard", "tensorboard")
         self._into = info.folder / FOLDER if self._folder is None else self._folder
         check_folder(self._into, info.resumed)
         self._scalars = Scalars()
 
     def on_round(self, record: Told) -> None:
-        """Its scalars."""
+        """Write the scalars."""
         assert self._into is not None
         self._board = self._board or _Board(self._into)
         self._board.write(rounds_of(record), self._scalars.of(record))
 
     def on_end(self, ending: Ending) -> None:
-        """Whatever was written is on disk."""
+        """Write what only a last round has, and close the file."""
         if self._board is None:
             return
         try:
@@ -68,19 +68,21 @@ class TensorBoard(Callback):
             self._board = None
 
     def for_run(self, label: str) -> Self:
-        """In a folder of its label, where all runs share one."""
+        """Return a copy that writes to a subfolder named by the label, if a folder was given."""
         return type(self)(None if self._folder is None else self._folder / name_of_label(label))
 
 
 def check_live(out: Path, resume: bool = False) -> None:
-    """UserError if the scalars cannot go to out/tensorboard: the package is missing, or something is there already.
-    resume: what is there is of the same runs."""
+    """Raise UserError if scalars cannot be written to out/tensorboard.
+
+    This is so if the package is missing or the folder is not empty. resume: its files are of the same runs.
+    """
     check_package("--tensorboard", "tensorboard", "tensorboard")
     check_folder(out / FOLDER, resume)
 
 
 def check_folder(folder: Path, resume: bool = False) -> None:
-    """UserError if event files cannot go there: something is there already, or of somebody else."""
+    """Raise UserError if event files cannot be written there: it is not empty, or contains files of other programs."""
     check_no_link(folder)
     check_can_be_folder(folder)
     for path in folder.rglob("*") if resume and folder.is_dir() else ():
@@ -88,15 +90,15 @@ def check_folder(folder: Path, resume: bool = False) -> None:
         if fnmatch(path.name, EVENTS.format("*")) and not _is_own(path):
             raise not_own(path)
     if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: is there already, and two runs would be drawn as one; choose another --out")
+        raise UserError(f"{folder}: already exists, and two runs would be drawn as one; choose another --out")
 
 
 def _is_own(path: Path) -> bool:
-    """Whether it is an event file, as airfl begins one; it may be empty, where its process was killed."""
+    """Whether a file is an event file of airfl, or empty because its process was killed."""
     if not is_file(path):
         return False
-    found = both_ends(path)
-    return not found or FIRST_EVENT.encode() in found[:HEAD_BYTES]
+    content = both_ends(path)
+    return not content or FIRST_EVENT.encode() in content[:HEAD_BYTES]
 
 
 class _Board:
@@ -109,7 +111,7 @@ class _Board:
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(EVENTS.format("*")):
             if _is_own(old):
-                old.unlink()  # a resumed run tells of all its rounds again
+                old.unlink()  # a resumed run writes all its rounds again
         now = time.time()
         self._file = open(folder / EVENTS.format(f"{now:.0f}"), "xb")  # noqa: SIM115  closed by `close`
         self._records, self._event = RecordWriter(self._file), Event
@@ -117,7 +119,7 @@ class _Board:
         self._flushed = -math.inf
 
     def write(self, done: int, scalars: Mapping[str, float]) -> None:
-        """The scalars after that many rounds."""
+        """Write the scalars after `done` rounds."""
         event: Any = self._event(wall_time=time.time(), step=done)
         for tag, value in scalars.items():
             event.summary.value.add(tag=tag, simple_value=value)
@@ -127,5 +129,5 @@ class _Board:
             self._flushed = time.monotonic()
 
     def close(self) -> None:
-        """Whatever was written is on disk."""
+        """Close the file."""
         self._file.close()

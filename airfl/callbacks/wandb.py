@@ -1,4 +1,4 @@
-"""A run's settings and scalars for Weights & Biases."""
+"""Logs the settings and scalars of a run to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from airfl.errors import UserError, unknown_name
 
 MODES = ("offline", "online")
 FOLDER = "wandb"
-"""Which W&B makes in the run's folder."""
+"""Name of the folder that W&B creates in the run's folder."""
 
 
 class WandB(Callback):
-    """Logs settings as the configuration and each round's scalars, at the number of rounds done.
+    """Logs settings as the configuration, and each round's scalars. The step is the number of finished rounds.
 
-    project: its name, "airfl" by default.
-    name: of the run; by default its label in a comparison, else W&B's choice.
+    project: name of the project, "airfl" by default.
+    name: name of the run; by default its label in a comparison, else W&B's choice.
     mode: "offline" (default) writes to `wandb` in the run's folder, for `wandb sync`; "online" sends to the account
     that `wandb login` has stored.
 
-    A run that is resumed keeps its id; offline it is written anew, with all of its rounds. Raises UserError for another
-    mode; when the run begins, where the package is missing.
+    A resumed run keeps its id; offline, all of its rounds are written again. Raises UserError for another mode and,
+    when the run begins, if the package is missing.
     """
 
     def __init__(self, project: str = "airfl", name: str | None = None, mode: str = "offline") -> None:
@@ -37,7 +37,7 @@ class WandB(Callback):
         self._scalars = Scalars()
 
     def on_begin(self, info: RunInfo) -> None:
-        """A new run, or a further part of the one that was begun in this folder."""
+        """Start a run in W&B, or continue the one that was begun in this folder."""
         wandb = load("WandB", "wandb", "wandb")
         self._scalars = Scalars()
         info.folder.mkdir(parents=True, exist_ok=True)
@@ -55,11 +55,11 @@ class WandB(Callback):
         )
 
     def on_round(self, record: Told) -> None:
-        """Its scalars. W&B leaves out steps that it has had before the run was cut off."""
+        """Log the scalars. W&B ignores steps that were logged before the run was interrupted."""
         self._run.log(self._scalars.of(record), step=rounds_of(record))
 
     def on_end(self, ending: Ending) -> None:
-        """The run in W&B ends too, as a failed one unless it is complete."""
+        """End the run in W&B, as failed unless it is complete."""
         if self._run is None:
             return
         run, self._run = self._run, None
@@ -70,11 +70,14 @@ class WandB(Callback):
         run.finish(exit_code=0 if ending.run else 1)
 
     def for_run(self, label: str) -> Self:
-        """Of its label, where it has no name."""
+        """Return a copy that names the run by its label, unless it has a name."""
         return type(self)(self._project, self._name or label, self._mode)
 
 
 def id_in(folder: Path) -> str | None:
-    """Of the latest run that W&B has written in a run's folder: their folders' names end with it, after the time."""
-    found = sorted(path.name for path in (folder / FOLDER).glob("*run-[0-9]*-*") if path.is_dir())
-    return found[-1].rpartition("-")[2] if found else None
+    """Return the id of the latest run that W&B has written in a run's folder, or None.
+
+    The names of W&B's folders contain the time and end with the id.
+    """
+    names = sorted(path.name for path in (folder / FOLDER).glob("*run-[0-9]*-*") if path.is_dir())
+    return names[-1].rpartition("-")[2] if names else None

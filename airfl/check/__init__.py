@@ -1,10 +1,10 @@
-"""Checks of parts of the user's own, as the test suite makes them of those that come with airfl: `airfl check FILE`.
+"""Checks user-defined parts as the test suite checks built-in ones: `airfl check FILE`.
 
     from airfl.check import check_file, check_part
     for finding in check_part(TernGrad):
         print(finding.check, finding.found or "ok")
 
-Every part takes the checks of `airfl.check.parts`; a kind that has more of its own is a line of `OF_KIND`.
+The checks of `airfl.check.parts` apply to every part; `OF_KIND` lists those of each kind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OF_KIND: dict[str, str] = {
     "dataset": "airfl.check.dataset:checks",
     "accountant": "airfl.check.accountant:checks",
 }
-"""Kind of a registry -> "module:function" that gives its checks for a part; imported when they are asked for."""
+"""Kind of a registry -> "module:function" that returns the checks of a part; imported when needed."""
 
 
 def check_file(path: str | Path, overrides: Sequence[str] = ()) -> list[Finding]:
@@ -41,11 +41,11 @@ def check_file(path: str | Path, overrides: Sequence[str] = ()) -> list[Finding]
 
     Args:
         path: The Python file.
-        overrides: "section.key=value" for the short runs, over the demo's settings made small; a key of [scheme] goes
-            to the schemes that have it.
+        overrides: "section.key=value" for the short runs, which use reduced settings of the demo; a key of [scheme]
+            applies to the schemes that have it.
 
     Returns:
-        What was found, in the order of the file, a line each.
+        The findings, in the order of the file.
 
     Raises UserError for a file that cannot be loaded or defines no part.
     """
@@ -53,26 +53,26 @@ def check_file(path: str | Path, overrides: Sequence[str] = ()) -> list[Finding]
     parts = defined_parts(module)
     if not parts:
         bases = ", ".join(one.base.__name__ for one in REGISTRIES)
-        raise UserError(f"{path}: defines no part; write a class with a name that derives from one of {bases}")
+        raise UserError(f"{path}: defines no part; add a class that has a name and derives from one of {bases}")
     _check_used(parts, overrides, path)
     return [finding for part in parts for finding in check_part(part, overrides)]
 
 
 def check_part(part: Part | type[Part], overrides: Sequence[str] = ()) -> list[Finding]:
-    """Check one part of the user's own.
+    """Check one user-defined part.
 
     Args:
-        part: Its class, which is then made with its defaults, or an object of it.
+        part: An object, or a class, which is instantiated with its defaults.
         overrides: As in `check_file`.
 
     Returns:
-        What was found, a line each.
+        The findings.
 
-    Raises UserError for what is no part, and for overrides that are no settings.
+    Raises UserError if it is not a part, or for invalid overrides.
     """
     kind = part if isinstance(part, type) else type(part)
     registry = registry_of(kind)
-    made = Check("defaults", "it can be made of its defaults, and of what was given", lambda: None)
+    made = Check("defaults", "it can be created with its defaults and the given parameters", lambda: None)
     try:
         one = registry.build(part if isinstance(part, Part) else {"name": kind, **_own(kind, registry, overrides)})
     except (ValueError, TypeError) as error:
@@ -84,16 +84,16 @@ def check_part(part: Part | type[Part], overrides: Sequence[str] = ()) -> list[F
 
 
 def registry_of(kind: type[Part]) -> Registry[Any]:
-    """The registry that parts of that class belong to; UserError where there is none."""
+    """Return the registry for parts of a class; UserError if there is none."""
     for registry in REGISTRIES:
         if isinstance(kind, type) and issubclass(kind, registry.base):
             return registry
     bases = ", ".join(f"{one.base.__module__}.{one.base.__name__}" for one in REGISTRIES)
-    raise UserError(f"{kind!r} is no part; derive it from one of {bases}")
+    raise UserError(f"{kind!r} is not a part; derive it from one of {bases}")
 
 
 def _own(kind: type[Part], registry: Registry[Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Parameters of a part among the overrides: those of "scheme.key=value" that a scheme has."""
+    """Return the parameters of a part that the overrides give, such as "scheme.key=value" for a scheme."""
     from airfl.config.given import read_value
 
     known = {one.name for one in parameters_of(kind)}
@@ -103,17 +103,17 @@ def _own(kind: type[Part], registry: Registry[Any], overrides: Sequence[str]) ->
 
 
 def _check_used(parts: Sequence[type[Part]], overrides: Sequence[str], path: str | Path) -> None:
-    """UserError for a parameter among the overrides that none of the parts has."""
+    """Raise UserError if the overrides give a parameter that none of the parts has."""
     for text in overrides:
         section, _, name = text.partition("=")[0].strip().partition(".")
         of_section = [part for part in parts if registry_of(part).kind == section]
         if of_section and not any(name == one.name for part in of_section for one in parameters_of(part)):
-            told = ", ".join(part.name for part in of_section)
-            raise UserError(f"{section}.{name}: none of the parts of {path} has it ({told})")
+            names = ", ".join(part.name for part in of_section)
+            raise UserError(f"{section}.{name}: none of the parts in {path} has this parameter ({names})")
 
 
 def _load(home: str) -> Callable[[Part, Sequence[str]], list[Check]]:
-    """The function that stands at "module:name"."""
+    """Import the function given as "module:name"."""
     module, _, name = home.partition(":")
-    found: Callable[[Part, Sequence[str]], list[Check]] = getattr(import_module(module), name)
-    return found
+    function: Callable[[Part, Sequence[str]], list[Check]] = getattr(import_module(module), name)
+    return function

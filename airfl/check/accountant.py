@@ -1,4 +1,4 @@
-"""What every accountant has to hold, as the conformance suite asks it of those that come with airfl."""
+"""Checks of accountants, as the conformance suite makes them for built-in ones."""
 
 from __future__ import annotations
 
@@ -33,90 +33,90 @@ KINDS: dict[str, Callable[[float], Event]] = {
 }
 NOISES, ROUNDS, DELTAS = (0.7, 0.9, 2.5), (1, 2, 9, 40), (1e-7, 1e-5, DELTA, 0.05)
 UNKNOWN = PoissonSampled(0.1, PoissonSampled(0.1, Gaussian(1.0)))
-"""A sample of a sample, of which nobody has a bound."""
+"""A sample of a sample, for which no bound is known."""
 
 
 def checks(accountant: Accountant, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one accountant."""
+    """Return the checks of an accountant."""
     del overrides
-    asked = Asked(accountant)
+    of = _Checks(accountant)
     return [
-        Check("bounds", "it has a bound for Gaussian noise or a sample of it, under some adjacency", asked.something),
-        Check("nothing", "nothing entered costs nothing, a release without privacy has no bound", asked.nothing),
-        Check("refusals", "what it has no bound for is refused in one line", asked.refusals),
-        Check("rounds", "more rounds cost no less", asked.rounds, after=("bounds",)),
-        Check("noise", "more noise costs no more", asked.noise, after=("bounds",)),
-        Check("delta", "a larger delta costs no more", asked.delta, after=("bounds",)),
-        Check("order", "rounds cost the same at once, one by one and in any order", asked.order, after=("bounds",)),
-        Check("proven", "it is never below what a pair of neighbours really pays", asked.proven, after=("bounds",)),
-        Check("parameters", "every parameter is read", asked.parameters, after=("bounds",)),
+        Check("bounds", "it has a bound for Gaussian noise or a sample of it, under some adjacency", of.something),
+        Check("nothing", "no event costs nothing, a release without privacy has no bound", of.nothing),
+        Check("refusals", "events without a bound are rejected in one line", of.refusals),
+        Check("rounds", "more rounds cost no less", of.rounds, after=("bounds",)),
+        Check("noise", "more noise costs no more", of.noise, after=("bounds",)),
+        Check("delta", "a larger delta costs no more", of.delta, after=("bounds",)),
+        Check("order", "rounds cost the same composed at once, one by one and in any order", of.order, ("bounds",)),
+        Check("proven", "epsilon is never below that of a known pair of neighbours", of.proven, after=("bounds",)),
+        Check("parameters", "every parameter is read", of.parameters, after=("bounds",)),
     ]
 
 
-class Asked:
-    """An accountant and the questions that it is asked."""
+class _Checks:
+    """The checks of one accountant. Each returns what is wrong, or None."""
 
     def __init__(self, accountant: Accountant) -> None:
         self._accountant = accountant
 
     def something(self) -> str | None:
-        """That not everything is refused."""
-        return None if list(self._accepted()) else "it refuses every event of Gaussian noise"
+        """Check that not every event is rejected."""
+        return None if list(self._accepted()) else "it rejects every event of Gaussian noise"
 
     def nothing(self) -> str | None:
-        """The two ends."""
+        """Check epsilon without any release, and for a release without privacy."""
         for adjacency in ADJACENCIES:
             fresh = account(self._accountant, adjacency)
             for event in (NOTHING, Composed(((NOTHING, 3),)), Gaussian(math.inf)):
                 if fresh.epsilon(DELTA) != 0:
-                    return f"it gives {fresh.epsilon(DELTA):g} under {adjacency} with nothing entered; 0 is wanted"
+                    return f"epsilon under {adjacency} must be 0 before any event, got {fresh.epsilon(DELTA):g}"
                 fresh.compose(event)
             if fresh.epsilon(DELTA) != 0:
-                return f"it gives {fresh.epsilon(DELTA):g} under {adjacency} for no release at all; 0 is wanted"
+                return f"epsilon under {adjacency} must be 0 without any release, got {fresh.epsilon(DELTA):g}"
             fresh.compose(NonPrivate())
             if fresh.epsilon(DELTA) != math.inf:
                 return (
-                    f"it gives {fresh.epsilon(DELTA):g} under {adjacency} for a release without privacy; inf is wanted"
+                    f"epsilon under {adjacency} must be inf for a release without privacy, got {fresh.epsilon(DELTA):g}"
                 )
         return None
 
     def refusals(self) -> str | None:
-        """By the error that airfl tells in one line."""
+        """Check that events without a bound raise UnsupportedEventError with one line."""
         for adjacency, event in itertools.product(ADJACENCIES, [UNKNOWN, *(of(1.0) for of in KINDS.values())]):
             try:
                 account(self._accountant, adjacency).compose(event)
             except UnsupportedEventError as error:
                 if "\n" in str(error):
-                    return f"it refuses {event!r} in several lines"
+                    return f"it rejects {event!r} in several lines"
                 continue
             except UserError:
                 raise
             except Exception as error:
                 return (
-                    f"it refuses {event!r} under {adjacency} by {type(error).__name__}; raise UnsupportedEventError "
+                    f"it rejects {event!r} under {adjacency} with {type(error).__name__}; raise UnsupportedEventError "
                     "with one line"
                 )
             if event is UNKNOWN:
-                return f"it takes {event!r}, of which nobody has a bound; raise UnsupportedEventError"
+                return f"it accepts {event!r}, for which no bound is known; raise UnsupportedEventError"
         return None
 
     def rounds(self) -> str | None:
-        """Both of fresh accounts, and of one that goes on."""
+        """Check new accounts, and one to which rounds are added."""
         for adjacency, kind, of in self._accepted(rounds=2):
             event = of(NOISES[1])
             figures = [self._of(adjacency, repeated(event, count)) for count in ROUNDS]
             if not _rise(figures):
                 return f"{kind} under {adjacency} costs {_listed(figures)} after {_listed(ROUNDS)} rounds"
-            going_on, parts = account(self._accountant, adjacency), []
+            growing, parts = account(self._accountant, adjacency), []
             for _ in range(4):
-                going_on.compose(event)
-                parts.append(going_on.epsilon(DELTA))
+                growing.compose(event)
+                parts.append(growing.epsilon(DELTA))
             if not _rise(parts):
-                return f"{kind} under {adjacency}, entered round by round, costs {_listed(parts)}"
+                return f"{kind} under {adjacency}, composed round by round, costs {_listed(parts)}"
         return None
 
     def noise(self) -> str | None:
-        """At one round."""
+        """Check one round with several noise multipliers."""
         for adjacency, kind, of in self._accepted():
             figures = [self._of(adjacency, of(noise)) for noise in NOISES]
             if not _rise(figures[::-1]):
@@ -124,7 +124,7 @@ class Asked:
         return None
 
     def delta(self) -> str | None:
-        """Of fresh accounts, and of one that is asked for several."""
+        """Check new accounts, and one that is evaluated at several values of delta."""
         for adjacency, kind, of in self._accepted():
             opened = account(self._accountant, adjacency)
             opened.compose(of(NOISES[1]))
@@ -135,7 +135,7 @@ class Asked:
         return None
 
     def order(self) -> str | None:
-        """Of three different rounds."""
+        """Check three different rounds in all orders."""
         for adjacency, kind, of in self._accepted(rounds=3):
             events = [of(noise) for noise in NOISES]
             whole = self._of(adjacency, composed(events))
@@ -144,15 +144,15 @@ class Asked:
                 for event in order:
                     parts.compose(event)
                 if not math.isclose(parts.epsilon(DELTA), whole, rel_tol=1e-3, abs_tol=1e-9):
-                    return f"{kind} under {adjacency} costs {whole:g} at once and {parts.epsilon(DELTA):g} one by one"
+                    return f"{kind} under {adjacency} costs {whole:g} at once, but {parts.epsilon(DELTA):g} one by one"
             times = account(self._accountant, adjacency)
             times.compose(events[0], 3)
             if not math.isclose(times.epsilon(DELTA), self._of(adjacency, repeated(events[0], 3)), rel_tol=1e-3):
-                return f"{kind} under {adjacency}, composed with times=3, is not three rounds"
+                return f"{kind} under {adjacency}, composed with times=3, does not cost the same as three rounds"
         return None
 
     def proven(self) -> str | None:
-        """Against the lower bound that every accountant's figure is reported with."""
+        """Compare with the lower bound from pairs of neighbours that airfl reports along with epsilon."""
         for adjacency, kind, of in self._accepted():
             for noise, rounds in itertools.product(NOISES, (1, 40)):
                 event = repeated(of(noise), rounds)
@@ -161,13 +161,13 @@ class Asked:
                 figure, paid = self._of(adjacency, event), least(event, adjacency, DELTA)
                 if figure < paid * (1 - 1e-3):
                     return (
-                        f"{rounds} rounds of {kind} under {adjacency} cost {figure:g} at noise {noise:g}, and "
-                        f"neighbours are known that pay {paid:g}: it is no upper bound"
+                        f"{rounds} rounds of {kind} under {adjacency} cost {figure:g} at noise {noise:g}, but a pair "
+                        f"of neighbours with epsilon {paid:g} is known: it is not an upper bound"
                     )
         return None
 
     def parameters(self) -> str | None:
-        """By a round of something that it takes."""
+        """Check that all parameters are read in one round of each event that it accepts."""
         spied, read = recording(self._accountant)
         for adjacency, _, of in self._accepted():
             opened = spied.open(adjacency)
@@ -177,7 +177,7 @@ class Asked:
         return f"{', '.join(unread)} is never read" if unread else None
 
     def _accepted(self, rounds: int = 1) -> Iterator[tuple[Adjacency, str, Callable[[float], Event]]]:
-        """The events that it takes so many rounds of."""
+        """Yield the events of which it accepts this number of rounds."""
         for adjacency, (kind, of) in itertools.product(ADJACENCIES, KINDS.items()):
             if not self._refused(adjacency, repeated(of(1.0), rounds)):
                 yield adjacency, kind, of
@@ -194,7 +194,7 @@ class Asked:
 
 
 def _rise(figures: Sequence[float]) -> bool:
-    """To the grids of loss distributions."""
+    """Whether values do not decrease, up to the resolution of discretised loss distributions."""
     return all(before <= after * (1 + 1e-3) + 1e-9 for before, after in itertools.pairwise(figures))
 
 

@@ -1,4 +1,4 @@
-"""What a receive combiner has to hold: what the tests of airfl's own combiners hold, on drawn channels."""
+"""Checks of receive combiners on random channels, as the tests make them for built-in ones."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from channels.csi.state import Response
 from channels.part import Part, parameters_of
 
 SHAPES = ((1, 2, 1, 1), (5, 3, 1, 1), (5, 7, 1, 4), (9, 2, 3, 1), (4, 6, 2, 3))
-"""Devices, antennas, blocks and subcarriers that are tried."""
+"""Numbers of devices, antennas, blocks and subcarriers that are tried."""
 ROUNDING = 1e-6
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one combiner, which needs no runs, and so no settings of them."""
+    """Return the checks of a combiner. They need no runs, and so ignore the overrides."""
     del overrides
     assert isinstance(part, Combiner)
 
@@ -28,58 +28,60 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
         return Check(find.__name__.replace("_", "-"), what, partial(find, part), after)
 
     return [
-        of(weights, "weights are finite, of the response's axes and of norm 1 over the antennas"),
-        of(one_antenna, "one antenna is heard as strongly as it is", "weights"),
-        of(nothing_heard, "there are weights where no device is heard, and where one has no channel", "weights"),
-        of(same_again, "it gives the same weights again, and changes nothing of what it is given", "weights"),
-        of(coefficients, "a block and subcarrier is combined as if it were alone", "weights"),
+        of(weights, "weights are finite, have the response's axes and norm 1 over the antennas"),
+        of(one_antenna, "a single antenna keeps the magnitude of its channel", "weights"),
+        of(nothing_heard, "weights are valid without any device, and if a device has a zero channel", "weights"),
+        of(same_again, "calls with the same inputs give the same weights, and do not change the inputs", "weights"),
+        of(coefficients, "each block and subcarrier is combined independently of the others", "weights"),
         of(parameters, "every parameter is read", "weights"),
     ]
 
 
 def weights(combiner: Combiner) -> str | None:
-    """As a run holds them to, in double and in single precision."""
+    """Check weights as a run does, in double and single precision."""
     for response, factors in responses():
-        for given in (response, response.astype(np.complex64)):
-            found = _wrong(combiner, given, factors)
-            if found:
-                return found
+        for channel in (response, response.astype(np.complex64)):
+            wrong = _wrong(combiner, channel, factors)
+            if wrong:
+                return wrong
     return None
 
 
 def one_antenna(combiner: Combiner) -> str | None:
-    """|a| = 1."""
+    """Check that |a| = 1 for one antenna."""
     response, factors = drawn(4, 1, 2, 3), np.ones(4)
-    found = _wrong(combiner, response, factors)
-    if found:
-        return found
-    heard = np.abs(combine(np.asarray(combiner.weights(response, factors)), response))
-    off = np.abs(heard / np.abs(response[:, 0]) - 1).max()
-    return f"one antenna's channel is heard wrong by a share of {off:.3g}" if off > ROUNDING else None
+    wrong = _wrong(combiner, response, factors)
+    if wrong:
+        return wrong
+    combined = np.abs(combine(np.asarray(combiner.weights(response, factors)), response))
+    off = np.abs(combined / np.abs(response[:, 0]) - 1).max()
+    return (
+        f"the magnitude of a single antenna's channel changes by a factor of 1 +- {off:.3g}" if off > ROUNDING else None
+    )
 
 
 def nothing_heard(combiner: Combiner) -> str | None:
-    """No channel at all, one device without one, one that is left out."""
+    """Check zero channels of all devices, of one device, and factors of 0."""
     silent = drawn(5, 3, 1, 2)
     silent[2] = 0
     cases = ((np.zeros_like(silent), np.ones(5)), (silent, np.ones(5)), (drawn(5, 3, 1, 2), np.zeros(5)))
-    return next((found for one in cases if (found := _wrong(combiner, *one))), None)
+    return next((wrong for one in cases if (wrong := _wrong(combiner, *one))), None)
 
 
 def same_again(combiner: Combiner) -> str | None:
-    """Bit for bit."""
+    """Compare the weights of two calls bit for bit."""
     for response, factors in responses():
-        kept = response.copy(), factors.copy()
+        before = response.copy(), factors.copy()
         first, again = (np.asarray(combiner.weights(response, factors)) for _ in range(2))
         if not np.array_equal(first, again):
-            return "gives other weights when it is asked again; take no random numbers, and keep nothing between calls"
-        if not (np.array_equal(response, kept[0]) and np.array_equal(factors, kept[1])):
-            return "changes the response or the factors that it is given; copy them first"
+            return "gives other weights when called again; draw no random numbers, and keep no state between calls"
+        if not (np.array_equal(response, before[0]) and np.array_equal(factors, before[1])):
+            return "changes its input response or factors; copy them first"
     return None
 
 
 def coefficients(combiner: Combiner) -> str | None:
-    """What is heard over it then is, whatever the phase of the weights."""
+    """Compare the magnitude of the combined channel with that of each block and subcarrier combined alone."""
     response, factors = drawn(5, 4, 2, 3), np.linspace(0.5, 2, 5)
     together = np.abs(combine(np.asarray(combiner.weights(response, factors)), response))
     for block, subcarrier in np.ndindex(2, 3):
@@ -87,12 +89,12 @@ def coefficients(combiner: Combiner) -> str | None:
         alone = np.abs(combine(np.asarray(combiner.weights(one, factors)), one))[:, 0, 0]
         off = np.abs(together[:, block, subcarrier] - alone).max()
         if off > ROUNDING * np.abs(alone).max():
-            return f"block {block}, subcarrier {subcarrier} is combined otherwise than by itself, by {off:.3g}"
+            return f"block {block}, subcarrier {subcarrier} is combined differently when alone, by {off:.3g}"
     return None
 
 
 def parameters(combiner: Combiner) -> str | None:
-    """By something that weights are asked of."""
+    """Check that computing weights reads all parameters."""
     made, read = recording(combiner)
     for response, factors in responses():
         made.weights(response, factors)
@@ -109,7 +111,7 @@ def _wrong(combiner: Combiner, response: Response, factors: Array) -> str | None
 
 
 def responses() -> Iterator[tuple[Complex, Array]]:
-    """Channels to combine, and the devices' factors, one of them 0."""
+    """Yield channels to combine and the devices' factors, one of which is 0."""
     for shape in SHAPES:
         factors = np.linspace(0.5, 2, shape[0])
         if shape[0] > 1:
@@ -118,6 +120,6 @@ def responses() -> Iterator[tuple[Complex, Array]]:
 
 
 def drawn(*shape: int) -> Complex:
-    """Independent CN(0, 1) numbers, the same every time."""
+    """Draw independent CN(0, 1) numbers with a fixed seed."""
     real, imaginary = np.random.default_rng(shape).standard_normal((2, *shape)) / np.sqrt(2)
     return np.asarray(real + 1j * imaginary)

@@ -1,4 +1,4 @@
-"""What fading of the user's own has to hold: a law as a distribution and by its draws, a channel by what it answers."""
+"""Checks of user-defined fading: the distribution and draws of a law, and the responses of a channel."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from channels.frame import Frame
 from channels.part import Part
 
 DRAWN, LEVEL = 20_000, 1e-6
-"""Draws of a law, and the chance at which a law that is right is told wrong by them."""
+"""Number of draws from a law, and the significance level: the probability that a correct law is rejected."""
 THRESHOLDS = (0.01, 0.1, 1.0)
 DEVICES, ANTENNAS, ROUNDS = 7, 2, 300
 SHARE = 1e-6
-"""By how much a closed form may be off."""
+"""Relative tolerance of a closed form."""
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one law or channel, which needs no runs. Of recorded gains nothing is asked."""
+    """Return the checks of a law or channel. They need no runs. There are none for recorded gains."""
     del overrides
 
     def of(find: Callable[..., str | None], what: str, *after: str) -> Check:
@@ -46,57 +46,57 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
 
     if isinstance(part, FlatFading):
         return [
-            of(law, "cdf and quantile are inverse to each other, the mean is 1, the mean square is as said"),
+            of(law, "cdf and quantile are inverse to each other, the mean is 1, the mean square is as declared"),
             of(draws, "the gains of devices have that law", "law"),
-            of(inverse_power, "a closed form of the power of inversion is the integral", "law"),
+            of(inverse_power, "a closed form of the power of channel inversion matches the integral", "law"),
             of(law_parameters, "every parameter is read", "law"),
         ]
     if isinstance(part, OwnChannel):
         return [
-            of(response, "H is finite, and of the axes that were asked for"),
-            of(same_again, "a round and its devices have the same H whenever they are asked for", "response"),
-            of(alone, "a device fades the same whoever else is asked for", "response"),
-            of(power, "the mean power is as said", "response"),
+            of(response, "H is finite and has the requested axes"),
+            of(same_again, "requests for the same round and devices give the same H", "response"),
+            of(alone, "the H of a device does not depend on the other devices in a request", "response"),
+            of(power, "the mean power is as declared", "response"),
             of(channel_parameters, "every parameter is read", "response"),
         ]
     return selective.checks(part) if isinstance(part, SelectiveFading) else []
 
 
 def law(fading: FlatFading) -> str | None:
-    """As a run holds it to it."""
+    """Check the law as a run does."""
     check_law(fading.law(), repr(fading))
     return None
 
 
 def draws(fading: FlatFading) -> str | None:
-    """Kolmogorov's test of |h|, drawn as a run draws it."""
-    found = fading.law()
-    if found.constant or found.atoms:
+    """Compare the distribution of |h|, drawn as in a run, with the cdf by the Kolmogorov-Smirnov test."""
+    made = fading.law()
+    if made.constant or made.atoms:
         return None
     uniforms = np.random.default_rng(5).random((DRAWN, 3))
-    diffuse, turns = circular_gaussian(uniforms[:, :2]), uniforms[:, 2]
-    parts = flat_parts(found, diffuse, turns, scale=1.0, min_gain=0.0, max_gain=math.inf, bounds="clip")
-    p_value = float(kstest(np.abs(parts.gains).ravel(), found.cdf).pvalue)
+    diffuse, phases = circular_gaussian(uniforms[:, :2]), uniforms[:, 2]
+    parts = flat_parts(made, diffuse, phases, scale=1.0, min_gain=0.0, max_gain=math.inf, bounds="clip")
+    p_value = float(kstest(np.abs(parts.gains).ravel(), made.cdf).pvalue)
     if p_value < LEVEL:
-        return f"{DRAWN:,} gains are not of the law's cdf (p = {p_value:.2g}); look at line_of_sight and mean_square"
+        return f"{DRAWN:,} gains do not follow the law's cdf (p = {p_value:.2g}); check line_of_sight and mean_square"
     return None
 
 
 def inverse_power(fading: FlatFading) -> str | None:
-    """At three thresholds."""
-    found = fading.law()
-    if found.closed_inverse_power is None:
+    """Compare the closed form with the integral at three thresholds."""
+    made = fading.law()
+    if made.closed_inverse_power is None:
         return None
-    integral = fade_statistics(replace(found, closed_inverse_power=None)).inverse_power
+    integral = fade_statistics(replace(made, closed_inverse_power=None)).inverse_power
     for threshold in THRESHOLDS:
-        closed, wanted = found.closed_inverse_power(threshold), integral(threshold)
-        if not math.isclose(closed, wanted, rel_tol=SHARE, abs_tol=1e-12):
-            return f"closed_inverse_power({threshold:g}) is {closed:.6g}, the integral is {wanted:.6g}"
+        closed, expected = made.closed_inverse_power(threshold), integral(threshold)
+        if not math.isclose(closed, expected, rel_tol=SHARE, abs_tol=1e-12):
+            return f"closed_inverse_power({threshold:g}) is {closed:.6g}, but the integral is {expected:.6g}"
     return None
 
 
 def law_parameters(fading: FlatFading) -> str | None:
-    """By its law."""
+    """Check that creating and evaluating the law reads all parameters."""
     spied, read = recording(fading)
     made = spied.law()
     made.cdf(np.ones(1))
@@ -105,61 +105,61 @@ def law_parameters(fading: FlatFading) -> str | None:
 
 
 def response(channel: OwnChannel) -> str | None:
-    """Of all devices, one, and of several blocks and antennas."""
-    for asked in (request(0, range(DEVICES)), request(5, [3]), request(1, [0, 6], antennas=1), request(2, range(2))):
-        answer(channel, asked)
+    """Check responses for all devices, for one, and for different numbers of antennas."""
+    for one in (request(0, range(DEVICES)), request(5, [3]), request(1, [0, 6], antennas=1), request(2, range(2))):
+        answer(channel, one)
     return None
 
 
 def same_again(channel: OwnChannel) -> str | None:
-    """Bit for bit, after another round was asked for."""
+    """Compare the responses to two equal requests bit for bit, with one for another round in between."""
     first = answer(channel, request(3, range(DEVICES)))
     answer(channel, request(4, range(DEVICES)))
     if not np.array_equal(first, answer(channel, request(3, range(DEVICES)))):
-        return "gives another H when it is asked again; draw from `fresh` and `lasting` of the request alone"
+        return "gives another H when called again; draw random numbers only from `fresh` and `lasting` of the request"
     return None
 
 
 def alone(channel: OwnChannel) -> str | None:
-    """By itself, and among all."""
+    """Compare the response of a device alone with that among all."""
     for index in (0, 3):
         together = answer(channel, request(index, range(DEVICES)))
         for device in range(DEVICES):
             if not np.allclose(answer(channel, request(index, [device]))[0], together[device], rtol=1e-9, atol=0):
-                return f"device {device} has another H in round {index} where it is asked for alone"
+                return f"device {device} has another H in round {index} when requested alone"
     return None
 
 
 def power(channel: OwnChannel) -> str | None:
-    """Against the mean over rounds of all devices, whose powers are taken to be independent between rounds."""
-    said = channel.mean_power(DEVICES)
-    if said is None:
+    """Compare with the mean over rounds of all devices, whose powers are assumed to be independent between rounds."""
+    declared = channel.mean_power(DEVICES)
+    if declared is None:
         return None
-    said = np.asarray(said, dtype=np.float64)
-    if said.shape != (DEVICES,) or not (np.isfinite(said).all() and (said > 0).all()):
-        return f"mean_power({DEVICES}) is {said}; finite numbers above 0, one of each device, are wanted"
-    powers = np.array([_power(answer(channel, request(index, range(DEVICES)))) for index in range(ROUNDS)]) / said
+    declared = np.asarray(declared, dtype=np.float64)
+    if declared.shape != (DEVICES,) or not (np.isfinite(declared).all() and (declared > 0).all()):
+        return f"mean_power({DEVICES}) must be a finite positive number for each device, got {declared}"
+    powers = np.array([_power(answer(channel, request(index, range(DEVICES)))) for index in range(ROUNDS)]) / declared
     mean, spread = powers.mean(), float(powers.mean(axis=1).std()) / math.sqrt(ROUNDS)
     if abs(mean - 1) > 5 * spread + SHARE:
-        return f"over {ROUNDS} rounds E|H|^2 is {mean:.4g} times what mean_power says"
+        return f"over {ROUNDS} rounds E|H|^2 is {mean:.4g} times the declared mean_power"
     return None
 
 
 def channel_parameters(channel: OwnChannel) -> str | None:
-    """By an answer, its mean power, or what it says of itself."""
+    """Check that a response, or the mean power, reads all parameters."""
     spied, read = recording(channel)
     answer(spied, request(0, range(DEVICES)))
     spied.mean_power(DEVICES)
     return _unread(channel, read)
 
 
-def answer(channel: OwnChannel, asked: ChannelRequest) -> NDArray[np.complex128]:
-    """H in full shape, held to what is promised of it."""
-    return check_response(channel.response(asked), asked, channel)
+def answer(channel: OwnChannel, made: ChannelRequest) -> NDArray[np.complex128]:
+    """Return H in full shape after checking it as a run does."""
+    return check_response(channel.response(made), made, channel)
 
 
 def request(index: int, devices: Sequence[int], antennas: int = ANTENNAS) -> ChannelRequest:
-    """Five subcarriers, three blocks of two symbols."""
+    """Return a request for five subcarriers and three blocks of two symbols."""
     frame = Frame(np.arange(5, dtype=np.float64) * 15e3, elements=28, symbol_s=7e-5, symbols_per_block=2)
     fresh, lasting = _draw(devices, index + 1), _draw(devices, 0)
     return ChannelRequest(index, np.array(devices, dtype=np.int64), antennas, frame, 0.01 * index, fresh, lasting)
@@ -169,8 +169,8 @@ def _draw(devices: Sequence[int], stream: int) -> Draw:
     return lambda count: np.array([np.random.default_rng([stream, one]).random(count) for one in devices])
 
 
-def _power(found: NDArray[np.complex128]) -> NDArray[np.float64]:
-    return np.asarray((np.abs(found) ** 2).mean(axis=(1, 2, 3)))
+def _power(response: NDArray[np.complex128]) -> NDArray[np.float64]:
+    return np.asarray((np.abs(response) ** 2).mean(axis=(1, 2, 3)))
 
 
 def _unread(part: Part, read: set[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""A check, and what it found."""
+"""Checks and their findings."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Outcome = Literal["ok", "wrong", "not checked"]
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a part has to hold.
+    """A property that a part must have.
 
     Attributes:
-        name: One word.
-        what: What holds where nothing is wrong, in half a sentence.
-        find: Says in one line what is wrong, or None. An exception is something wrong, too.
-        after: Names of the checks without which this one says nothing; it is not made where one of them fails.
+        name: Its name, one word.
+        what: A clause that states the property.
+        find: Returns what is wrong in one line, or None. An exception also means that the check fails.
+        after: Names of the checks that this one depends on; it is skipped if one of them fails.
     """
 
     name: str
@@ -32,15 +32,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         part: The part's name.
-        kind: What it is, such as "scheme".
+        kind: The kind of part, such as "scheme".
         check: The check's name.
-        what: What holds where nothing is wrong.
-        outcome: "ok", "wrong", or "not checked" where another check that this one rests on has failed.
-        found: One line that says what is wrong, or which check failed before; "" where it is ok.
+        what: A clause that states the checked property.
+        outcome: "ok", "wrong", or "not checked" if a check that this one depends on has failed.
+        found: What is wrong in one line, or which earlier check failed; "" if ok.
     """
 
     part: str
@@ -52,7 +52,7 @@ class Finding:
 
 
 def findings(part: str, kind: str, checks: Sequence[Check], owner: type) -> list[Finding]:
-    """Make checks in order. owner: the part's class, whose file is named where an error comes from it."""
+    """Run checks in order. owner: the part's class; errors raised in its file are reported with their line."""
     made: list[Finding] = []
     for check in checks:
         failed = [one.check for one in made if one.check in check.after and one.outcome != "ok"]
@@ -68,11 +68,11 @@ def _found(check: Check, owner: type) -> str:
     except MachineError:
         raise
     except Exception as error:
-        return told(error, owner)
+        return _message(error, owner)
 
 
-def told(error: Exception, owner: type) -> str:
-    """An error in one line, with the line of the owner's file where it came up."""
+def _message(error: Exception, owner: type) -> str:
+    """Return an error as one line, with the line in the owner's file that raised it."""
     file = getattr(sys.modules.get(owner.__module__), "__file__", None)
     at, trace = "", error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""What a model has to hold: what is asked of one that a user brings along, and a short run on random samples."""
+"""Checks of models: the requirements on user-defined models, and a short run on random samples."""
 
 from __future__ import annotations
 
@@ -25,62 +25,62 @@ SAMPLES, DEVICES = 40, 10
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one model. overrides: settings for the short run."""
+    """Return the checks of a model. overrides: settings for the short run."""
     assert isinstance(part, Model)
     return [
-        Check("shape", "input_shape and classes are said", lambda: shape(part)),
-        Check("module", "its parameters are float32 and trained, and it has no buffers", lambda: module(part)),
+        Check("shape", "input_shape and classes are declared", lambda: shape(part)),
+        Check("module", "its parameters are float32 and trainable, and it has no buffers", lambda: module(part)),
         Check("count", "it has as many parameters as it declares", lambda: count(part), ("module",)),
-        Check("seed", "its initial parameters follow from the seed", lambda: seed(part), ("module",)),
+        Check("seed", "its initial parameters are determined by the seed", lambda: seed(part), ("module",)),
         Check(
             "outputs",
-            "it takes inputs of its shape, and what it gives for one rests on no other and on no chance",
+            "it accepts inputs of its shape, and the output for each is deterministic and independent of the others",
             lambda: outputs(part),
             ("shape", "module", "seed"),
         ),
-        Check("run", "two rounds on random samples end well", lambda: run(part, overrides), ("outputs",)),
+        Check("run", "two rounds on random samples succeed", lambda: run(part, overrides), ("outputs",)),
         Check("parameters", "every parameter is read", lambda: parameters(part), ("module",)),
     ]
 
 
 def shape(part: Model) -> str | None:
-    """Declared."""
+    """Check the declared shape of inputs and number of classes."""
     if not part.input_shape or not all(isinstance(one, int) and one > 0 for one in part.input_shape):
-        return f"input_shape is {part.input_shape!r}, and the shape of one input is wanted, such as (1, 28, 28)"
+        return f"input_shape must be the shape of one input, such as (1, 28, 28), got {part.input_shape!r}"
     if not (isinstance(part.classes, int) and part.classes > 0):
-        return f"classes is {part.classes!r}, and their count is wanted"
+        return f"classes must be their number, got {part.classes!r}"
     return None
 
 
 def module(part: Model) -> str | None:
-    """UserError otherwise."""
+    """Check the module as a run does; UserError if it is not valid."""
     check_model(seeded(part.build, Streams(0)))
     return None
 
 
 def count(part: Model) -> str | None:
-    """Where it is declared."""
-    found = sum(one.numel() for one in seeded(part.build, Streams(0)).parameters())
-    if part.parameters is not None and part.parameters != found:
-        return f"parameters says {part.parameters:,}, and it has {found:,}"
+    """Compare the number of parameters with the declared one, if any."""
+    number = sum(one.numel() for one in seeded(part.build, Streams(0)).parameters())
+    if part.parameters is not None and part.parameters != number:
+        return f"parameters declares {part.parameters:,}, but the model has {number:,}"
     return None
 
 
 def seed(part: Model) -> str | None:
-    """Twice with equal seeds."""
+    """Compare two models built with the same seed."""
     first, again = (seeded(part.build, Streams(0)).parameters() for _ in range(2))
     same = all(torch.equal(*pair) for pair in zip(first, again, strict=True))
-    return None if same else "other parameters under the same seed; draw them from torch's generator alone"
+    return None if same else "other parameters with the same seed; draw them only from torch's default generator"
 
 
 def outputs(part: Model) -> str | None:
-    """UserError otherwise."""
+    """Check the outputs as a run does; UserError if they are not valid."""
     _task(part)
     return None
 
 
 def run(part: Model, overrides: Sequence[str]) -> str | None:
-    """Of the demo's settings made small."""
+    """Run reduced settings of the demo."""
     devices = (f"run.devices={DEVICES}", f"run.selected={DEVICES}", "run.rounds=2", "task.public_samples=0")
     settings = load_settings(configurations()["demo"], [*SMALL, *devices, "local.engine=auto", *overrides])
     run_rounds(settings, task=_task(part))
@@ -88,7 +88,7 @@ def run(part: Model, overrides: Sequence[str]) -> str | None:
 
 
 def parameters(part: Model) -> str | None:
-    """When it is built."""
+    """Check that building the model reads all parameters."""
     spied, read = recording(part)
     seeded(spied.build, Streams(0))
     _ = spied.input_shape, spied.classes, spied.parameters
@@ -98,7 +98,7 @@ def parameters(part: Model) -> str | None:
 
 @cache
 def _task(part: Model) -> Task:
-    """The model on random samples: numbers, or whole ones where it does not take those."""
+    """Return a task with the model and random samples: real inputs, or integers if the model rejects those."""
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn((SAMPLES, *part.input_shape), generator=generator)
     try:

@@ -1,4 +1,4 @@
-"""What every part has to hold, of whatever kind."""
+"""Checks of parts of any kind."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one part."""
+    """Return the checks of a part."""
     del overrides
     return [
         Check("name", "its name is lower case with hyphens, its parameters are described", lambda: declared(part)),
-        Check("transport", "it arrives in other processes, with its code and parameters", lambda: transport(part)),
+        Check("transport", "it can be sent to other processes, with its code and parameters", lambda: transport(part)),
     ]
 
 
 def declared(part: Part) -> str | None:
-    """Name and descriptions."""
+    """Check the name, and the descriptions of parameters."""
     if not NAME.fullmatch(part.name):
-        return f"the name {part.name!r} is not lower case with hyphens, such as 'my-scheme'"
+        return f"the name must be lower case with hyphens, such as 'my-scheme', got {part.name!r}"
     silent = [one.name for one in parameters_of(type(part)) if not one.description.strip()]
     return f"the parameter {silent[0]} has no description" if silent else None
 
 
 def transport(part: Part) -> str | None:
-    """As to the workers of a sweep."""
+    """Serialise and deserialise the part as for the workers of a sweep, and compare."""
     there = pickle.loads(packed(part, [type(part)]))
     if there.values() != part.values():
-        return f"arrives as {there!r}, was sent as {part!r}"
+        return f"was sent as {part!r}, but arrives as {there!r}"
     if is_own(part) and fingerprint(there) != fingerprint(part):
-        return "arrives with other code than it was sent with"
+        return "arrives with different code"
     return None

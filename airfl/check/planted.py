@@ -1,4 +1,4 @@
-"""Updates a thousand times too long in the place of those that devices learn, and the messages that come of them."""
+"""Replaces the updates of devices by artificial ones, a thousand times too long, and collects the messages sent."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from airfl.store import Store
 from airfl.streams import Purpose, Streams
 
 LONG = 1e3
-"""An entry's size; C is 1."""
+"""Magnitude of an entry; the clipping norm C is 1."""
 
 Update = Callable[[int, np.random.Generator], NDArray[np.float64]]
 """(d, a device's own generator) -> its update, [d]."""
 
 
 def dense(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
-    """Entries of one size."""
+    """Return an update whose entries have equal magnitude."""
     return np.where(own.random(dimension) < 0.5, -LONG, LONG)
 
 
 def one_entry(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
-    """All of it in one entry."""
+    """Return an update with a single entry that is not 0."""
     update = np.zeros(dimension)
     update[own.integers(dimension)] = LONG
     return update
 
 
 def mixed(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
-    """One large entry beside small ones, for which ||x||_inf ||x||_1 over ||x||^2 is largest: (1 + sqrt d)/2."""
+    """Return one large entry and small ones, for which ||x||_inf ||x||_1 / ||x||^2 is largest: (1 + sqrt d)/2."""
     angle = math.atan(math.sqrt(dimension - 1)) / 2
     update = np.where(own.random(dimension) < 0.5, -1.0, 1.0) * math.sin(angle) / math.sqrt(dimension - 1)
     update[own.integers(dimension)] = math.cos(angle)
@@ -46,12 +46,12 @@ def mixed(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
 
 
 def gaussian(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
-    """Entries of all sizes."""
+    """Return an update with Gaussian entries."""
     return LONG * own.standard_normal(dimension)
 
 
 def nothing(dimension: int, own: np.random.Generator) -> NDArray[np.float64]:
-    """An update of zeros: what is sent is the device's own noise."""
+    """Return an update of zeros, for which only the device's own noise is sent."""
     return np.zeros(dimension)
 
 
@@ -65,7 +65,7 @@ KINDS: dict[str, Update] = {
 
 @dataclass
 class _Planted:
-    """A trainer that hands out these updates and trains nobody."""
+    """A trainer that returns artificial updates instead of training."""
 
     update: Update
     scale: float
@@ -88,28 +88,28 @@ class _Planted:
 
 @dataclass(frozen=True)
 class _Tap:
-    """A last stage that changes nothing and keeps what passes."""
+    """A last stage that records messages without changing them."""
 
-    seen: list[Tensor] = field(default_factory=list)
+    messages: list[Tensor] = field(default_factory=list)
 
     def bound(self, before: MessageBound) -> MessageBound:
         return before
 
     def open(self, opened: Round) -> Coder:
         def encode(batch: Batch) -> Batch:
-            self.seen.append(batch.messages.double())
+            self.messages.append(batch.messages.double())
             return batch
 
-        return Coder(encode, decode=lambda mean: mean)  # not by entry: whole messages
+        return Coder(encode, decode=lambda mean: mean)  # does not work entry by entry, so it gets whole messages
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What the devices sent in some rounds.
+    """The messages that devices sent in some rounds.
 
     Attributes:
-        messages: Of all devices and rounds, [messages, m].
-        own_noise: Factor on the noise that the stages have by themselves, float64 [messages].
+        messages: Messages of all devices and rounds, [messages, m].
+        own_noise: Factor on the noise that the stages add, float64 [messages].
     """
 
     messages: Tensor
@@ -117,8 +117,14 @@ class Sent:
 
 
 def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -> Sent:
-    """What devices send in the first rounds. update: what they have computed, None for what they do compute. Every
-    round is met with empty stores."""
+    """Return what devices send in the first rounds, each of which starts with empty stores.
+
+    Args:
+        world: The run.
+        rounds: Number of rounds.
+        update: The artificial update; None to train.
+        scale: Factor on the artificial update.
+    """
     tap, own_noise = _Tap(), []
     recipe = world.cell.recipe
     stages: Sequence[Stage] = (*recipe.stages, tap)
@@ -130,9 +136,9 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
     for index in range(rounds):
         done = exchange(tapped, replace(first_state(world), round_index=index))
         own_noise += [done.opening.own_noise] * len(done.opening.devices)
-    return Sent(torch.cat(tap.seen), torch.tensor(own_noise, dtype=torch.float64))
+    return Sent(torch.cat(tap.messages), torch.tensor(own_noise, dtype=torch.float64))
 
 
 def plants(world: World) -> dict[str, Update | None]:
-    """The updates to try: where the local work bounds what it computes itself, only what it does compute."""
+    """Return the updates to try; only trained ones if the local work does not clip its updates."""
     return dict(KINDS) if world.cell.recipe.local.clips_update else {"as computed": None}

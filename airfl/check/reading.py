@@ -1,4 +1,4 @@
-"""Which of its parameters a part reads, found out by an object of a class derived from it."""
+"""Records which of its parameters a part reads, by an object of a derived class."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ P = TypeVar("P", bound=Part)
 
 
 def recording(part: P) -> tuple[P, set[str]]:
-    """The same part, and the set that the names of its parameters are put into when they are read. That it is made,
-    checked, shown or written down is no use of a parameter."""
+    """Return an equal part, and a set to which the names of its parameters are added when they are read.
+
+    Reads while the part is created, validated, printed or compared do not count.
+    """
     kind = type(part)
     names, read, quiet = {one.name for one in parameters_of(kind)}, set[str](), [0]
 
     @contextmanager
-    def unheard() -> Iterator[None]:
+    def unrecorded() -> Iterator[None]:
         quiet[0] += 1
         try:
             yield
@@ -30,15 +32,15 @@ def recording(part: P) -> tuple[P, set[str]]:
             read.add(attribute)
         return kind.__getattribute__(self, attribute)
 
-    def unheard_method(name: str) -> Any:
-        def method(self: Any, *given: Any) -> Any:
-            with unheard():
-                return getattr(kind, name)(self, *given)
+    def unrecorded_method(name: str) -> Any:
+        def method(self: Any, *args: Any) -> Any:
+            with unrecorded():
+                return getattr(kind, name)(self, *args)
 
         return method
 
-    methods = {name: unheard_method(name) for name in ("__post_init__", "changed", "__repr__", "__eq__", "__hash__")}
-    # Settings are written down by `values`; a scheme may hand all of its parameters on by it, too.
+    methods = {name: unrecorded_method(name) for name in ("__post_init__", "changed", "__repr__", "__eq__", "__hash__")}
+    # `values` is recorded: it serialises settings, but a scheme may also pass on all of its parameters by it.
     derived = type(kind.__name__, (kind,), {"__getattribute__": reading, "__module__": __name__, **methods})
     made = derived(**part.values())
     read.clear()

@@ -1,4 +1,4 @@
-"""What a selection rule has to hold: over rounds of draws, without runs."""
+"""Checks of selection rules over many rounds of selection, without runs."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ from channels.part import Part
 
 DEVICES, SELECTED, ROUNDS, DRAWN = 20, 6, 12, 2000
 DEVIATIONS = 5.0
-"""Standard deviations that a count over rounds may lie off, so that a rule that is right is told wrong once in a
-million."""
+"""Tolerance of a count over rounds in standard deviations; a correct rule is rejected once in a million checks."""
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one rule, which needs no runs."""
+    """Return the checks of a rule. They need no runs."""
     del overrides
     assert isinstance(part, SelectionRule)
 
@@ -44,16 +43,16 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
         return Check(find.__name__.replace("_", "-"), what, partial(find, part), after)
 
     return [
-        of(devices, "it chooses devices that there are, each once, as many as promised, in every round"),
+        of(devices, "it selects existing devices, each at most once, and the declared number in every round"),
         of(seed, "the same seed gives the same devices", "devices"),
-        of(memory, "what it remembers goes through a checkpoint", "devices"),
-        of(sampling, "its draws are as `sampling` says", "devices"),
+        of(memory, "its memory is restored from a checkpoint", "devices"),
+        of(sampling, "its selection has the distribution that `sampling` declares", "devices"),
         of(parameters, "every parameter is read", "devices"),
     ]
 
 
 def devices(rule: SelectionRule) -> str | None:
-    """Of few, and of all devices; and where it may choose among none."""
+    """Check selections of few and of all devices, and an empty set of candidates."""
     for number, most in ((DEVICES, SELECTED), (DEVICES, DEVICES), (1, 1)):
         rounds_of(rule, number=number, selected=most)
     if isinstance(rule, ChannelRule):
@@ -63,65 +62,69 @@ def devices(rule: SelectionRule) -> str | None:
 
 
 def seed(rule: SelectionRule) -> str | None:
-    """Twice from the same memory."""
+    """Compare two sequences of rounds that start with the same memory."""
     first, again = rounds_of(rule), rounds_of(rule)
     for index, (one, other) in enumerate(zip(first, again, strict=True)):
         if not np.array_equal(one, other):
-            return f"other devices in round {index} the second time; draw from the generator that is given alone"
+            return f"selects other devices in round {index} when repeated; draw only from the given generator"
     return None
 
 
 def memory(rule: SelectionRule) -> str | None:
-    """With a checkpoint after every round, and without."""
+    """Compare rounds with and without a checkpoint after every round."""
     started = {name: array.shape for name, array in rule.memory(DEVICES).arrays()}
     if started and not rule.remembers:
-        return f"it has a memory ({', '.join(started)}), and the class does not say remembers = True"
+        return f"it has a memory ({', '.join(started)}); set remembers = True in the class"
     whole, cut = rounds_of(rule), rounds_of(rule, between=saved)
     for index, (one, other) in enumerate(zip(whole, cut, strict=True)):
         if not np.array_equal(one, other):
-            return f"after a checkpoint other devices in round {index}: keep what it remembers in `memory` alone"
+            return f"selects other devices in round {index} after a checkpoint; keep all state in `memory`"
     return None
 
 
 def sampling(rule: SelectionRule) -> str | None:
-    """How many, how often each device, and how often each pair."""
+    """Check the number of selected devices, and the frequency of each device, each pair, and of repeats."""
     claimed = sampling_of(rule)
     if claimed == "by_channel":
         return None
-    chosen = np.zeros((DRAWN, DEVICES))
+    selected = np.zeros((DRAWN, DEVICES))
     for index, ids in enumerate(rounds_of(rule, rounds=DRAWN)):
-        chosen[index, ids] = 1
-    share, counts, poisson = SELECTED / DEVICES, chosen.sum(axis=1), claimed == "poisson"
+        selected[index, ids] = 1
+    share, counts, poisson = SELECTED / DEVICES, selected.sum(axis=1), claimed == "poisson"
     if poisson:
         spread = DEVICES * share * (1 - share)
-        # Of a binomial variance v, its estimate has a variance of about 2 v^2/n where the count is near normal.
-        for what, found, wanted, variance in (
+        # The estimate of a binomial variance v from n counts, nearly normal, has a variance of about 2 v^2/n.
+        for what, observed, poisson_value, variance in (
             ("mean", counts.mean(), DEVICES * share, spread),
             ("variance", counts.var(), spread, 2 * spread**2),
         ):
-            if abs(found - wanted) > DEVIATIONS * math.sqrt(variance / DRAWN):
-                return f"the number chosen has a {what} of {found:.4g}, a Poisson sample has {wanted:.4g}"
+            if abs(observed - poisson_value) > DEVIATIONS * math.sqrt(variance / DRAWN):
+                return (
+                    f"the {what} of the number of selected devices is {observed:.4g}, but Poisson sampling gives "
+                    f"{poisson_value:.4g}"
+                )
     pair = share**2 if poisson else share * (SELECTED - 1) / (DEVICES - 1)
-    together = chosen.T @ chosen / DRAWN
+    together = selected.T @ selected / DRAWN
     expected = np.where(np.eye(DEVICES, dtype=bool), share, pair)
     off = np.abs(together - expected) / np.sqrt(expected * (1 - expected) / DRAWN)
     if off.max() > DEVIATIONS:
         one, other = (int(at) for at in np.unravel_index(off.argmax(), off.shape))
         who = f"device {one} takes" if one == other else f"devices {one} and {other} take"
         return (
-            f"{who} part in {together[one, other]:.4g} of the rounds, sampling = {claimed!r} says "
+            f"{who} part in a share {together[one, other]:.4g} of the rounds, but sampling = {claimed!r} gives "
             f"{expected[one, other]:.4g}"
         )
-    between = np.mean(chosen[1:] * chosen[:-1])
+    between = np.mean(selected[1:] * selected[:-1])
     if abs(between - share**2) > DEVIATIONS * math.sqrt(share**2 / (DRAWN * DEVICES)):
         return (
-            f"a device is chosen twice running with a chance of {between:.4g}, independent rounds have {share**2:.4g}"
+            f"a device is selected in two successive rounds with probability {between:.4g}, but independent rounds "
+            f"give {share**2:.4g}"
         )
     return None
 
 
 def parameters(rule: SelectionRule) -> str | None:
-    """By a choice, or by what is remembered; airfl itself reads how many `candidates` there are."""
+    """Check that selection or memory reads all parameters, except `candidates`, which airfl itself reads."""
     spied, read = recording(rule)
     rounds_of(spied)
     unread = sorted(rule.values().keys() - read - {"candidates"})
@@ -135,11 +138,11 @@ def rounds_of(
     number: int = DEVICES,
     selected: int = SELECTED,
 ) -> list[Ids]:
-    """Who takes part in each round; between: what becomes of the memory after one."""
-    kept, found = rule.memory(number), []
+    """Return the selected devices of each round. between: applied to the memory after each round."""
+    state, selections = rule.memory(number), []
     for index in range(rounds):
         if isinstance(rule, ChannelRule):
-            among = candidates(rule, index, kept, np.arange(number), number)
+            among = candidates(rule, index, state, np.arange(number), number)
             ids = among.ids[select_among(rule, among, Streams(1), index, selected)]
             rates = among.rates[ids]
         elif isinstance(rule, BlindRule):
@@ -147,14 +150,14 @@ def rounds_of(
             rates = np.ones(len(ids))
         else:
             raise UserError("derive it from BlindRule or from ChannelRule")
-        kept = remembered(rule, kept, ids, rates, np.ones(len(ids)))
-        kept = between(index, kept) if between else kept
-        found.append(ids)
-    return found
+        state = remembered(rule, state, ids, rates, np.ones(len(ids)))
+        state = between(index, state) if between else state
+        selections.append(ids)
+    return selections
 
 
 def candidates(rule: ChannelRule, index: int, kept: Memory, ids: Ids, number: int) -> Candidates:
-    """Rayleigh channels of a round; what the rule does not need is 0, as in a run."""
+    """Return candidates with Rayleigh channels; values that the rule does not need are 0, as in a run."""
     fresh = np.random.default_rng([1, index])
     gains = np.sqrt(fresh.exponential(size=number))[ids] if rule.needs_csi else np.zeros(len(ids))
     return Candidates(
@@ -169,6 +172,6 @@ def candidates(rule: ChannelRule, index: int, kept: Memory, ids: Ids, number: in
 
 
 def saved(index: int, kept: Memory) -> Memory:
-    """As a checkpoint has it."""
+    """Return the memory as restored from a checkpoint."""
     state = State(index + 1, torch.zeros(1), kept)
     return from_arrays(index + 1, to_arrays(state), torch.device("cpu")).memory

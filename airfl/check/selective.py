@@ -1,4 +1,4 @@
-"""What a frequency-selective channel of the user's own has to hold: by what it answers, without runs."""
+"""Checks of user-defined frequency-selective channels by their responses, without runs."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from channels.selective import SelectiveFading, SelectiveRequest, SelectiveRespo
 DEVICES, ANTENNAS, MANY = 5, 2, 600
 SPACING_HZ, SYMBOL_S = 15e3, 7e-5
 SPEED_M_S = 20.0
-"""Of devices that move: 160 Hz of Doppler at 2.4 GHz, a new fade in some ms."""
+"""Speed of moving devices: a Doppler shift of 160 Hz at 2.4 GHz, and so a coherence time of a few ms."""
 SHARE = 1e-3
-"""By how much a mean may be off that is known, and a number in single precision."""
+"""Tolerance of a known mean, and of values in single precision."""
 DEVIATIONS = 5.0
 CORRELATION = 0.9
 ODD = 83_119
-"""A seed that nobody else takes."""
+"""A seed that is not used elsewhere."""
 VARIATIONS = ("independent", "constant", "jakes")
 
 
 def checks(part: SelectiveFading) -> list[Check]:
-    """Of one model."""
+    """Return the checks of a model."""
 
     def of(find: Callable[[SelectiveFading], str | None], what: str, *after: str) -> Check:
         return Check(find.__name__.replace("_", "-"), what, partial(find, part), after)
 
     return [
-        of(response, "H is finite, and of the axes that were asked for"),
-        of(same_again, "a round and its devices have the same H whenever they are asked for", "response"),
-        of(alone, "a device fades the same whoever else is asked for", "response"),
-        of(power, "the mean power is as said", "response"),
-        of(variations, "H varies over rounds as `variations` says", "response"),
-        of(subcarriers, "a subcarrier has the same H whichever others are asked for", "response"),
-        of(correlation, "antennas are correlated as they were asked to be", "response"),
+        of(response, "H is finite and has the requested axes"),
+        of(same_again, "requests for the same round and devices give the same H", "response"),
+        of(alone, "the H of a device does not depend on the other devices in a request", "response"),
+        of(power, "the mean power is as declared", "response"),
+        of(variations, "H varies over rounds as `variations` declares", "response"),
+        of(subcarriers, "the H of a subcarrier does not depend on the other subcarriers in a request", "response"),
+        of(correlation, "antennas have the requested correlation", "response"),
         of(parameters, "every parameter is read", "response"),
     ]
 
 
 def response(model: SelectiveFading) -> str | None:
-    """Standing and moving, of all devices, one, and none."""
+    """Check responses for static and moving devices: all of them, one, and none."""
     unknown = [one for one in model.variations if one not in VARIATIONS]
     if unknown or not model.variations:
-        return f"variations is {model.variations}; some of {', '.join(VARIATIONS)} are wanted"
+        return f"variations must be some of {', '.join(VARIATIONS)}, got {model.variations}"
     for variation in model.variations:
         for speed in (0.0, SPEED_M_S):
             for devices in (range(DEVICES), [3], []):
@@ -64,51 +64,54 @@ def response(model: SelectiveFading) -> str | None:
 
 
 def same_again(model: SelectiveFading) -> str | None:
-    """Bit for bit, after another round was asked for and H was scaled in place, as a run does; and nothing global is
-    drawn from or seeded."""
+    """Compare responses to two equal requests bit for bit.
+
+    In between, H is scaled in place, as in a run, and another round is requested. Global random generators must not be
+    used.
+    """
     for variation in model.variations:
-        asked = request(3, range(DEVICES), variation=variation)
+        repeated = request(3, range(DEVICES), variation=variation)
         with _untouched():
-            found = answer(model, asked)
-        kept = found.response.copy()
-        found.response[...] *= np.float32(0.5)
+            first = answer(model, repeated)
+        before = first.response.copy()
+        first.response[...] *= np.float32(0.5)
         answer(model, request(4, range(DEVICES), variation=variation))
-        if not np.array_equal(kept, answer(model, asked).response):
+        if not np.array_equal(before, answer(model, repeated).response):
             return (
-                "gives another H when it is asked again; draw from `fresh` and `lasting` of the request alone, and "
-                "give an array of its own each time, which a run scales in place"
+                "gives another H when called again; draw random numbers only from `fresh` and `lasting` of the "
+                "request, and return a new array each time, because a run scales it in place"
             )
     return None
 
 
 def alone(model: SelectiveFading) -> str | None:
-    """By itself, and among all."""
+    """Compare the response of a device alone with that among all."""
     for variation in model.variations:
         together = answer(model, request(3, range(DEVICES), variation=variation)).response
         for device in range(DEVICES):
-            found = answer(model, request(3, [device], variation=variation)).response[0]
-            if not _near(found, together[device]):
-                return f"device {device} has another H where it is asked for alone, with variation = {variation!r}"
+            apart = answer(model, request(3, [device], variation=variation)).response[0]
+            if not _near(apart, together[device]):
+                return f"device {device} has another H when requested alone, with variation = {variation!r}"
     return None
 
 
 def power(model: SelectiveFading) -> str | None:
-    """E|H|^2 = 1 over many devices, whose fades are independent, where no path is later than the prefix."""
+    """Check that E|H|^2 = 1 over many independent devices, if no path is later than the cyclic prefix."""
     for variation in model.variations:
-        asked = request(0, range(MANY), variation=variation, prefix_s=math.inf)
-        powers = (np.abs(answer(model, asked).response) ** 2).mean(axis=(1, 2, 3))
+        of_many = request(0, range(MANY), variation=variation, prefix_s=math.inf)
+        powers = (np.abs(answer(model, of_many).response) ** 2).mean(axis=(1, 2, 3))
         mean, spread = float(powers.mean()), float(powers.std()) / math.sqrt(MANY)
         if abs(mean - 1) > DEVIATIONS * spread + SHARE:
-            return f"E|H|^2 is {mean:.4g} over {MANY} devices with variation = {variation!r}, 1 is wanted"
+            return f"E|H|^2 over {MANY} devices with variation = {variation!r} must be 1, got {mean:.4g}"
     return None
 
 
 def variations(model: SelectiveFading) -> str | None:
-    """A new fade each round, one that stands, or a process that goes on where the last round left it."""
+    """Check each variation: a new fade per round, a constant one, or a process that continues over rounds."""
     devices = range(DEVICES)
     for variation in model.variations:
         first = request(0, devices, variation=variation)
-        one, other = (answer(model, asked).response for asked in (first, request(7, devices, variation=variation)))
+        one, other = (answer(model, each).response for each in (first, request(7, devices, variation=variation)))
         if variation == "independent" and _near(one, other):
             return "every round has the same H with variation = 'independent'; draw from `request.draw`"
         if variation == "constant" and not _near(one, other):
@@ -117,44 +120,44 @@ def variations(model: SelectiveFading) -> str | None:
             late = replace(request(1, devices, variation=variation), start_s=first.start_s + first.frame.block_s)
             if not _near(answer(model, late).response[:, :, 0], one[:, :, 1]):
                 return (
-                    "a round that starts a block later has not the H of the second block, with variation = 'jakes'; "
-                    "count time from `request.first_block_s`"
+                    "a round that starts a block later does not have the H of the second block, with "
+                    "variation = 'jakes'; measure time from `request.first_block_s`"
                 )
     return None
 
 
 def subcarriers(model: SelectiveFading) -> str | None:
-    """Two of all, over the same bandwidth."""
-    asked = request(0, range(DEVICES), variation=model.variations[0])
-    frame = Frame(asked.frame.frequencies_hz[1:4:2], asked.frame.elements, SYMBOL_S, asked.frame.symbols_per_block)
-    fewer = replace(frame, elements=frame.subcarriers * asked.frame.symbols)
-    found = answer(model, replace(asked, frame=fewer)).response
-    if not _near(found, answer(model, asked).response[..., 1:4:2]):
-        return "H of a subcarrier is another where fewer are asked for; follow `request.frame.frequencies_hz`"
+    """Compare a request for two of the subcarriers, over the same bandwidth, with one for all."""
+    of_all = request(0, range(DEVICES), variation=model.variations[0])
+    frame = Frame(of_all.frame.frequencies_hz[1:4:2], of_all.frame.elements, SYMBOL_S, of_all.frame.symbols_per_block)
+    fewer = replace(frame, elements=frame.subcarriers * of_all.frame.symbols)
+    of_two = answer(model, replace(of_all, frame=fewer)).response
+    if not _near(of_two, answer(model, of_all).response[..., 1:4:2]):
+        return "H of a subcarrier changes when fewer are requested; use `request.frame.frequencies_hz`"
     return None
 
 
 def correlation(model: SelectiveFading) -> str | None:
-    """Of Gaussian channels, whose every part is diffuse: independent antennas, and two that are correlated."""
+    """Check Gaussian (entirely diffuse) channels with independent antennas and with two correlated ones."""
     if not model.gaussian or model.own_angles:
         return None
     matrix = np.array([[1, CORRELATION], [CORRELATION, 1]])
     values, vectors = np.linalg.eigh(matrix)
     root = (vectors * np.sqrt(values)) @ vectors.T
-    asked = request(0, range(MANY), variation=model.variations[0])
-    for wanted, roots in ((0.0, None), (CORRELATION, np.broadcast_to(root + 0j, (MANY, 2, 2)))):
-        found = answer(model, replace(asked, spatial_roots=roots)).response[:, :, 0, 0].astype(complex)
-        share = complex((found[:, 0] * found[:, 1].conj()).mean() / (np.abs(found) ** 2).mean())
-        if abs(share - wanted) > DEVIATIONS / math.sqrt(MANY):
+    of_many = request(0, range(MANY), variation=model.variations[0])
+    for expected, roots in ((0.0, None), (CORRELATION, np.broadcast_to(root + 0j, (MANY, 2, 2)))):
+        gains = answer(model, replace(of_many, spatial_roots=roots)).response[:, :, 0, 0].astype(complex)
+        observed = complex((gains[:, 0] * gains[:, 1].conj()).mean() / (np.abs(gains) ** 2).mean())
+        if abs(observed - expected) > DEVIATIONS / math.sqrt(MANY):
             return (
-                f"two antennas that are to be correlated by {wanted:g} are by {abs(share):.3g}; "
-                "antennas are independent but for `request.spatial_roots` (`channels.draws.correlate`)"
+                f"the correlation of two antennas must be {expected:g}, got {abs(observed):.3g}; draw antennas "
+                "independently and apply `request.spatial_roots` (`channels.draws.correlate`)"
             )
     return None
 
 
 def parameters(model: SelectiveFading) -> str | None:
-    """By an answer, or by the delay spread that it says."""
+    """Check that a response, or the delay spread, reads all parameters."""
     spied, read = recording(model)
     for variation in model.variations:
         answer(spied, request(0, range(DEVICES), variation=variation))
@@ -163,20 +166,20 @@ def parameters(model: SelectiveFading) -> str | None:
     return f"{', '.join(unread)} is never read" if unread else None
 
 
-def answer(model: SelectiveFading, asked: SelectiveRequest) -> SelectiveResponse:
-    """H and what is spilled; ValueError, one line, for what is not as promised."""
-    given = model.respond(asked)
-    if not isinstance(given, SelectiveResponse):
-        raise ValueError(f"respond gave {type(given).__name__}, a SelectiveResponse is wanted")
-    wanted = (len(asked.fresh(1)), asked.antennas, asked.blocks, asked.frame.subcarriers)
-    _check_array("H", given.response, wanted, "c")
-    if not given.response.flags.writeable:
-        raise ValueError("H cannot be written to, and a run scales it in place; give a copy")
-    if given.spilled is not None:
-        _check_array("spilled", given.spilled, (wanted[0], *wanted[2:]), "f")
-        if (given.spilled < 0).any():
-            raise ValueError(f"spilled is {given.spilled.min():g} somewhere; a power of at least 0 is wanted")
-    return given
+def answer(model: SelectiveFading, made: SelectiveRequest) -> SelectiveResponse:
+    """Return the response to a request; ValueError with one line if it is not valid."""
+    response = model.respond(made)
+    if not isinstance(response, SelectiveResponse):
+        raise ValueError(f"respond must return a SelectiveResponse, got {type(response).__name__}")
+    shape = (len(made.fresh(1)), made.antennas, made.blocks, made.frame.subcarriers)
+    _check_array("H", response.response, shape, "c")
+    if not response.response.flags.writeable:
+        raise ValueError("H must be writeable, because a run scales it in place; return a copy")
+    if response.spilled is not None:
+        _check_array("spilled", response.spilled, (shape[0], *shape[2:]), "f")
+        if (response.spilled < 0).any():
+            raise ValueError(f"spilled must be a power of at least 0, got {response.spilled.min():g}")
+    return response
 
 
 def request(
@@ -188,10 +191,13 @@ def request(
     antennas: int = ANTENNAS,
     prefix_s: float = 4.7e-6,
 ) -> SelectiveRequest:
-    """Nine subcarriers far apart, three blocks of five symbols; devices 100 m away, every second of them in sight."""
+    """Return a request for nine widely spaced subcarriers and three blocks of five symbols.
+
+    Devices are 100 m away, every second one with line of sight.
+    """
     frame = Frame(40 * SPACING_HZ * np.arange(-4.0, 5.0), elements=9 * 15, symbol_s=SYMBOL_S, symbols_per_block=5)
     ids = np.array(devices, dtype=np.int64)
-    turns = 0.4 * ids
+    azimuths = 0.4 * ids
     return SelectiveRequest(
         frame=frame,
         antennas=antennas,
@@ -202,7 +208,7 @@ def request(
         fresh=_draw(devices, index + 1),
         lasting=_draw(devices, 0),
         bandwidth_hz=360 * SPACING_HZ,
-        positions_m=np.stack([100 * np.cos(turns), 100 * np.sin(turns), np.full(len(ids), 1.5)], axis=1),
+        positions_m=np.stack([100 * np.cos(azimuths), 100 * np.sin(azimuths), np.full(len(ids), 1.5)], axis=1),
         line_of_sight=ids % 2 == 0,
         prefix_s=prefix_s,
         spacing_hz=SPACING_HZ,
@@ -217,43 +223,43 @@ def _draw(devices: Sequence[int], stream: int) -> Draw:
     return draw
 
 
-def _check_array(what: str, given: object, wanted: tuple[int, ...], kind: str) -> None:
-    if not isinstance(given, np.ndarray) or given.dtype.kind != kind:
-        told = given.dtype if isinstance(given, np.ndarray) else type(given).__name__
-        raise ValueError(f"{what} is {told}, an array of {'complex' if kind == 'c' else 'real'} numbers is wanted")
-    if given.shape != wanted:
+def _check_array(what: str, array: object, shape: tuple[int, ...], kind: str) -> None:
+    if not isinstance(array, np.ndarray) or array.dtype.kind != kind:
+        got = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"{what} must be an array of {'complex' if kind == 'c' else 'real'} numbers, got {got}")
+    if array.shape != shape:
         axes = "[devices, antennas, blocks, subcarriers]" if kind == "c" else "[devices, blocks, subcarriers]"
-        raise ValueError(f"{what} has shape {given.shape}, {axes} = {wanted} is wanted")
-    if not np.isfinite(given).all():
-        raise ValueError(f"{what} is not finite somewhere")
+        raise ValueError(f"{what} must have shape {axes} = {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what} must be finite")
 
 
 def _near(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """To single precision."""
+    """Whether arrays are equal to single precision."""
     return bool(np.allclose(one, other, rtol=SHARE, atol=SHARE))
 
 
 @contextmanager
 def _untouched() -> Iterator[None]:
-    """ValueError where the generators that everybody shares are drawn from or seeded; they are left as they were."""
+    """Raise ValueError if the block draws from or seeds a global random generator, and restore their states."""
     import torch
 
     def states() -> tuple[Any, ...]:
         return random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
 
-    def told() -> str:
+    def as_text() -> str:
         return "|".join(str(one.numpy().tobytes() if hasattr(one, "numpy") else one) for one in states())
 
-    kept = states()
+    saved = states()
     try:
         random.seed(ODD)
         np.random.seed(ODD)  # noqa: NPY002
         torch.manual_seed(ODD)
-        before = told()
+        before = as_text()
         yield
-        if told() != before:
+        if as_text() != before:
             raise ValueError("draws from or seeds a global generator; draw from `fresh` and `lasting` of the request")
     finally:
-        random.setstate(kept[0])
-        np.random.set_state(kept[1])  # noqa: NPY002
-        torch.set_rng_state(kept[2])
+        random.setstate(saved[0])
+        np.random.set_state(saved[1])  # noqa: NPY002
+        torch.set_rng_state(saved[2])

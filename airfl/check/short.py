@@ -1,4 +1,4 @@
-"""Short runs of a scheme on the data that comes with airfl, for its checks. What is shared is not to be changed."""
+"""Short runs of a scheme on the shipped data, for checks, which share them and must not modify them."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ SMALL = (
     "local.steps=2",
     "local.engine=layers",
 )
-"""Over the demo's settings: a run takes a second."""
+"""Overrides of the demo's settings, with which a run takes a second."""
 FIXED = {
     "run.rounds": ROUNDS,
     "run.evaluate_every": SAVED_AT,
     "run.checkpoint_every": SAVED_AT,
     "run.checkpoint_s": 0,
 }
-"""What the checks count on."""
+"""Settings that the checks rely on."""
 
 
 class _Stopped(KeyboardInterrupt):
-    """Ctrl-C, as a check presses it."""
+    """Raised by a check to interrupt a run, as Ctrl-C does."""
 
 
 @cache
 def sample(name: str) -> RawData:
-    """A data set that comes with airfl, or that the user has, read once."""
+    """Return a shipped data set, or one of the user's, which is read once."""
     return load_dataset(name, [data_folder()])
 
 
 @dataclass(frozen=True)
 class Short:
-    """A scheme in short runs.
+    """A scheme with the settings for short runs.
 
     Attributes:
-        scheme: With its parameters.
-        overrides: "section.key=value" of other sections, after those that make runs short.
+        scheme: The scheme.
+        overrides: "section.key=value" of other sections, applied after those that make runs short.
     """
 
     scheme: Scheme
@@ -72,41 +72,40 @@ class Short:
 
     @cached_property
     def base(self) -> Settings:
-        """Of a run over the scheme's own link."""
+        """The settings of a run over the scheme's default link."""
         for key in FIXED:
             if key in keys_of(self.overrides):
-                raise UserError(f"{key}: the checks take {FIXED[key]}; leave it out")
+                raise UserError(f"{key}: the checks need {FIXED[key]}; remove this override")
         fixed = [f"{key}={value}" for key, value in FIXED.items()]
         small = load_settings(configurations()["demo"], [*SMALL, *self.overrides, *fixed])
         return Settings.model_validate({**dict(small), "scheme": self.scheme})
 
     def settings(self, changes: Changes | None = None, link: LinkKind | None = None) -> Settings:
-        """Of a short run. changes: by section; link: another one than the usual."""
+        """Return the settings of a short run. changes: changed settings by section; link: another link."""
         tables = {name: dict(table) for name, table in (changes or {}).items()}
         return self.base.resolved(**tables, **({"scheme": {"link": link}} if link else {}))
 
     @property
     def data(self) -> RawData:
-        """What is learned from."""
+        """The data set of the runs."""
         return sample(self.base.task.dataset)
 
     @cached_property
     def run(self) -> Run:
-        """A whole run, made once."""
+        """The complete run, which is run once."""
         return run(self.settings(), data=self.data)
 
     @cached_property
     def trace(self) -> xarray.Dataset:
-        """Of that run."""
+        """The trace of that run."""
         return trace_of(self.run)
 
     def again(self, changes: Changes | None = None) -> Run:
-        """Another run of the same, or with changes."""
+        """Run again, with the same settings or with changes."""
         return run(self.settings(changes), data=self.data)
 
     def resumed(self) -> tuple[xarray.Dataset, Tensor]:
-        """Trace and final parameters of the run cut off in round 4 and gone on with from what was saved after round
-        2."""
+        """Return trace and final parameters of a run interrupted in round 4, resumed from the state after round 2."""
         with tempfile.TemporaryDirectory(prefix="airfl-") as folder:
             out = Path(folder) / "run"
             with suppress(_Stopped):
@@ -115,7 +114,7 @@ class Short:
             return trace_of(finished), finished.parameters
 
     def world(self, changes: Changes | None = None) -> World:
-        """What stays from round to round of such a run."""
+        """Return the objects of a short run that are fixed over rounds."""
         settings = self.settings(changes)
         return world_of(settings, build_task(settings, self.data, Streams(settings.run.seed)), torch.device("cpu"))
 
@@ -126,8 +125,11 @@ def _stop(done: int, rounds: int, record: Record) -> None:
 
 
 def on_its_threads(short: Short, find: Callable[[Short], str | None]) -> str | None:
-    """What a check finds, computed on as many threads as the short runs have: on the small tensors of these, several
-    wait for each other most of the time, a hundred times as long as they compute where the machine is busy."""
+    """Run a check with as many threads as the short runs have.
+
+    With their small tensors, several threads mostly wait for each other: on a busy machine a hundred times as long as
+    they compute.
+    """
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(short.base.run.threads or before)
@@ -137,11 +139,11 @@ def on_its_threads(short: Short, find: Callable[[Short], str | None]) -> str | N
 
 
 def trace_of(finished: Run) -> xarray.Dataset:
-    """A whole trace, in memory."""
+    """Load a whole trace into memory."""
     with finished.trace() as opened:
         return opened.load()
 
 
 def first_state(world: World) -> State:
-    """Before the first round."""
+    """Return the state before the first round."""
     return State(0, world.model.initial(), world.cell.memory)

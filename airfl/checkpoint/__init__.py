@@ -1,9 +1,10 @@
-"""What lets a run outlive its process: the records of its rounds, and its state, in OUT/checkpoint.
+"""Checkpoints, from which a run is resumed: the records of its rounds and its state, in OUT/checkpoint.
 
-OUT/checkpoint/lock              held by the process that writes the run; its marker says that the folder is airfl's
-OUT/checkpoint/about             settings, versions, automatic choices: what a resumed run must share
-OUT/checkpoint/records           every round's record, appended; what the trace is made from anew
-OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, devices and server keep; the last two
+OUT/checkpoint/lock              locked by the process that writes the run; its marker shows that airfl made the folder
+OUT/checkpoint/about             settings, versions and resolved automatic settings, which a resumed run must share
+OUT/checkpoint/records           the record of every round, appended; the trace is rebuilt from them
+OUT/checkpoint/state-00000042    the state after 42 rounds: parameters, and state of selection, devices and server; the
+                                 last two states are kept
 """
 
 from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same, check_task

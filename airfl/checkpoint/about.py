@@ -1,4 +1,4 @@
-"""What a run and its continuation must share, so that the one's trace is the other's, value for value."""
+"""The metadata of a run that a resumed run must share, so that both give the same trace, value for value."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ if TYPE_CHECKING:
     from airfl.tasks.own import Task
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
-"""Settings that a continuation may have otherwise."""
+"""Settings that may differ in a resumed run, because they do not affect its results."""
 BLOCK_BYTES = 1 << 22
 
 
 CHOSEN = ("run.threads", "run.chunk", "local.engine")
-"""Automatic settings that a continuation takes over."""
+"""Automatic settings whose resolved values a resumed run takes over."""
 LONGEST_TIME = 64
 
 
 @dataclass(frozen=True)
 class About:
-    """What a run is, so that it can be gone on with by nothing else.
+    """The metadata of a run, with which a resumed run must agree.
 
     Attributes:
-        settings: As given, in JSON.
+        settings: The settings as given, in JSON.
         versions: Version by package.
         device: cpu or cuda.
-        chosen: What automatic settings became, by section.
+        chosen: Resolved values of automatic settings, by section.
         data: Checksum of the data set.
         created_utc: When the run began, UTC.
-        numerics: What else numbers depend on.
-        parts: Fingerprints of the user's own parts, by dotted key.
-        task: Fingerprints of the parts of an own task; empty for a task of the tables.
+        numerics: What else numerical results depend on.
+        parts: Fingerprints of user-defined parts, by dotted key.
+        task: Fingerprints of the parts of a user-defined task; empty for a built-in task.
     """
 
     settings: str
@@ -69,20 +69,20 @@ class About:
     task: Mapping[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields in a form that JSON can represent."""
         return asdict(self)
 
     def is_one(self) -> bool:
-        """Whether every field is of its kind, as far as that can be said without the run."""
-        told = (self.versions, self.numerics, self.parts, self.task)
-        listed = (one for table in told for one in _texts(table))
+        """Whether every field has the right type, as far as this can be checked without the run."""
+        text_tables = (self.versions, self.numerics, self.parts, self.task)
+        listed = (one for table in text_tables for one in _texts(table))
         texts = [self.settings, self.device, self.created_utc, *listed]
         tables = isinstance(self.chosen, Mapping) and all(isinstance(one, Mapping) for one in self.chosen.values())
         whole = isinstance(self.data, int) and not isinstance(self.data, bool)
         return tables and whole and all(isinstance(one, str) for one in texts) and len(self.created_utc) < LONGEST_TIME
 
     def choices(self, settings: Settings) -> Settings:
-        """The settings with what was automatic as it was; ValueError where that cannot have been chosen."""
+        """Return settings with the recorded values of automatic settings; ValueError if these are not possible."""
         for section, values in self.chosen.items():
             for name, value in values.items():
                 if f"{section}.{name}" not in CHOSEN or value == AUTOMATIC[f"{section}.{name}"]:
@@ -97,14 +97,14 @@ class About:
 
 
 def _texts(table: Any) -> list[Any]:
-    """What should all be text."""
+    """Return the keys and values of a table, all of which should be text."""
     return [*table, *table.values()] if isinstance(table, Mapping) else [None]
 
 
 def about_run(
     given: Settings, resolved: Settings, device: torch.device, raw: RawData, own: Identity | None = None
 ) -> About:
-    """Of a run that begins."""
+    """Return the metadata of a new run."""
     return About(
         settings=to_json(given.model_dump()),
         versions=versions(),
@@ -122,24 +122,24 @@ def about_run(
 
 
 def _parts(own: Identity | None) -> dict[str, str]:
-    """By which a run is known again."""
+    """Return the fingerprints of a user-defined task, by part."""
     return {} if own is None else {**own.parts, "initial parameters": own.initial}
 
 
 def versions() -> dict[str, str]:
-    """Of what numbers depend on."""
+    """Return the versions of the packages that results depend on."""
     return {"airfl": __version__, "torch": str(torch.__version__), "numpy": str(np.__version__)}
 
 
 def check_same(about: About, folder: Path, settings: Settings, device: torch.device) -> None:
-    """UserError, with the difference, where a run that was begun cannot be gone on with here."""
-    other = "go on with what it was begun with, or choose another --out"
+    """Raise UserError, naming the difference, if an unfinished run cannot be resumed with these settings here."""
+    remedy = "resume it with what it was started with, or choose another --out"
     now = versions()
     for name, version in about.versions.items():
         if now.get(name) != version:
-            raise UserError(f"{folder}: its run was begun with {name} {version}, this is {now.get(name)}; {other}")
+            raise UserError(f"{folder}: its run was started with {name} {version}, this is {now.get(name)}; {remedy}")
     if about.device != device.type:
-        raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
+        raise UserError(f"{folder}: its run was started on {about.device}, this is {device.type}; {remedy}")
     try:
         tables = json.loads(about.settings)
         others = list(other_parts(settings, tables))
@@ -147,90 +147,102 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
-            f"{folder / CHECKPOINT_NAME}: does not say how its run was begun ({str(error).splitlines()[0][:100]}); "
-            "choose another --out and begin anew"
+            f"{folder / CHECKPOINT_NAME}: the settings of its run cannot be read ({str(error).splitlines()[0][:100]}); "
+            "start again with another --out"
         ) from None
     for key, then, given in [*others, *differences(before, settings)]:
         if key not in OF_NO_EFFECT:
-            raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
-    check_parts(about.parts, settings, f"{folder}: its run was begun", other)
+            raise UserError(f"{folder}: its run was started with {key} = {then!r}, here it is {given!r}; {remedy}")
+    check_parts(about.parts, settings, f"{folder}: its run was started", remedy)
     here = numerics(device, str(about.chosen.get("local", {}).get("engine", "")))
     for name in dict.fromkeys([*about.numerics, *here]):
-        was, is_ = about.numerics.get(name, "not recorded"), here.get(name, "not there")
+        was, is_ = about.numerics.get(name, "not recorded"), here.get(name, "missing")
         if was != is_:
             raise UserError(
-                f"{folder}: its run was begun with another {name} ({was}; here: {is_}), and its numbers would go on "
-                "differently; go on with it on the same kind of machine, or begin anew with another --out"
+                f"{folder}: its run was started with another {name} ({was}; here: {is_}), so results would differ; "
+                "resume it on the same kind of machine, or start again with another --out"
             )
 
 
-def check_parts(before: Mapping[str, str], settings: Settings, what: str, mend: str) -> None:
-    """UserError where a part of the user's own has other code than the one of a run; before: by dotted key."""
+def check_parts(before: Mapping[str, str], settings: Settings, what: str, remedy: str) -> None:
+    """Raise UserError if the code of a user-defined part differs from that of an earlier run.
+
+    Args:
+        before: Fingerprints of the parts of the earlier run, by dotted key.
+        settings: The settings with the parts.
+        what: Start of the message, which describes the earlier run.
+        remedy: End of the message.
+    """
     own = own_parts(settings)
     for key in dict.fromkeys([*before, *own]):
         if key not in own or before.get(key) != fingerprint(own[key]):
-            part = f"this code of {own[key]!r}" if key in own else "a part that comes with airfl"
-            raise UserError(f"{what} with another {key} than {part}; {mend}")
+            part = f"this code of {own[key]!r}" if key in own else "a built-in part"
+            raise UserError(f"{what} with another {key} than {part}; {remedy}")
 
 
 def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> None:
-    """UserError, with the difference, where a complete run, with that config and those parts of the user's own in its
-    trace, was of other settings."""
+    """Raise UserError, naming the difference, if a complete run had other settings.
+
+    Args:
+        config: The attribute `config` of its trace.
+        parts: The attribute of its trace with its user-defined parts.
+        folder: The folder of the run.
+        settings: The settings to compare with.
+    """
     try:
         tables = json.loads(config)
         others = list(other_parts(settings, tables))
         before = recorded(with_parts_of(settings, tables), settings)
     except (ValueError, RecursionError):
-        return  # of another version, whose trace is complete all the same
+        return  # written by another version of airfl; the trace is complete nevertheless
     for key, then, given in [*others, *differences(before, fitted(settings))]:
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
             raise UserError(
-                f"{folder}: holds a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"
+                f"{folder}: contains a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"
             )
     try:
         own = {key: str(one["fingerprint"]) for key, one in json.loads(parts).items()}
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
         own = {}
-    check_parts(own, settings, f"{folder}: holds a complete run", "choose another --out")
+    check_parts(own, settings, f"{folder}: contains a complete run", "choose another --out")
 
 
 def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -> None:
-    """UserError where a complete run, with these attributes in its trace, was of another own task."""
+    """Raise UserError if a complete run, whose trace has these attributes, was of another user-defined task."""
     if task is None:
         return
     own = task.identity(task.module(Streams(int(attributes["seed"]))))
     if (attributes.get("task_fingerprint"), attributes.get("task_initial")) != (own.fingerprint, own.initial):
         raise UserError(
-            f"{folder}: holds a complete run of another task ({attributes.get('task')}); choose another --out"
+            f"{folder}: contains a complete run of another task ({attributes.get('task')}); choose another --out"
         )
 
 
 def check_data(about: About, folder: Path, raw: RawData, fading: Fading, own: Identity | None = None) -> None:
-    """UserError where the data set, the replayed channel, or a part of an own task is not the one that the run was
-    begun with."""
+    """Raise UserError if the data set, the replayed channel or a part of a user-defined task differs from the run's."""
     parts = _parts(own)
     for name in dict.fromkeys([*about.task, *parts]):
         was, is_ = about.task.get(name, "none"), parts.get(name, "none")
         if was != is_:
             raise UserError(
-                f"{folder}: its run was begun with another {name} of the task ({was[:200]}; here: {is_[:200]}); go on "
-                "with what it was begun with, or choose another --out"
+                f"{folder}: its run was started with another {name} of the task ({was[:200]}; here: {is_[:200]}); "
+                "resume it with what it was started with, or choose another --out"
             )
     if about.data != checksum(raw, fading):
         raise UserError(
-            f"{folder}: its run was begun with other data (data set, or channel.replay_file); name the folder of the "
+            f"{folder}: its run was started with other data (data set, or channel.replay_file); give the folder of the "
             "data set with --data-dir, or choose another --out"
         )
 
 
 def checksum(raw: RawData, fading: Fading) -> int:
-    """Of all arrays of a data set, and of the replayed channel's file: CRC-32, which reads some GB a second."""
-    found = 0
+    """Return a CRC-32 of all arrays of a data set and of the replayed channel's file, at a few GB per second."""
+    crc = 0
     for array in vars(raw).values():
         if isinstance(array, np.ndarray):
-            found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
+            crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
     if isinstance(fading, Recorded):
         with open_regular(fading.file) as file:
-            while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
-                found = zlib.crc32(block, found)
-    return found
+            while block := file.read(BLOCK_BYTES):  # the file may be larger than memory: only a part of it is replayed
+                crc = zlib.crc32(block, crc)
+    return crc

@@ -1,7 +1,7 @@
-"""The files of a checkpoint folder: what is there, what of it is whole, and whether it is airfl's.
+"""Reads and writes the files of a checkpoint folder, and checks that airfl wrote them and that they are intact.
 
-It is where its lock holds the lock's marker, or a file in it begins as packs do (before there was a marker, locks were
-empty). Nothing is in it but regular files of the names below: anything else is refused, and never removed.
+A folder was made by airfl if its lock contains the marker of locks, or a file in it begins as packs do (early versions
+wrote empty locks). It contains only regular files of the names below. Anything else is refused, and never removed.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ OWN_NAMES = re.compile(
     rf"\.({ABOUT_NAME}|{STATE_PREFIX}\d{{8,}})(\.[0-9a-f]+)+"  # while they are written
 )
 KEPT = 2
-"""States that are kept: an older one for when the newest is damaged."""
+"""Number of states that are kept: an older one is used if the newest is damaged."""
 
 
 @dataclass(frozen=True)
 class Saved:
-    """A run as it was saved.
+    """A saved run.
 
     Attributes:
-        about: What the run is.
-        rounds: Rounds that are done.
-        arrays: State after them by name; None where the run has only begun.
+        about: Metadata of the run.
+        rounds: Number of finished rounds.
+        arrays: State after them, by name; None before the first state was saved.
         length: Length of the records of these rounds in bytes.
     """
 
@@ -55,8 +55,11 @@ class Saved:
 
 
 def read_saved(out: Path) -> Saved | None:
-    """The last state of the run in OUT that is whole, the run's start where there is none yet, None where it has not
-    even begun. UserError where everything is damaged."""
+    """Return the last intact state of the run in OUT.
+
+    Returns the start of the run if no state was saved yet, and None if the run has not begun. Raises UserError if
+    everything is damaged.
+    """
     folder = out / CHECKPOINT_NAME
     states = sorted(folder.glob(f"{STATE_PREFIX}*"), reverse=True)
     damaged = []
@@ -68,21 +71,21 @@ def read_saved(out: Path) -> Saved | None:
             damaged.append(f"{path}: {_reason(error)}")
             continue
         for line in damaged:
-            log.warning("%s; an older state of the run is taken", line)
+            log.warning("%s; using an older state of the run", line)
         return saved
     if damaged:
-        raise UserError(f"{damaged[0]}; no older state of its run is whole; choose another --out and begin anew")
+        raise UserError(f"{damaged[0]}; no older state of its run is intact; start again with another --out")
     path = folder / ABOUT_NAME
     if not path.exists():
         return None
     try:
         return Saved(_about(_read(path)[0]))
     except (DamagedError, OSError) as error:
-        raise UserError(f"{path}: {_reason(error)}; choose another --out and begin anew") from None
+        raise UserError(f"{path}: {_reason(error)}; start again with another --out") from None
 
 
 def check_own(out: Path) -> None:
-    """UserError where OUT/checkpoint is a link, is not airfl's, or holds a link or something else than airfl's."""
+    """Raise UserError if OUT/checkpoint is a link, was not made by airfl, or contains links or foreign files."""
     folder = out / CHECKPOINT_NAME
     check_no_link(folder)
     if not os.path.lexists(folder):
@@ -107,12 +110,12 @@ def is_own_name(name: str) -> bool:
 
 
 def _is_marked(folder: Path) -> bool:
-    """Whether airfl has made the folder, by what is in it; an empty one is as good."""
+    """Whether the contents of the folder show that airfl made it, or it is empty."""
     names = os.listdir(folder)
     if is_lock(folder / LOCK_NAME) or not names:
         return True
     if names == [LOCK_NAME]:
-        return may_be_lock(folder / LOCK_NAME)  # killed between making it and marking it
+        return may_be_lock(folder / LOCK_NAME)  # the process was killed between creating the lock and marking it
     return any(_is_pack(folder / name) for name in names if name != LOCK_NAME and is_own_name(name))
 
 
@@ -123,7 +126,7 @@ def _is_pack(path: Path) -> bool:
 
 
 def tidy(out: Path, saved: Saved) -> None:
-    """Remove what a process has left that was killed while it wrote, and states of rounds that are done again."""
+    """Remove temporary files of a process that was killed while writing, and states of rounds that are repeated."""
     latest = f"{STATE_PREFIX}{saved.rounds:08d}"
     remove_files(
         out / CHECKPOINT_NAME,
@@ -132,22 +135,22 @@ def tidy(out: Path, saved: Saved) -> None:
 
 
 def has_state(out: Path) -> bool:
-    """Whether there is something to go on from."""
+    """Whether there is a saved state to resume from."""
     return any((out / CHECKPOINT_NAME).glob(f"{STATE_PREFIX}*"))
 
 
 def has_begun(out: Path) -> bool:
-    """Whether there is a run that is not finished."""
+    """Whether there is an unfinished run."""
     return (out / CHECKPOINT_NAME / ABOUT_NAME).exists() or has_state(out)
 
 
 def write_about(out: Path, about: About) -> None:
-    """What the run is, before its first round."""
+    """Write the metadata of the run, before its first round."""
     write_synced(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: write_pack(file, about.plain(), {}))
 
 
 def write_state(out: Path, saved: Saved) -> None:
-    """Put a state there, keep the one before it, forget older ones."""
+    """Write a state, keep the one before it, and remove older ones."""
     folder = out / CHECKPOINT_NAME
     value = {"about": saved.about.plain(), "rounds": saved.rounds, "length": saved.length}
     path = folder / f"{STATE_PREFIX}{saved.rounds:08d}"
@@ -157,9 +160,10 @@ def write_state(out: Path, saved: Saved) -> None:
 
 
 def discard(out: Path) -> None:
-    """A run that has ended needs none of it. The lock goes last: without it another process may write there.
+    """Remove the checkpoint of a run that has ended.
 
-    What is not airfl's stays, and the folder with it.
+    The lock is removed last, because without it another process may write there. Files that are not airfl's stay, and
+    then the folder does, too.
     """
     folder = out / CHECKPOINT_NAME
     with contextlib.suppress(OSError):
@@ -172,14 +176,14 @@ def _read(path: Path) -> tuple[Any, dict[str, NDArray[np.generic]]]:
     with path.open("rb") as file:
         value, arrays, length = read_pack(file, path.stat().st_size)
     if length != path.stat().st_size:
-        raise DamagedError("has something behind its end")
+        raise DamagedError("has extra data at its end")
     return value, arrays
 
 
 def _check_records(folder: Path, saved: Saved) -> None:
-    """DamagedError unless there is a whole record of every round."""
+    """Raise DamagedError unless there is an intact record of every round."""
     if sum(1 for _ in read_records(folder / RECORDS_NAME, saved.length)) != saved.rounds:
-        raise DamagedError("does not fit the records beside it")
+        raise DamagedError("does not match the records in the same folder")
 
 
 def _read_state(path: Path) -> Saved:
@@ -187,9 +191,9 @@ def _read_state(path: Path) -> Saved:
     try:
         about, rounds, length = value["about"], value["rounds"], value["length"]
     except (TypeError, KeyError):
-        raise DamagedError("is no state of a run") from None
+        raise DamagedError("is not a state of a run") from None
     if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (rounds, length)):
-        raise DamagedError("is no state of a run")
+        raise DamagedError("is not a state of a run")
     if path.name != f"{STATE_PREFIX}{rounds:08d}":
         raise DamagedError(f"is the state of round {rounds}")
     return Saved(_about(about), rounds, arrays, length)
@@ -199,9 +203,9 @@ def _about(value: Any) -> About:
     try:
         about = About(**value)
     except TypeError:
-        raise DamagedError("does not say what its run is") from None
+        raise DamagedError("has no valid metadata of its run") from None
     if not about.is_one():
-        raise DamagedError("does not say what its run is")
+        raise DamagedError("has no valid metadata of its run")
     return about
 
 

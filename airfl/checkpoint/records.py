@@ -1,4 +1,4 @@
-"""The records of a run's rounds, one pack after another in a file that only grows."""
+"""The records of a run's rounds, appended to a file one pack after another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECORDS_NAME = "records"
 
 
 class Records:
-    """Open for appending, from a length on; what was behind it is gone."""
+    """A file of records, open for appending after its first `length` bytes; the rest is truncated."""
 
     def __init__(self, path: Path, length: int = 0) -> None:
         self._file = open(path, "r+b" if length else "wb", opener=opener)  # noqa: SIM115  closed by `close`
@@ -26,25 +26,25 @@ class Records:
         self.length = self._file.seek(0, 2)
 
     def append(self, record: Record) -> None:
-        """One round; it need not be on disk yet."""
+        """Append the record of one round. It is on disk only after `sync`."""
         self.length += write_pack(self._file, None, {name: np.asarray(value) for name, value in record.items()})
 
     def sync(self) -> None:
-        """Have everything on disk."""
+        """Flush all records to disk."""
         sync(self._file)
 
     def close(self) -> None:
-        """Whatever was appended is written, or this raises."""
+        """Write what was appended and close the file; OSError if that fails."""
         self._file.close()
 
 
 def read_records(path: Path, length: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """The records in the first `length` bytes; DamagedError."""
+    """Yield the records in the first `length` bytes; DamagedError if one is damaged."""
     if not length:
         return
     with path.open("rb") as file:
-        place = 0
-        while place < length:
-            _, arrays, size = read_pack(file, length - place)
-            place += size
+        position = 0
+        while position < length:
+            _, arrays, size = read_pack(file, length - position)
+            position += size
             yield arrays

@@ -1,4 +1,4 @@
-"""What one round hands to the next, as arrays and back."""
+"""Converts the state that one round passes to the next into arrays, and back."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from airfl.round import State
 from airfl.selection import Memory
 from airfl.store import Store
 
-# Names of arrays; what follows the last colon of a device's row is its id.
+# Names of arrays. The name of a device's row ends in a colon and the device's id.
 PARAMETERS, MEAN_RATE, SPENT, SERVER, ROW = "parameters", "memory:mean_rate", "memory:spent", "server:", "row:"
 OWN = "own:"
 
 
 def to_arrays(state: State) -> dict[str, NDArray[Any]]:
-    """All of it but the round's number. Tensors of a CPU are not copied."""
+    """Return the state as arrays, without the round's number. Tensors on the CPU are not copied."""
     arrays = {PARAMETERS: _array(state.parameters)}
     if state.memory.mean_rate is not None:
         arrays[MEAN_RATE] = state.memory.mean_rate
     if state.memory.spent is not None:
         arrays[SPENT] = state.memory.spent
     arrays |= {f"memory:{name}": array for name, array in state.memory.arrays() if name.startswith(OWN)}
-    arrays |= {SERVER + name: _array(kept) for name, kept in state.store.server.items()}
+    arrays |= {SERVER + name: _array(tensor) for name, tensor in state.store.server.items()}
     for name, rows in state.store.rows.items():
-        arrays |= {f"{ROW}{name}:{device}": _array(kept) for device, kept in rows.items()}
+        arrays |= {f"{ROW}{name}:{device}": _array(tensor) for device, tensor in rows.items()}
     return arrays
 
 
 def from_arrays(round_index: int, arrays: Arrays, device: torch.device) -> State:
-    """The state with its tensors on the device; the arrays may go afterwards."""
+    """Return the state with its tensors on the device; it does not refer to the arrays."""
     store, memory, own = Store(), {}, {}
     for name, array in arrays.items():
         if name.startswith(SERVER):
             store.server[name.removeprefix(SERVER)] = _tensor(array, device)
         elif name.startswith(ROW):
-            kept, _, who = name.removeprefix(ROW).rpartition(":")
-            store.write(kept, int(who), _tensor(array, device))
+            row, _, number = name.removeprefix(ROW).rpartition(":")
+            store.write(row, int(number), _tensor(array, device))
         elif name in (MEAN_RATE, SPENT):
             memory[name.partition(":")[2]] = np.array(array)
         elif name.startswith(f"memory:{OWN}"):

@@ -1,6 +1,6 @@
-"""Traces in the formats of other tools: of a run, or of every run in a folder, all checked before one is written.
+"""Exports traces to formats of other tools: one run, or all runs in a folder. All are checked before any is written.
 
-A format is one file and one line in the table.
+Adding a format takes one file and one line in the table.
 """
 
 from __future__ import annotations
@@ -31,39 +31,48 @@ FORMATS = {
     "npz": "airfl.exports.npz",
     "channel": "airfl.exports.channel",
 }
-"""Modules of the formats; each holds its own as FORMAT."""
+"""The module of each format, which defines it as FORMAT."""
 
 
 def check_format(to: str) -> None:
-    """UserError for a format that is not in the table."""
+    """Raise UserError for an unknown format."""
     if to not in FORMATS:
         raise UserError(unknown_name("--to", str(to), FORMATS))
 
 
 def find_traces(path: str | Path) -> list[tuple[Path, Path]]:
-    """(file, folder relative to `path`) of every trace: `path` is a trace, a run folder, or any folder of runs.
+    """Return (file, folder relative to `path`) for every trace in `path`.
 
-    UserError if there is none. Links to folders are not followed.
+    `path` is a trace, a run folder, or any folder of runs; links to folders are not followed. Raises UserError if there
+    is no trace.
     """
     path = as_path(path)
     if path.is_file():
         return [(path, Path())]
     if not path.is_dir():
-        raise UserError(f"{path}: no such folder")
+        raise UserError(f"{path}: no such file or folder; check the path")
     if (path / TRACE_NAME).is_file():
         return [(path / TRACE_NAME, Path())]
     found = sorted(file for file in path.rglob(TRACE_NAME) if file.is_file())
     if not found:
-        raise UserError(f"{path}: holds no run ({TRACE_NAME}), and no folder in it does")
+        raise UserError(f"{path}: no run ({TRACE_NAME}) in this folder or below; check the path")
     return [(file, file.parent.relative_to(path)) for file in found]
 
 
 def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None] = lambda message: None) -> list[Path]:
-    """Write the run(s) in `path` to the folder `out` in the format `to`, a name of FORMATS; returns the files.
+    """Export runs to another format.
 
-    A folder that holds no trace itself is searched for some; each run goes to the folder in `out` that it has in
-    `path`. say(message) is told what is left out, and of runs that are not complete. Raises UserError for what cannot
-    be exported and for files that are there already: then nothing is written.
+    Args:
+        path: A trace, a run folder, or a folder that is searched for runs.
+        to: The format, a key of FORMATS.
+        out: The output folder. Each run goes to the subfolder that it has in `path`.
+        say: Called with a message on what is left out and on each run that is not complete.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        UserError: If a trace cannot be exported or a file already exists. Then nothing is written.
     """
     from airfl.exports.format import under_true_names
     from airfl.trace import open_trace
@@ -72,31 +81,33 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     out = as_path(out)
     form: Format = import_module(FORMATS[to]).FORMAT
     traces = [(file, out / folder) for file, folder in find_traces(path)]
-    said = []
+    messages = []
     for file, folder in traces:
         _check_target(folder, form)
         with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
             form.check(trace)
             status, left_out = str(trace.attrs["status"]), form.left_out(trace)
             if status != "complete":
-                said.append(
+                messages.append(
                     f"{file}: the run's status is {status!r}; its {trace.sizes['round']} finished rounds are exported"
                 )
             if left_out:
-                said.append(f"{file}: {left_out}")
+                messages.append(f"{file}: {left_out}")
     written = []
     for file, folder in traces:
         with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
             written += _write(form, under_true_names(trace), folder)
-    for sentence in said:
-        say(sentence)
+    for message in messages:
+        say(message)
     return written
 
 
 @contextmanager
 def _of_a_trace(file: Path, to: str) -> Iterator[None]:
-    """What a format does not find, or finds to be another thing, is the file's fault: nothing of it is believed, and
-    only what tables need is looked at when it is opened."""
+    """Turn errors of a format in the block into UserErrors: the file is at fault.
+
+    Opening a trace checks only what summaries need, so other contents may be missing or wrong.
+    """
     try:
         yield
     except UserError:
@@ -104,7 +115,7 @@ def _of_a_trace(file: Path, to: str) -> Iterator[None]:
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise UserError(
-            f"{file}: cannot be exported to {to}, as it lacks what airfl writes ({what}); run it again"
+            f"{file}: cannot be exported to {to}, as its contents are not those of a trace ({what}); repeat the run"
         ) from error
 
 
@@ -112,21 +123,21 @@ def _check_target(folder: Path, form: Format) -> None:
     check_can_be_folder(folder)
     for name in form.files:
         if os.path.lexists(folder / name):
-            raise UserError(f"{folder / name}: is there already; choose another --out, or delete it")
+            raise UserError(f"{folder / name}: already exists; choose another --out, or delete it")
 
 
 def _write(form: Format, trace: xarray.Dataset, folder: Path) -> list[Path]:
-    """All files of one run, or none: they are made in a folder beside and moved when they are whole."""
+    """Write all files of one run, or none: they are written to a temporary folder and moved when complete."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        making = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+        temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     except OSError as error:
         raise UserError(f"{folder}: cannot be written to ({error.strerror})") from None
     try:
-        form.write(trace, making)
+        form.write(trace, temporary)
         _check_target(folder, form)
         for name in form.files:
-            put_new(making / name, folder / name)
+            put_new(temporary / name, folder / name)
     finally:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return [folder / name for name in form.files]

@@ -1,7 +1,7 @@
-"""The channel: channel.h5, gains of every device in every round, which another run replays bit for bit.
+"""Exports the channel: channel.h5 with the gains of every device in every round, which another run replays exactly.
 
-The trace holds the gains of those who took part, in single precision. All of them are made anew from its settings:
-every random number has an address, so they are the numbers that the run met.
+A trace holds only the gains of participating devices, in single precision. So all gains are generated again from its
+settings; random numbers are addressed by round and device, so they are the same as in the run.
 """
 
 from __future__ import annotations
@@ -30,28 +30,30 @@ if TYPE_CHECKING:
 FILE = "channel.h5"
 GAINS = "gains"
 NO_CHANNEL = (("power", "policy"), ("antennas", "combining"))
-"""Parts that make no channel, and may be of the user's own, which a trace cannot give back."""
+"""Parts that do not affect the channel. They may be user-defined, and cannot be restored from a trace."""
 
 
 def check(trace: xarray.Dataset) -> None:
-    """UserError for a channel that is not one gain a round, device and antenna."""
+    """Raise UserError unless the channel is one gain per round, device and antenna."""
     source, channel = trace.encoding["source"], _settings(trace).channel
     if channel.fading_model.selective:
         raise UserError(
-            f"{source}: channel.fading = {name_of(channel.fading)!r} is another channel on every subcarrier, and a "
-            "replay has one gain a device; export runs of a flat law"
+            f"{source}: channel.fading = {name_of(channel.fading)!r} is frequency selective, but a replay has one gain "
+            "per device; export runs with flat fading"
         )
     radio, frame = _radio(trace)
     if radio.response_shape(frame)[0] > 1:
         raise UserError(
-            f"{source}: its gains change within a round, and a replay has one a round; export runs with "
+            f"{source}: its gains change within a round, but a replay has one gain per round; export runs with "
             'channel.coherence = "round" and no csi.frequency_offset_hz'
         )
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
-    """gains, complex128 [round, device, antenna], and mean_power, E|h|^2, [device]: before estimation, ageing and
-    offsets, which a replay meets again by its own settings."""
+    """Write gains, complex128 [round, device, antenna], and mean_power, E|h|^2, [device].
+
+    Estimation errors, ageing and offsets are not included; a replay applies those of its own settings.
+    """
     radio, frame = _radio(trace)
     settings = _settings(trace)
     run, antennas = settings.run, settings.antennas.count
@@ -73,7 +75,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def _settings(trace: xarray.Dataset) -> Settings:
-    """Those of the channel: who sends over it, and how strongly, makes none, and may be a part of the user's own."""
+    """Return the settings of the channel, without parts such as the scheme, which do not affect it."""
     source = str(trace.encoding["source"])
     tables = {name: table for name, table in json.loads(trace.attrs["config"]).items() if name != "scheme"}
     for section, key in NO_CHANNEL:
@@ -84,33 +86,33 @@ def _settings(trace: xarray.Dataset) -> Settings:
     own = channel.get("fading") if isinstance(channel, dict) else None
     if isinstance(own, dict):
         raise UserError(
-            f"{source}: its channel is a part of the user's own ({own.get('name')}), of which the trace keeps name and "
-            "parameters alone; save its gains where it is defined, or export a run of another fading"
+            f"{source}: channel.fading is user-defined ({own.get('name')}), and the trace contains only its name and "
+            "parameters; save its gains where it is defined, or export a run with built-in fading"
         )
     return validate(tables, source)
 
 
 def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
-    """Of the run that the trace is of, and the elements of its messages."""
+    """Return the radio of the run, and the frame that its messages occupy."""
     if not trace.sizes["round"]:
         raise UserError(
-            f"{trace.encoding['source']}: holds no finished round, which says how long a round is; export another run"
+            f"{trace.encoding['source']}: has no finished round, which gives the length of a round; export another run"
         )
     settings = _settings(trace)
     run = settings.run
     radio = build_radio(settings.radio, Streams(run.seed), devices=run.devices, rounds=run.rounds)
     entries = int(trace["message_length"][0])
     if entries < 1:
-        raise UserError(f"{trace.encoding['source']}: damaged: messages of {entries} entries; run it again")
+        raise UserError(f"{trace.encoding['source']}: damaged: message_length is {entries}; repeat the run")
     if trace.attrs["link"] != "analog":
         entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_cell`
     return radio, radio.frame(entries)
 
 
 def _describe(file: h5py.File, trace: xarray.Dataset, settings: Settings, *, placed: bool) -> None:
-    """What the numbers are and where they are from. placed: whether devices are somewhere."""
-    about, loss = attributes_of(trace), "path loss and shadowing in it" if placed else "no path loss"
-    said: dict[str, dict[str, Any]] = {
+    """Write attributes on the meaning and origin of the data. placed: whether devices have positions."""
+    of_run, loss = attributes_of(trace), "path loss and shadowing in it" if placed else "no path loss"
+    descriptions: dict[str, dict[str, Any]] = {
         GAINS: {
             "units": "1",
             "long_name": f"true channel gain h: received over sent amplitude, {loss}; before ageing and offsets",
@@ -122,17 +124,17 @@ def _describe(file: h5py.File, trace: xarray.Dataset, settings: Settings, *, pla
             "dimensions": "device",
         },
     }
-    for name, attributes in said.items():
+    for name, attributes in descriptions.items():
         file[name].attrs.update(attributes)
     file.attrs.update(
         {
-            "created_from": f"{Path(trace.encoding['source']).name} of {about['created_utc']}",
-            "airfl_version": about["airfl_version"],
+            "created_from": f"{Path(trace.encoding['source']).name} of {of_run['created_utc']}",
+            "airfl_version": of_run["airfl_version"],
             "seed": settings.run.seed,
             "fading": name_of(settings.channel.fading),
             "channel_units": settings.channel.units,
             "topology": settings.topology.kind,
-            "config": about["config"],
+            "config": of_run["config"],
             "replay": "channel.fading=replay channel.replay_file=channel.h5 topology.kind=none, and the same run.seed, "
             "run.devices, antennas.count and channel.units",
         }

@@ -1,4 +1,4 @@
-"""CSV: rounds.csv, devices.csv, population.csv; about.json says what the columns are. Values read back exactly."""
+"""Exports to CSV: rounds.csv, devices.csv, population.csv; about.json describes the columns. Values are exact."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ ROUNDS_AT_ONCE = 256
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
-    """One line a round; one a round and selected device, unused slots left out; one a device. Rounds, slots and devices
-    are counted from 0; complex numbers take two columns, _re and _im; numbers that are not finite are nan, inf, -inf.
+    """Write one line per round, one per round and selected device (without unused slots), and one per device.
+
+    Rounds, slots and devices are counted from 0. Complex numbers take two columns, _re and _im. Values that are not
+    finite are nan, inf, -inf.
     """
     per_round, per_slot = with_dimensions(trace, "round"), with_dimensions(trace, "round", "slot")
-    per_slot.sort(key=lambda name: name != "device_id")  # first, the rest as it was
+    per_slot.sort(key=lambda name: name != "device_id")  # put device_id first
     per_device = with_dimensions(trace, "population")
     _write(folder / ROUNDS, ["round"], trace[per_round], _rounds(trace[per_round]))
     _write(folder / DEVICES, ["round", "slot"], trace[per_slot], _slots(trace[per_slot]))
@@ -35,7 +37,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def left_out(trace: xarray.Dataset) -> str | None:
-    """Signals."""
+    """Say that signals are left out."""
     return signals_left_out(trace, "CSV")
 
 
@@ -78,7 +80,7 @@ def _write(path: Path, index: list[str], trace: xarray.Dataset, blocks: Iterable
         writer = csv.writer(file)
         writer.writerow([*index, *_names(trace)])
         for columns in blocks:
-            # Python's own floats are written with as many digits as bring them back.
+            # Python writes its floats with as many digits as reproduce them exactly.
             writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""What a format is, and what all of them ask of a trace."""
+"""The interface of an export format, and functions on traces that formats share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import xarray
 
 SIGNALS = ("coordinates", "tx_symbols", "rx_symbols", "channel_response")
-"""Variables of signals, present where trace.signals asked for any."""
+"""Variables of signals, present if trace.signals was set."""
 
 
 def nothing(trace: xarray.Dataset) -> None:
-    """The check of a format that takes every trace."""
+    """Do nothing: the default check of a format that can export every trace."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Format:
     """A format that traces are exported to.
 
     Attributes:
-        files: Names of the files that it writes into the output folder, all or none.
-        write: (trace, folder) -> None; makes them.
-        check: Raises UserError for a trace that it cannot take, before anything is written.
-        left_out: Says what it leaves out of a trace, in a few words; None for nothing.
+        files: Names of the files that it writes.
+        write: (trace, folder) -> None; writes them.
+        check: Raises UserError for a trace that it cannot export, before anything is written.
+        left_out: Returns a short message on what it leaves out of a trace, or None.
     """
 
     files: Sequence[str]
@@ -41,19 +41,21 @@ class Format:
 
 
 def signals_left_out(trace: xarray.Dataset, kind: str) -> str | None:
-    """What a format of this kind, which has no place for signals, says of them."""
+    """Return the message of a format that cannot export signals; None if there are none. kind: name of the format."""
     signals = [name for name in SIGNALS if name in trace]
-    return f"{', '.join(signals)} are left out of {kind}; --to sigmf, mat or npz has them" if signals else None
+    return f"{', '.join(signals)} are left out of {kind}; use --to sigmf, mat or npz for them" if signals else None
 
 
 def attributes_of(thing: xarray.Dataset | xarray.DataArray) -> dict[str, Any]:
-    """Attributes as plain Python: text and numbers."""
+    """Return the attributes as Python's own texts and numbers."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in thing.attrs.items()}
 
 
 def about(trace: xarray.Dataset) -> dict[str, Any]:
-    """All that is said of a trace and its variables, as JSON takes it: attributes of the run, the settings, dimensions,
-    and of every variable its dimensions, type and attributes."""
+    """Return the metadata of a trace for JSON: attributes of the run, settings, dimensions, and variables.
+
+    Variables are described by their dimensions, type and attributes.
+    """
     attributes = attributes_of(trace)
     return {
         "attributes": {name: value for name, value in attributes.items() if name != "config"},
@@ -67,12 +69,12 @@ def about(trace: xarray.Dataset) -> dict[str, Any]:
 
 
 def under_true_names(trace: xarray.Dataset) -> xarray.Dataset:
-    """The trace without names that end in joules of what is in none: energy_j is energy_normalised then."""
+    """Rename variables whose name ends in "_j" but that are not in joules: energy_j becomes energy_normalised."""
     names = {str(name): true_name(str(name), str(array.attrs.get("units"))) for name, array in trace.data_vars.items()}
     twice = [name for name, true in names.items() if name != true and true in trace]
     return trace.drop_vars(twice).rename({n: t for n, t in names.items() if n != t and n not in twice})
 
 
 def with_dimensions(trace: xarray.Dataset, *dimensions: str) -> list[str]:
-    """Names of the variables with just these dimensions, in the trace's order; signals are none of them."""
+    """Return the names of the variables with exactly these dimensions, in the trace's order, without signals."""
     return [str(name) for name, array in trace.data_vars.items() if array.dims == dimensions and name not in SIGNALS]

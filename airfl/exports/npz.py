@@ -1,4 +1,4 @@
-"""NumPy: trace.npz, every variable by its name, and what is said of them as JSON text."""
+"""Exports to NumPy: trace.npz with every variable by its name, and their metadata as JSON text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ABOUT = "about"
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
-    """Compressed; opened with np.load(file), which needs no allow_pickle."""
-    # Arrays are read one after another, as they are written.
+    """Write a compressed file, which np.load(file) opens without allow_pickle."""
+    # Arrays are read from the trace one at a time, as they are written.
     np.savez_compressed(folder / FILE, **{ABOUT: np.array(to_json(about(trace)))}, **dict(trace.data_vars))  # type: ignore[arg-type]
 
 

@@ -1,7 +1,7 @@
-"""SigMF: recordings of the symbols that devices sent and the server received, annotated by round and device.
+"""Exports to SigMF: recordings of the transmitted and received symbols, annotated with round and device.
 
-Written by hand: a recording is raw samples and one JSON text (SigMF 1.2, https://sigmf.org). The tests validate both
-with the sigmf library.
+No library is used: a recording consists of raw samples and a JSON file (SigMF 1.2, https://sigmf.org). The tests
+validate both with the sigmf library.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ TX = (
 )
 
 Piece = tuple[NDArray[np.complex64], dict[str, Any]]
-"""Samples, and what is said of them."""
+"""Samples and their annotation."""
 
 
 @dataclass(frozen=True)
 class _Signals:
-    """Of a trace with signals: its rounds that have some, and elements of a message."""
+    """A trace with signals, the rounds that have signals, and the settings."""
 
     trace: xarray.Dataset
     rounds: list[int]
     settings: dict[str, Any]
 
     def of_round(self, name: str, index: int) -> NDArray[np.complex64]:
-        """[..., elements]; an observed real part has imaginary part 0."""
+        """Return the symbols of a round, [..., elements]; if only the real part is observed, the imaginary one is 0."""
         entries = int(self.trace["message_length"][index])
         elements = entries if self.settings["grid"]["packing"] == "real" else -(-entries // 2)
         return np.asarray(self.trace[name][index].values[..., :elements], dtype=np.complex64)
 
 
 def check(trace: xarray.Dataset) -> None:
-    """UserError for a trace without signals."""
+    """Raise UserError for a trace without signals."""
     if not _rounds(trace):
         why = "digital and ideal links have no symbols" if trace.attrs["link"] != "analog" else "no round has any"
         raise UserError(
             f"{trace.encoding['source']}: has no transmitted and received symbols ({why}); run an analog scheme with "
-            "trace.signals=true, or a list of rounds"
+            "trace.signals=true or trace.signals=[rounds]"
         )
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
-    """rx and tx, cf32_le, each a .sigmf-data and a .sigmf-meta."""
+    """Write the recordings rx and tx, cf32_le, each as a .sigmf-data and a .sigmf-meta file."""
     signals = _Signals(trace, _rounds(trace), json.loads(trace.attrs["config"]))
     for part, pieces, description in (("rx", _received, RX), ("tx", _transmitted, TX)):
         _record(folder / part, signals, pieces, f"{description}. {NO_RATE}")
@@ -78,7 +78,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 def _rounds(trace: xarray.Dataset) -> list[int]:
     if "coordinates" not in trace:
         return []
-    first = trace["coordinates"].isel(coordinate=0).values  # -1 where the round has no signals
+    first = trace["coordinates"].isel(coordinate=0).values  # -1 in rounds without signals
     return [int(index) for index in np.flatnonzero(first >= 0)]
 
 
@@ -122,12 +122,12 @@ def _transmitted(signals: _Signals) -> Iterator[Piece]:
 
 
 def _energy(trace: xarray.Dataset, of: str) -> str:
-    """The name that this energy has, by its units."""
+    """Return the name of an energy in the trace, which depends on its units."""
     return next(name for name in (f"{of}_j", true_name(f"{of}_j", NORMALISED)) if name in trace)
 
 
 def _numbers(at: xarray.Dataset, *names: str) -> dict[str, float]:
-    """Those that are finite: JSON has no others."""
+    """Return the values that are finite, the only ones that JSON has."""
     values = {f"airfl:{name}": float(at[name]) for name in names}
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
@@ -135,11 +135,11 @@ def _numbers(at: xarray.Dataset, *names: str) -> dict[str, float]:
 def _record(path: Path, signals: _Signals, pieces: Callable[[_Signals], Iterator[Piece]], description: str) -> None:
     digest, annotations, start = hashlib.sha512(), [], 0
     with path.with_suffix(".sigmf-data").open("wb") as file:
-        for samples, said in pieces(signals):
+        for samples, annotation in pieces(signals):
             data = samples.astype("<c8").tobytes()
             file.write(data)
             digest.update(data)
-            annotations.append({"core:sample_start": start, "core:sample_count": len(samples), **said})
+            annotations.append({"core:sample_start": start, "core:sample_count": len(samples), **annotation})
             start += len(samples)
     metadata = {
         "global": {
@@ -173,7 +173,7 @@ def _about_the_run(signals: _Signals) -> dict[str, Any]:
 
 
 def _frequency(settings: dict[str, Any]) -> dict[str, float]:
-    """The carrier, where it is one: in normalised units it only sets the Doppler shift."""
+    """Return the carrier frequency. In normalised units it only sets the Doppler shift, and is left out."""
     channel = settings["channel"]
     return {"core:frequency": channel["carrier_hz"]} if channel["units"] == "physical" else {}
 

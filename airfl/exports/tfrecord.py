@@ -1,4 +1,4 @@
-"""TensorFlow: rounds.tfrecord, one tf.train.Example a round, and features.json, which says how to read it.
+"""Exports to TensorFlow: rounds.tfrecord, with one tf.train.Example per round, and features.json for reading it.
 
 dataset = tf.data.TFRecordDataset("rounds.tfrecord").map(airfl.exports.tfrecord.parser("features.json"))
 """
@@ -28,21 +28,21 @@ ROUNDS_AT_ONCE = 256
 
 
 def check(trace: xarray.Dataset) -> None:
-    """UserError where TensorFlow is not installed."""
+    """Raise UserError if TensorFlow is not installed."""
     if importlib.util.find_spec("tensorflow") is None:
         raise UserError('--to tfrecord: the package tensorflow is not installed; pip install "airfl[tensorflow]"')
 
 
 def left_out(trace: xarray.Dataset) -> str | None:
-    """Signals."""
+    """Say that signals are left out."""
     return signals_left_out(trace, "TFRecord")
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
-    """Feature `round` (counted from 0) and every per-round and per-slot variable; slots that are not used hold what
-    they hold in the trace, -1 and nan.
+    """Write the feature `round` (counted from 0) and all per-round and per-slot variables.
 
-    An Example knows integers of 64 bits and floats of 32: floats of 64 bits are kept as their bytes, exactly.
+    Unused slots are -1 and nan, as in the trace. An Example can hold 64-bit integers and 32-bit floats; 64-bit floats
+    are stored exactly, as bytes.
     """
     tensorflow = _tensorflow()
     names = [*with_dimensions(trace, "round"), *with_dimensions(trace, "round", "slot")]
@@ -61,9 +61,16 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
-    """A function for tf.data.Dataset.map: a serialized Example -> tensors by the names, shapes and types of the trace.
+    """Return a function for tf.data.Dataset.map that parses a serialized Example.
 
-    features: the file features.json beside the records. Raises UserError if it cannot be read.
+    Args:
+        features: The file features.json of the export.
+
+    Returns:
+        The function. It returns tensors by name, with the shapes and types of the trace.
+
+    Raises:
+        UserError: If the file cannot be read.
     """
     try:
         described = dict(json.loads(read_regular(features, LIST_BYTES))["features"])
@@ -80,8 +87,11 @@ def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
 
 
 def _feature(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
-    """How a variable is kept: whole numbers as int64, floats of 32 bits as float, complex64 as pairs of them, floats of
-    64 bits as little-endian bytes."""
+    """Describe how a variable is stored.
+
+    Integers are stored as int64, 32-bit floats as float, complex64 as pairs of these, and 64-bit floats as
+    little-endian bytes.
+    """
     stored = "int64" if dtype.startswith("i") else "float" if dtype in ("f4", "c8") else "bytes"
     return {"dtype": dtype, "shape": list(shape), "stored": stored}
 
@@ -112,13 +122,13 @@ def _tensor(tensorflow: Any, value: Any, feature: dict[str, Any]) -> Any:
 
 
 def _tensorflow() -> Any:
-    """Imported only here, and silent about its machine unless the user wants it otherwise."""
+    """Import TensorFlow, without its messages about the machine unless the user has set their level."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         import tensorflow
     except ImportError:
         raise UserError(
-            'the package tensorflow is not installed, or does not start; pip install "airfl[tensorflow]"'
+            'the package tensorflow is not installed or cannot be imported; pip install "airfl[tensorflow]"'
         ) from None
     return tensorflow
 

@@ -1,1 +1,1 @@
-"""Sweeps: many points of one configuration, on this machine or a cluster."""
+"""Sweeps: runs at many points of a configuration, on this machine or a cluster."""

@@ -1,4 +1,4 @@
-"""A point under way: gone on with where an earlier sweep was cut off."""
+"""Runs a single point, and resumes it if an earlier sweep was interrupted."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
-    """Run the job into the folder, from where an earlier attempt was cut off, and keep its digest. task: of the user's
-    own."""
+    """Run the job in the folder, resuming an interrupted attempt, and write its digest. task: a user-defined task."""
     try:
         if not is_complete(folder, job.settings, task):
             run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True, task=task)
@@ -32,19 +31,19 @@ def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
     except UserError:
         if not folder.exists():
             raise
-        # Of another version, or damaged: what was begun is of no use. What is not airfl's ends it here.
+        # The earlier attempt is damaged or of another version, so it is removed. Foreign files raise an error here.
         remove_run(folder)
         run(job.settings, folder, job.device, data_dir=job.data_dir, task=task)
     keep(folder)
 
 
 def clear_attempts(running: Path, wanted: Collection[str]) -> None:
-    """Remove what was begun of other points than these, and what nobody can go on with."""
+    """Remove attempts at points other than these, and attempts that cannot be resumed."""
     if not is_folder(running):
         return
     for folder in running.iterdir():
         if not (is_point(folder.name) and is_folder(folder)):
-            continue  # `check_running` has refused what was there when the sweep began
+            continue  # `check_running` has rejected foreign files when the sweep began
         finished = (folder / TRACE_NAME).exists() and not (folder / CHECKPOINT_NAME).exists()
         if folder.name not in wanted or not (finished or has_state(folder)):
             with suppress(OSError, UserError):

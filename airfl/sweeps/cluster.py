@@ -1,7 +1,7 @@
-"""Points on a cluster, through a Dask scheduler: `pip install "airfl[cluster]"`.
+"""Runs points on a cluster through a Dask scheduler. Needs `pip install "airfl[cluster]"`.
 
-The scheduler's workers need airfl, and neither the data nor the sweep's folder: a data set is sent to each worker once,
-a finished point's files come back. A worker that goes away loses the points it was at to the others.
+The workers need airfl, but neither the data nor the sweep's folder: a data set is sent to each worker once, and the
+files of a finished point are sent back. If a worker is lost, other workers run its points.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 SENT = (TRACE_NAME, DIGEST_NAME)
-"""The files of a point that come back; no worker names others."""
+"""The files of a point that are sent back; others are rejected."""
 log = logging.getLogger(__name__)
 
 SECONDS_TO_ANSWER = 15
 SECONDS_TO_WAIT_FOR_WORKERS = 60
 TLS = "tls://"
 NEEDED = {"ca-file": "tls_ca_file", "client.cert": "tls_client_cert", "client.key": "tls_client_key"}
-"""Of distributed.comm.tls, and where `distributed.Security` has it."""
-# One run at a time in a process: a run's thread count and precision are the process's own.
+"""Keys of the configuration distributed.comm.tls, and the attributes of `distributed.Security` that hold them."""
+# A process runs one point at a time, because thread count and precision are settings of the process.
 _one_at_a_time = threading.Lock()
 
 
 class Cluster:
-    """A scheduler that answers and has workers of this version. Closing it cancels what has not been done."""
+    """A connection to a scheduler whose workers have this version of airfl. Closing it cancels unfinished points."""
 
     def __init__(self, address: str) -> None:
-        """UserError where there is no scheduler, or its workers are of another version."""
+        """Connect to the scheduler; UserError if it does not answer, or its workers have another version."""
         try:
             import distributed
         except ImportError:
@@ -56,20 +56,20 @@ class Cluster:
         security, cause = _security(address), ""
         try:
             client: Any = distributed.Client
-            # The caller's own use of Dask, if any, goes on as it was.
+            # Not the default client, so that the caller's own use of Dask is not affected.
             self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False, security=security)
-        except Exception as error:  # what answers need not be a scheduler: Dask then fails in whatever way
+        except Exception as error:  # Dask raises various errors if what answers is not a scheduler
             cause = cause_of(error)
         if cause:
-            # A client that came to nothing closes itself when it is collected, which can hang once another starts.
+            # A client that failed to connect closes when it is collected, which can hang after another one has started.
             gc.collect()
-            other = (
-                "see that it was started with TLS, and trusts the authority of this client's certificate"
+            remedy = (
+                "check that it was started with TLS, and trusts the authority of this client's certificate"
                 if address.startswith(TLS)
                 else "start one with `dask scheduler --host 127.0.0.1` and give its address, for instance "
-                "tcp://127.0.0.1:8786, or tls://... where it was started with certificates"
+                "tcp://127.0.0.1:8786, or tls://... if it was started with certificates"
             )
-            raise UserError(f"--cluster: no scheduler answers at {address} ({cause}); {other}")
+            raise UserError(f"--cluster: no scheduler answers at {address} ({cause}); {remedy}")
         try:
             self._check_workers(address)
         except BaseException:
@@ -78,18 +78,18 @@ class Cluster:
 
     @property
     def workers(self) -> int:
-        """How many there were at the beginning; each runs one point at a time."""
+        """Number of workers at the beginning. Each runs one point at a time."""
         return self._workers
 
     def run_jobs(
         self, jobs: Sequence[Job], data: Mapping[str | Dataset, RawData], task: bytes | None = None
     ) -> Iterator[Outcome]:
-        """Run every job; outcomes with their files, as they come.
+        """Run every job, and yield outcomes with their files as they arrive.
 
         Args:
             jobs: The points.
-            data: By the name of the data set, those that no task brings.
-            task: Of the user's own, packed.
+            data: Data sets by name, except that of a user-defined task.
+            task: A serialised user-defined task.
         """
         import distributed
 
@@ -112,15 +112,15 @@ class Cluster:
             name = futures[future].name
             try:
                 outcome = _checked(future.result(), name)
-            except Exception as error:  # lost with its workers, or with the scheduler
+            except Exception as error:  # its workers or the scheduler are lost
                 outcome = Outcome(name, f"lost by the cluster ({cause_of(error)})")
-            # What has come back need not stay there.
+            # Release the result, so that it does not stay in the memory of the cluster.
             del futures[future]
             future.release()
             yield outcome
 
     def close(self) -> None:
-        """Cancel what has not been done and say goodbye."""
+        """Cancel unfinished points and disconnect."""
         self._client.close(timeout=SECONDS_TO_ANSWER)
 
     def _check_workers(self, address: str) -> None:
@@ -128,7 +128,7 @@ class Cluster:
             self._client.wait_for_workers(1, timeout=SECONDS_TO_WAIT_FOR_WORKERS)
         except TimeoutError:
             raise UserError(
-                f"--cluster: the scheduler at {address} has no worker; start some with `dask worker {address} "
+                f"--cluster: the scheduler at {address} has no workers; start some with `dask worker {address} "
                 "--nthreads 1`"
             ) from None
         try:
@@ -140,31 +140,35 @@ class Cluster:
         self._workers = len(versions)
         other = {where: version for where, version in versions.items() if version != __version__}
         for where, version in other.items():
-            raise UserError(f"--cluster: the worker {where} has airfl {version}, not {__version__}; install the same")
+            raise UserError(
+                f"--cluster: the worker {where} must have airfl {__version__}, got {version}; install the same version"
+            )
 
 
 def _security(address: str) -> Any:
-    """The certificates for a tls:// address, from Dask's own configuration; UserError where they cannot be used. Of any
-    other address that is not this machine's it is said what that means."""
+    """Return the certificates for a tls:// address from Dask's configuration; UserError if they cannot be used.
+
+    For any other address that is not on this machine, warn that the connection is not secure and return None.
+    """
     import dask.config
     import distributed
 
     if not address.startswith(TLS):
         if not _is_of_this_machine(address):
             log.warning(
-                "--cluster: %s is neither encrypted nor asks who comes: whoever reaches that scheduler runs code as "
-                "the user of its workers; start it with certificates and give tls://...",
+                "--cluster: %s is neither encrypted nor authenticated: anyone who can reach this scheduler can run "
+                "code as the user of its workers; start it with certificates and give tls://...",
                 address,
             )
         return None
     if dask.config.get("distributed.client.security-loader", None):
-        return None  # which Dask asks by itself
+        return None  # Dask uses this loader by itself
     security_of: Any = distributed.Security
     security = security_of()
     missing = [name for name, field in NEEDED.items() if not getattr(security, field)]
     if missing:
         raise UserError(
-            f"--cluster: {address} needs certificates, and Dask's configuration names none for "
+            f"--cluster: {address} needs certificates, but Dask's configuration has none for "
             f"{', '.join(f'distributed.comm.tls.{name}' for name in missing)}; set {', '.join(map(_variable, missing))}"
         )
     try:
@@ -176,16 +180,16 @@ def _security(address: str) -> Any:
 
 
 def _variable(name: str) -> str:
-    """Of the environment, by which Dask is told this part of its configuration of TLS."""
+    """Return the environment variable that sets a key of Dask's TLS configuration."""
     return f"DASK_DISTRIBUTED__COMM__TLS__{name.upper().replace('.', '__').replace('-', '_')}"
 
 
 def _is_of_this_machine(address: str) -> bool:
-    scheme, _, place = address.rpartition("://")
-    host = place.rpartition(":")[0].strip("[]") or place
+    scheme, _, location = address.rpartition("://")
+    host = location.rpartition(":")[0].strip("[]") or location
     try:
         return scheme == "inproc" or host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
+    except ValueError:  # a host name
         return False
 
 
@@ -196,7 +200,7 @@ def _version() -> str:
 
 
 def _run(packed: bytes, data: RawData | None, task: bytes | None = None) -> Outcome:
-    """On a worker: the run in a folder of its own, its files as bytes."""
+    """Run a point on a worker, in a temporary folder, and return its files as bytes."""
     from airfl.results.digest import keep
     from airfl.simulation import run
 
@@ -216,26 +220,29 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _checked(outcome: Outcome, name: str) -> Outcome:
-    """What a worker has sent, which may be anything, as the outcome of the point of this name."""
+    """Return what a worker has sent, which may be anything, as an outcome of the point with this name."""
     if not isinstance(outcome, Outcome) or outcome.name != name:
-        return Outcome(name, "its worker sent back something else than the outcome of this point")
+        return Outcome(name, "its worker did not send back the outcome of this point")
     if outcome.cause is not None:
         return Outcome(name, one_line(str(outcome.cause)))
     return outcome
 
 
 def put(outcome: Outcome, running: Path) -> Outcome:
-    """Write the files of an outcome that came from elsewhere into running/NAME; the outcome, failed where a worker has
-    sent other files than a point's. They go nowhere else, through no link, and over nothing but an earlier attempt."""
+    """Write the files of an outcome that a worker has sent into running/NAME, and return the outcome.
+
+    The returned outcome has failed if the worker has sent other files than those of a point. Files are written nowhere
+    else, not through links, and replace only an earlier attempt.
+    """
     if outcome.cause is not None:
         return outcome
     files: Mapping[str, Any] = outcome.files or {}
     folder = running / outcome.name
-    strange = [name for name in files if name not in SENT]
-    if strange or TRACE_NAME not in files or not all(isinstance(content, bytes) for content in files.values()):
-        what = f"a file called {str(strange[0])!r}" if strange else f"no {TRACE_NAME}"
+    unexpected = [name for name in files if name not in SENT]
+    if unexpected or TRACE_NAME not in files or not all(isinstance(content, bytes) for content in files.values()):
+        what = f"a file named {str(unexpected[0])!r}" if unexpected else f"no {TRACE_NAME}"
         return Outcome(
-            outcome.name, one_line(f"its worker sent {what} instead of {' and '.join(SENT)}; nothing is kept")
+            outcome.name, one_line(f"its worker sent {what} instead of {' and '.join(SENT)}; all files are discarded")
         )
     try:
         if not is_point(outcome.name):

@@ -1,4 +1,4 @@
-"""Points on this machine: processes that stay warm, one point at a time each."""
+"""Runs points on this machine, in processes that run one point after another."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, 
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
-"""Exit code of a process that came upon the call it was started by."""
+"""Exit code of a process that called a sweep itself while importing the calling script."""
 MEND = (
-    'put what the script does under `if __name__ == "__main__":`, since every process of a sweep imports the script '
-    "that calls it"
+    'put the code of the script under `if __name__ == "__main__":`, because every process of a sweep imports the '
+    "script that calls it"
 )
 
 
 def check_guard() -> None:
-    """Ends a process that is still importing the script which started it: the script has no main guard, and would start
-    processes without end. The one that started it says so."""
+    """End this process if it is still importing the script that started it.
+
+    The script then has no main guard, and would start processes without end. The parent process reports it.
+    """
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         raise SystemExit(UNGUARDED)
 
@@ -39,27 +41,33 @@ def check_guard() -> None:
 def run_jobs(
     jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None
 ) -> Generator[Outcome, None, None]:
-    """Run every job into running/NAME, so many at a time; outcomes as they come. task: of the user's own, packed.
+    """Run every job in running/NAME, and yield outcomes as they arrive.
 
-    A process that dies takes the point it was at with it and no other: another takes its place. UserError where the
-    calling script has no main guard.
+    A process that dies fails only its current point; another process replaces it. Raises UserError if the calling
+    script has no main guard.
+
+    Args:
+        jobs: The points.
+        running: The folder for points in progress.
+        processes: Number of processes.
+        task: A serialised user-defined task.
     """
     waiting = deque(jobs)
     workers = [_Worker.start(running, task) for _ in range(min(processes, len(jobs)))]
     try:
         for worker in workers:
             worker.give(waiting.popleft())
-        while busy := [place for place, worker in enumerate(workers) if worker.job]:
-            wait([thing for place in busy for thing in (workers[place].pipe, workers[place].process.sentinel)])
-            for place in busy:
-                if not workers[place].ready():
+        while busy := [index for index, worker in enumerate(workers) if worker.job]:
+            wait([thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)])
+            for index in busy:
+                if not workers[index].ready():
                     continue
-                outcome = workers[place].outcome()
+                outcome = workers[index].outcome()
                 if waiting:
-                    if not workers[place].process.is_alive():
-                        workers[place].stop()
-                        workers[place] = _Worker.start(running, task)
-                    workers[place].give(waiting.popleft())
+                    if not workers[index].process.is_alive():
+                        workers[index].stop()
+                        workers[index] = _Worker.start(running, task)
+                    workers[index].give(waiting.popleft())
                 yield outcome
     finally:
         for worker in workers:
@@ -67,19 +75,21 @@ def run_jobs(
 
 
 def check_began(code: int | None) -> None:
-    """UserError where the calling script ended, with this code, a process that imported it."""
+    """Raise UserError if importing the calling script ended a process with this exit code."""
     script = getattr(sys.modules["__main__"], "__file__", None)
     if code == UNGUARDED:
         raise UserError(f"{script}: calls a sweep without a main guard; {MEND}")
     if script and not Path(script).is_file():
-        raise UserError(f"{script}: no file that the processes of a sweep could import; write the script to one")
+        raise UserError(
+            f"{script}: not a file, so the processes of a sweep cannot import it; save the script to a file"
+        )
     if code is not None and code > 0 and script:
-        raise UserError(f"{script}: ended a process of the sweep when it was imported there (exit code {code}); {MEND}")
+        raise UserError(f"{script}: importing it ended a process of the sweep (exit code {code}); {MEND}")
 
 
 @dataclass
 class _Worker:
-    """A process and what it is at."""
+    """A process and its current job."""
 
     process: BaseProcess
     pipe: Connection
@@ -99,14 +109,14 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         self.job, self.given = job, time.monotonic()
-        # A process that has died meanwhile is found by its silence.
+        # If the process has died meanwhile, `outcome` reports it.
         try:
             self.pipe.send_bytes(packed_job(job))
         except OSError:
             self.process.join()
 
     def ready(self) -> bool:
-        """Whether there is an outcome, or nothing to wait for any more."""
+        """Whether there is an outcome, or the process has died."""
         with suppress(EOFError, OSError):
             if not self.begun and self.pipe.poll():
                 self.begun = bool(self.pipe.recv())
@@ -142,7 +152,7 @@ def _ending(code: int | None) -> str:
 
 
 def _end_with_the_parent() -> None:
-    """A parent that was killed stops nobody: nothing may go on writing into a folder that another sweep takes over."""
+    """End this process when its parent is killed, so that it does not write into a folder that another sweep uses."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])
@@ -150,9 +160,9 @@ def _end_with_the_parent() -> None:
 
 
 def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
-    """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
+    """Run points until the other end of the pipe is closed. Ctrl-C is left to the parent, which stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # however whoever started this takes it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handling may be inherited
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     from airfl.sweeps.attempt import attempt
 

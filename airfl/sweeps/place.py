@@ -1,4 +1,4 @@
-"""Where points run, and everything that can be said of them without data or torch."""
+"""Where points run, and the checks of points that need neither data nor torch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Place:
     """Where the points of a sweep run.
 
     Attributes:
-        jobs: Processes of this machine.
-        cluster: Address of a Dask scheduler, None for this machine.
+        jobs: Number of processes on this machine.
+        cluster: Address of a Dask scheduler; None for this machine.
         device: cpu or cuda.
-        data_dir: Where data is looked for first; None for the usual places alone.
+        data_dir: Folder that is searched first for data; None for the default folders only.
     """
 
     jobs: int = 1
@@ -33,11 +33,11 @@ class Place:
 
 
 def check_points(points: Sequence[Point], out: Path, where: Place, command: str = SWEEP) -> None:
-    """UserError, one line, for a point or a place that cannot be, or a folder that holds something else."""
+    """Raise UserError if a point or place is invalid, or the folder has other contents."""
     if where.jobs < 1:
-        raise UserError(f"--jobs: {where.jobs} is below 1")
+        raise UserError(f"--jobs: must be at least 1, got {where.jobs}")
     if where.cluster is not None and where.jobs != 1:
-        raise UserError("--jobs and --cluster: points run on this machine or on a cluster; give one of the two")
+        raise UserError("--jobs and --cluster: points run either on this machine or on a cluster; give only one")
     check_kind(where.device)
     listing = open_folder(out, command)
     for point in points:

@@ -1,4 +1,4 @@
-"""Progress of a sweep on standard error: done, failed, time left; a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of a sweep on standard error: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 5.0
 
 
 class Shown:
-    """What is told of a sweep, with the time that it has taken and still takes."""
+    """The text on the progress of a sweep, with elapsed time and time left."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock, self._points = clock, PointsLeft()
@@ -27,7 +27,7 @@ class Shown:
         self._status = Status(0)
 
     def tell(self, status: Status) -> None:
-        """Another point has ended; or, the first time, all begins."""
+        """Update the status when a point has ended, or at the beginning."""
         now = self._ended = self._clock()
         left = status.points - status.ended
         if not (status.done or status.failed):
@@ -38,7 +38,7 @@ class Shown:
         self._status = status
 
     def counts(self) -> str:
-        """Of the points."""
+        """Return the text on the number of points."""
         status = self._status
         parts = [f"{status.before + status.done} of {status.points} points"]
         if status.before and not (status.done or status.failed):
@@ -48,7 +48,7 @@ class Shown:
         return ", ".join(parts)
 
     def times(self) -> str:
-        """Elapsed and left."""
+        """Return the text on the time elapsed and left."""
         now, points = self._clock(), self._status.points - self._status.ended
         if not points:
             return f"done in {duration(self._ended - self._started)}"
@@ -57,13 +57,13 @@ class Shown:
 
 
 def failure(status: Status) -> str | None:
-    """The line for a point that has just failed."""
+    """Return the message for a point that has just failed, or None."""
     return " ".join(f"failed: {status.last}: {status.cause}".split()) if status.cause is not None else None
 
 
 @contextmanager
 def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic) -> Iterator[Report]:
-    """A report for the time of the block."""
+    """Yield a function that shows the progress during the block."""
     console, shown = console or Console(stderr=True), Shown(clock)
     if not console.is_terminal:
         lines = _Lines(shown, clock)
@@ -88,7 +88,7 @@ def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic
 
 @contextmanager
 def asked_progress(asked: Report | bool | None) -> Iterator[Report | None]:
-    """What a function is to tell that was given `progress`: as `airfl.progress.asked_progress`."""
+    """Yield the progress function for an argument `progress`, as in `airfl.progress.asked_progress`."""
     if asked is True:
         with sweep_progress() as report:
             yield report
@@ -97,14 +97,14 @@ def asked_progress(asked: Report | bool | None) -> Iterator[Report | None]:
 
 
 class _Lines:
-    """Every failure at once, the counts now and then."""
+    """Prints every failure at once, and the counts from time to time."""
 
     def __init__(self, shown: Shown, clock: Clock) -> None:
         self._shown, self._clock = shown, clock
         self._last_line = -math.inf
 
     def show(self, status: Status) -> None:
-        """What a report tells."""
+        """Print a status."""
         line = failure(status)
         if line:
             tell(line)

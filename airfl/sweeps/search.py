@@ -1,7 +1,7 @@
-"""Tuning by trials: Optuna's sampler proposes values, a few at a time. `pip install "airfl[optuna]"`.
+"""Tuning by trials: Optuna's sampler proposes the values. Needs `pip install "airfl[optuna]"`.
 
-Proposals come in batches of one size, whatever runs at a time, and from the run's seed: the same command proposes the
-same values, and goes on where it was cut off.
+Proposals are made in batches of a fixed size, whatever the number of processes, and with the run's seed, so that the
+same command proposes the same values and can be resumed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airfl.sweeps.tuning import ACCURACY, Chosen, Figure, Try, TunedRow, chosen,
 from airfl.sweeps.values import Interval
 
 TRIALS_AT_ONCE = 4
-DIGITS = 4  # of a proposed number
+DIGITS = 4  # significant digits of a proposed number
 
 
 def tune_by_trials(
@@ -30,7 +30,7 @@ def tune_by_trials(
     seed: int,
     by: Figure = ACCURACY,
 ) -> list[Chosen]:
-    """So many trials a row; of a row's values the tree-structured Parzen estimator proposes the next."""
+    """Tune each row with the given number of trials, proposed by the tree-structured Parzen estimator."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -42,17 +42,17 @@ def tune_by_trials(
     tried: dict[str, list[dict[str, Any]]] = {row.label: [] for row in rows}
     groups: Sequence[Group] = ()
     for begun in range(0, trials, TRIALS_AT_ONCE):
-        asked = {
+        batch = {
             label: [study.ask() for _ in range(min(TRIALS_AT_ONCE, trials - begun))] for label, study in studies.items()
         }
-        proposed = {label: [_propose(trial, axes) for trial in some] for label, some in asked.items()}
-        for label, some in proposed.items():
-            for values in some:
+        proposed = {label: [_propose(trial, axes) for trial in trials_of_row] for label, trials_of_row in batch.items()}
+        for label, trials_of_row in proposed.items():
+            for values in trials_of_row:
                 if values not in tried[label]:
                     tried[label].append(values)
         groups = run(points_of(config, overrides, rows, tried, seeds))
         for row in rows:
-            for trial, values in zip(asked[row.label], proposed[row.label], strict=True):
+            for trial, values in zip(batch[row.label], proposed[row.label], strict=True):
                 score = next((validation_of(group, by).mean for group in of_row(groups, row, [values])), math.nan)
                 failed = optuna.trial.TrialState.FAIL if math.isnan(score) else None
                 studies[row.label].tell(trial, None if failed else score, state=failed)

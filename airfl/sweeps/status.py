@@ -1,4 +1,4 @@
-"""How far a sweep is, for whoever shows it."""
+"""The status of a sweep, for functions that show its progress."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Status:
-    """How far a sweep is.
+    """The status of a sweep.
 
     Attributes:
-        points: In all.
-        before: Finished before it began.
-        done: Finished since.
-        failed: Failed since.
-        last: The name of the last point that ended, "" at the beginning.
-        cause: Why that one failed, None where it did not.
-        seconds: How long that one took, nan where nobody knows.
-        at_once: Points that run at a time.
+        points: Number of points.
+        before: Points finished before it began.
+        done: Points finished since.
+        failed: Points failed since.
+        last: The name of the last point that ended; "" at the beginning.
+        cause: Why that point failed; None if it did not.
+        seconds: Duration of that point in s; nan if unknown.
+        at_once: Number of points that run at a time.
     """
 
     points: int
@@ -33,11 +33,11 @@ class Status:
 
     @property
     def ended(self) -> int:
-        """Points that are finished or have failed, before and since."""
+        """Number of points that are finished or have failed, including earlier ones."""
         return self.before + self.done + self.failed
 
     def after(self, last: str, cause: str | None, seconds: float = math.nan) -> Status:
-        """When one more point has ended."""
+        """Return the status after one more point has ended."""
         failed = cause is not None
         done, failures = self.done + (not failed), self.failed + failed
         return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds)

@@ -1,4 +1,4 @@
-"""A sweep: every point run once, wherever there is room, its run folder moved to its place when it is whole."""
+"""Runs a sweep: every point once, each in its own run folder."""
 
 from __future__ import annotations
 
@@ -55,45 +55,46 @@ def sweep(
     plugins: bool = False,
     task: Task | None = None,
 ) -> Results:
-    """Run every point that is not finished in `out`, return the results of all that are there.
+    """Run every point that is not yet finished in `out`, and return the results of all points in it.
 
-    Where points run makes no difference to the results. A point that fails stops no other: see `Results.failed`. A
-    script that calls this needs `if __name__ == "__main__":`, for its processes. It takes no callbacks, which its
-    processes could not share.
+    Results do not depend on where points run. A point that fails does not stop the others; see `Results.failed`. A
+    script that calls this needs `if __name__ == "__main__":` for its processes. Callbacks are not supported, because
+    processes cannot share them.
 
     Args:
-        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables; see
             `airfl.load_settings`.
-        axes: Dotted key -> values, each with each of the other keys, `{"scheme.ratio": [0.1, 0.3]}`.
-        out: A new folder, or that of a sweep to go on with.
-        seeds: Runs a point, their seeds counted up from run.seed.
-        overrides: For all points, as in `airfl.load_settings`.
-        zipped: Groups of keys of `axes` that go together, value by value.
-        points: Settings by dotted key, listed one by one, instead of or beside `axes`.
-        rows: True for the file's [[compare]] rows, each with each point; or rows, label -> overrides.
-        jobs: Points that run at a time, in processes of this machine.
+        axes: Dotted key -> values; every value is combined with every value of the other keys,
+            `{"scheme.ratio": [0.1, 0.3]}`.
+        out: A new folder, or that of a sweep to resume.
+        seeds: Number of seeds per point, counted up from run.seed.
+        overrides: As in `airfl.load_settings`, for all points.
+        zipped: Groups of keys of `axes` whose values are paired instead.
+        points: Explicit points, each a mapping of settings by dotted key; combined with `axes` if both are given.
+        rows: True to combine every point with every [[compare]] row of the file; or rows, label -> overrides.
+        jobs: Number of points that run at a time, in processes on this machine.
         cluster: The address of a Dask scheduler, whose workers run the points instead.
         device: "cpu" or "cuda".
         data_dir: As in `airfl.run`.
-        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
-            with a `airfl.sweeps.status.Status` at the beginning and after every point.
-        report: The same, by its older name.
+        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+            with an `airfl.sweeps.status.Status` at the beginning and after every point.
+        report: An older name of `progress`.
         plugins: As in `airfl.load_settings`.
-        task: As in `airfl.run`; its processes, or workers, get it as it is here.
+        task: As in `airfl.run`. It is sent to the processes or workers.
 
-    Raises UserError for what cannot be used, before any point runs.
+    Raises UserError for invalid input, before any point runs.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
     built = build_points(config, overrides, plan, plugins=plugins, task=task)
-    with asked_progress(report if progress is None else progress) as told:
-        return run_points(built, Path(out), where, told)
+    with asked_progress(report if progress is None else progress) as shown:
+        return run_points(built, Path(out), where, shown)
 
 
 def run_points(
     points: Sequence[Point], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
 ) -> Results:
-    """The work behind `sweep`, of points that are built; command: sweep or tune, which do not share a folder."""
+    """Run points as `sweep` does. command: sweep or tune, which cannot use the same folder."""
     if where.cluster is None:
         check_guard()
     check_points(points, out, where, command)
@@ -108,14 +109,14 @@ def run_points(
         tell(status)
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
-            # Closed before the folder is let go: whoever is at a point is stopped by then.
+            # Closed before the lock is released, so that no process is still running a point by then.
             with closing(work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
                 for outcome in outcomes:
                     point = waiting.pop(outcome.name)
                     listing = _settled(listing, point, outcome)
                     status = status.after(point.name, outcome.cause, outcome.seconds)
                     tell(status)
-        except UserError:  # of a script that no process can import: nothing was begun
+        except UserError:  # the processes cannot import the calling script, so nothing has run
             if new and len(waiting) == status.points:
                 (out / SWEEP_NAME).unlink()
             raise
@@ -125,10 +126,10 @@ def run_points(
 
 
 def _settled(listing: Listing, point: Point, outcome: Outcome) -> Listing:
-    """The finished run moved to its place, or the cause kept that there is none."""
+    """Move a finished run to its folder, or record the error of a failed one, and return the new listing."""
     failed = {name: cause for name, cause in listing.failed.items() if name != point.folder}
     if outcome.cause is None:
-        place(listing.root, point.folder, _asked(point))
+        place(listing.root, point.folder, _request(point))
     else:
         failed[point.folder] = outcome.cause
     if failed == listing.failed:
@@ -143,8 +144,10 @@ Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 
 @contextmanager
 def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
-    """What runs jobs, and how many at once, data at hand: UserError where a data set, a device or the cluster is not
-    there."""
+    """Load the data, and yield a function that runs jobs and the number of jobs that it runs at a time.
+
+    Raises UserError if a data set, a device or the cluster is missing.
+    """
     task = next((point.task for point in points if point.task), None)
     sent = None if task is None else packed_task(task)
     if where.cluster is None:
@@ -163,29 +166,29 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, in
 
 
 def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, RawData]:
-    """The data sets of the points, each found to be divisible as its points want it."""
+    """Load the data sets of the points, and check that they can be partitioned as the points require."""
     from airfl.tasks.task import build_task
 
     folders = data_folders(where.data_dir)
     data: dict[str | Dataset, RawData] = {}
-    seen = []
+    checked = []
     for point in points:
         settings = point.settings
-        name, what = settings.task.dataset, (settings.task, settings.run.devices)
-        if what in seen:
+        name, partitioned = settings.task.dataset, (settings.task, settings.run.devices)
+        if partitioned in checked:
             continue
-        seen.append(what)
+        checked.append(partitioned)
         if name not in data:
             data[name] = load_data(settings.task, folders, point.task)
         build_task(settings, data[name], Streams(settings.run.seed), point.task)
-    return {name: raw for name, raw in data.items() if name != OWN}  # which goes with the task
+    return {name: raw for name, raw in data.items() if name != OWN}  # a user-defined task is sent with its data
 
 
 def _job(point: Point, where: Place) -> Job:
     return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device)
 
 
-def _asked(point: Point) -> dict[str, Any]:
+def _request(point: Point) -> dict[str, Any]:
     return {
         "airfl_version": __version__,
         "label": point.label,

@@ -1,4 +1,4 @@
-"""What goes to a worker, what runs there, and what comes back."""
+"""Jobs and tasks that are sent to workers, and the outcomes that they send back."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Job:
 
     Attributes:
         name: Name of its folder.
-        settings: What runs.
-        data_dir: Where data is looked for first; None for the usual places alone.
+        settings: Its settings.
+        data_dir: Folder that is searched first for data; None for the default folders only.
         device: cpu or cuda.
     """
 
@@ -41,9 +41,9 @@ class Outcome:
 
     Attributes:
         name: Name of its folder.
-        cause: The cause in one line where it failed, else None.
-        files: Its files by name where they are not in place yet, else None.
-        seconds: Duration in s, nan where nobody knows.
+        cause: The error in one line if it failed, else None.
+        files: Contents of its files by name if they are not on disk yet, else None.
+        seconds: Duration in s; nan if unknown.
     """
 
     name: str
@@ -53,45 +53,45 @@ class Outcome:
 
 
 def packed_job(job: Job) -> bytes:
-    """The job for a worker, with the code of what only this process knows."""
+    """Serialise a job for a worker, including code that the worker cannot import."""
     own = own_parts(job.settings).values()
     named = [type(part) for part in own if part.name]
     return packed((named, job), [*map(type, own), *(one for part in own for one in functions_of(part))])
 
 
 def unpacked_job(sent: bytes) -> Job:
-    """On a worker: the job, with the names of the user's own parts made known."""
+    """Return a job on a worker, after registering its user-defined parts."""
     named, job = pickle.loads(sent)
     for part in named:
         for registry in REGISTRIES:
             if issubclass(part, registry.base) and part.name not in registry.classes.values():
                 registry.replace(part)
-    found: Job = job
-    return found
+    unpacked: Job = job
+    return unpacked
 
 
 def packed_task(task: Task) -> bytes:
-    """A task of the user's own for a worker, with the code of what only this process knows."""
+    """Serialise a user-defined task for a worker, including code that the worker cannot import."""
     return packed(task, task.code)
 
 
 @lru_cache(maxsize=1)
 def unpacked_task(sent: bytes) -> Task:
-    """On a worker: the task that was sent, once a process."""
+    """Return a task on a worker; it is deserialised once per process."""
     task: Task = pickle.loads(sent)
     return task
 
 
 def settings_of_a_point(settings: Settings) -> Settings:
-    """What runs: the settings as given, with nothing left that depends on how many points run at a time.
+    """Return the settings without automatic values that depend on how many points run at a time.
 
-    One thread unless run.threads says otherwise, and no engine or chunk that a measurement of speed picks.
+    The run uses one thread unless run.threads is set, and no engine or chunk that is chosen by measuring speed.
     """
     return settings.resolved(run={"threads": settings.run.threads or 1}, local={"measure": False})
 
 
 def cause_of(error: BaseException) -> str:
-    """One line for people."""
+    """Return a message of one line for an error."""
     if isinstance(error, UserError | MachineError):
         return str(error)
     reason = str(error).splitlines()

@@ -1,4 +1,4 @@
-"""Tuning from its settings to its choice."""
+"""The function `tune`: chooses values of hyperparameters on held-out training data."""
 
 from __future__ import annotations
 
@@ -53,46 +53,49 @@ def tune(
     progress: Report | bool | None = None,
     task: Task | None = None,
 ) -> Tuning:
-    """Choose values for each row by its accuracy on held-out training data, or by the loss on them where `task` has one
-    of its own; the choice is written to out/tuned.toml.
+    """Choose the values of settings for each row by the accuracy on held-out training data.
 
-    What is finished in `out` is not run again. A script that calls this needs `if __name__ == "__main__":`.
+    If `task` has its own loss, that loss on the held-out data is used instead. The chosen values are written to
+    out/tuned.toml. Finished runs in `out` are not repeated. A script that calls this needs
+    `if __name__ == "__main__":`.
 
     Args:
-        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables; see
             `airfl.load_settings`.
-        axes: Dotted key -> values to try, each with each; with `trials` also an `airfl.Interval`.
-        out: A new folder for the runs and tuned.toml, or that of a tuning to go on with.
-        overrides: For all, as in `airfl.load_settings`; task.validation_share must be positive.
-        schemes: Names of schemes, a row each.
-        rows: Label -> overrides of one row each; without both, the file's [[compare]] rows, else the file itself.
-        trials: Trials a row that Optuna proposes, instead of all values. `pip install "airfl[optuna]"`.
-        seeds: Runs of each settings tried, their seeds counted up from run.seed.
-        jobs: Runs at a time, in processes of this machine.
+        axes: Dotted key -> values to try in all combinations; with `trials` also an `airfl.Interval`.
+        out: A new folder for the runs and tuned.toml, or that of a tuning to resume.
+        overrides: As in `airfl.load_settings`, for all rows; task.validation_share must be positive.
+        schemes: Names of schemes, one row each.
+        rows: Label -> overrides, one row each. If neither `schemes` nor `rows` is given, the [[compare]] rows of the
+            file are tuned, or the file itself if it has none.
+        trials: Number of trials per row that Optuna proposes, instead of trying all values. Needs
+            `pip install "airfl[optuna]"`.
+        seeds: Number of seeds per trial, counted up from run.seed.
+        jobs: Number of runs at a time, in processes on this machine.
         cluster: The address of a Dask scheduler, whose workers run them instead.
         device: "cpu" or "cuda".
         data_dir: As in `airfl.run`.
         progress: As in `airfl.sweep`.
         task: As in `airfl.run`; task.validation_share of its training data is held out.
 
-    Raises UserError for what cannot be used, before anything runs; MachineError if nothing of a row came through.
+    Raises UserError for invalid input, before anything runs; MachineError if all runs of a row fail.
     """
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
-    folder, wanted = Path(out), rows_to_tune(config, schemes, rows)
+    folder, to_tune = Path(out), rows_to_tune(config, schemes, rows)
     task = task_of(config, task)
     by = ACCURACY if task is None or task.loss is None else LOSS
     if task is not None:
         config = Experiment.of(load_settings(config), task)
     tried = checked_axes(axes, without_rows(read_tables(config)))
-    check_tuning(config, overrides, wanted, tried, seeds, folder, where, trials)
+    check_tuning(config, overrides, to_tune, tried, seeds, folder, where, trials)
 
     def run(points: Sequence[Point]) -> Sequence[Group]:
         with asked_progress(progress) as report:
             return run_points(points, folder, where, report, TUNE).points
 
     if trials is None:
-        found = tune_on_grid(config, overrides, wanted, values_only(tried), seeds, run, by)
+        choices = tune_on_grid(config, overrides, to_tune, values_only(tried), seeds, run, by)
     else:
         seed = load_settings(config, overrides).run.seed
-        found = tune_by_trials(config, overrides, wanted, tried, seeds, run, trials, seed, by)
-    return Tuning(tuple(found), write_tuned(config, overrides, found, folder))
+        choices = tune_by_trials(config, overrides, to_tune, tried, seeds, run, trials, seed, by)
+    return Tuning(tuple(choices), write_tuned(config, overrides, choices, folder))

@@ -1,5 +1,7 @@
-"""Tuning: for every scheme by itself, the values with the best validation accuracy, or of a loss of one's own the least
-validation loss; that of the test set, once."""
+"""Tuning: chooses the values with the best validation accuracy for every row separately, and reports its test accuracy.
+
+A task with its own loss is tuned by the validation loss instead. The test set is evaluated for the chosen values only.
+"""
 
 from __future__ import annotations
 
@@ -37,17 +39,17 @@ from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
 MARK = "# Written by `airfl tune`, which replaces this file when it is gone on with; edit a copy."
-"""Its first line, by which it is known."""
+"""The first line of tuned.toml, by which airfl recognises the file."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """By what is chosen.
+    """The metric that tuning optimises.
 
     Attributes:
-        name: What it is called: `validation_NAME` of a trace is looked at, and of what is chosen `test_NAME`.
-        bounds: Within which it lies.
-        lowest: Whether less is better.
+        name: Its name: tuning uses `validation_NAME` of traces, and reports `test_NAME` for the chosen values.
+        bounds: Its lower and upper bound.
+        lowest: Whether smaller values are better.
     """
 
     name: str
@@ -57,7 +59,7 @@ class Figure:
 
 ACCURACY = Figure("accuracy", SHARE, lowest=False)
 LOSS = Figure("loss", (-math.inf, math.inf), lowest=True)
-"""Of a task with a loss of its own, under which no accuracy is recorded."""
+"""The metric for a task with its own loss, whose traces contain no accuracy."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class TunedRow:
     """A row to tune.
 
     Attributes:
-        label: What tables call it, "" where there is one alone.
-        changes: What it sets, by dotted key.
+        label: Its label in tables; "" if it is the only row.
+        changes: The settings that it changes, by dotted key.
     """
 
     label: str
@@ -75,16 +77,16 @@ class TunedRow:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What was chosen for a row.
+    """The result of tuning a row.
 
     Attributes:
         row: The row.
-        values: What was chosen, by dotted key.
-        validation: Accuracy on held-out training data over seeds, a share of 1, or the loss: by this it was chosen.
-        test: The same on the test set over seeds, looked at for these values alone.
-        tried: How many settings of the row were tried.
-        edges: Keys whose chosen number is the least or largest tried: a better one may lie beyond.
-        by: What was chosen by: accuracy, or the loss where a task has one of its own.
+        values: The chosen values by dotted key.
+        validation: Accuracy on held-out training data over seeds, from 0 to 1, or the loss, by which they were chosen.
+        test: The same on the test set over seeds, evaluated for these values only.
+        tried: Number of settings of the row that were tried.
+        edges: Keys whose chosen value is the smallest or largest tried, so that better ones may lie beyond.
+        by: The metric: accuracy, or the loss if the task has its own.
     """
 
     row: TunedRow
@@ -98,11 +100,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was chosen for every row.
+    """The result of `airfl.tune`.
 
     Attributes:
-        chosen: A choice for each row, in their order.
-        file: A settings file with the chosen values, for `airfl.run` or, of several rows, `airfl.compare`.
+        chosen: The result for each row, in order.
+        file: A settings file with the chosen values, for `airfl.run` or, with several rows, `airfl.compare`.
     """
 
     chosen: tuple[Chosen, ...]
@@ -115,8 +117,11 @@ class Tuning:
 def rows_to_tune(
     config: Config, schemes: Sequence[str] = (), given: Mapping[str, Overrides] | None = None
 ) -> list[TunedRow]:
-    """Those given, label -> overrides; else one for each of `schemes`, else for each [[compare]] of the file, else the
-    file itself."""
+    """Return the rows to tune.
+
+    These are the given ones (label -> overrides), else one row for each of `schemes`, else the [[compare]] rows of the
+    file, else a single row for the file itself.
+    """
     if given is not None:
         return [TunedRow(label, _row(label, changes)) for label, changes, _ in rows_given(given)]
     if schemes:
@@ -134,32 +139,34 @@ def points_of(
     tried: Mapping[str, Sequence[Mapping[str, Any]]],
     seeds: int,
 ) -> list[Point]:
-    """The points of every row's tried values, row label -> values by dotted key. UserError where nothing is held out
-    to choose on."""
+    """Return the points for the values to try in every row; UserError if no training data is held out.
+
+    tried: label of the row -> values by dotted key.
+    """
     points: list[Point] = []
     for row in rows:
         listed = [{**row.changes, **values} for values in tried[row.label]]
         for point in build_points(config, overrides, Plan(points=listed, seeds=seeds), all_used=False):
             if not point.settings.task.validation_share:
                 raise UserError(
-                    "task.validation_share: nothing is held out, and tuning chooses on held-out training data; add for "
-                    "instance task.validation_share=0.1"
+                    "task.validation_share: must be positive, because tuning needs held-out training data; set e.g. "
+                    "task.validation_share=0.1"
                 )
             foreign = [key for key in tried[row.label][0] if key not in point.values]
             if foreign:
                 scheme = point.settings.scheme.name
-                raise UserError(f"{foreign[0]}: scheme {scheme!r} has none to choose; tune it without, by itself")
-            own = {key: point.values[key] for key in tried[row.label][0]}
-            points.append(replace(point, label=row.label, values=own))
+                raise UserError(f"{foreign[0]}: scheme {scheme!r} does not have this key; tune this scheme separately")
+            tuned = {key: point.values[key] for key in tried[row.label][0]}
+            points.append(replace(point, label=row.label, values=tuned))
     keys = [*keys_of(overrides), *(key for values in tried.values() for key in values[0])]
     several = any("scheme.name" in row.changes for row in rows)
-    asked = [key for key in dict.fromkeys(keys) if several and key.startswith("scheme.")]
-    check_used(asked, [point.settings for point in points], source_of(config))
+    scheme_given = [key for key in dict.fromkeys(keys) if several and key.startswith("scheme.")]
+    check_used(scheme_given, [point.settings for point in points], source_of(config))
     return points
 
 
 def check_installed() -> None:
-    """UserError where Optuna is not there."""
+    """Raise UserError if Optuna is not installed."""
     try:
         import optuna  # noqa: F401
     except ImportError:
@@ -167,16 +174,18 @@ def check_installed() -> None:
 
 
 def checked_axes(given: object, tables: Tables | None = None) -> dict[str, Sequence[Any] | Interval]:
-    """Dotted key -> the values to try, or the interval to search; UserError for what is none. tables: of the
-    configuration, whose parts a key may be of."""
+    """Return dotted key -> the values to try, or the interval to search; UserError if they are invalid.
+
+    tables: the tables of the configuration, with parts that the keys may refer to.
+    """
     if not isinstance(given, Mapping):
         return {**axes_of(given)}
     if not given:
-        raise UserError("nothing to tune: give values to try, for instance local.learning_rate=0.01,0.03,0.1")
+        raise UserError("nothing to tune; give values to try, for instance local.learning_rate=0.01,0.03,0.1")
     given = {settings_key(key) if isinstance(key, str) else key: one for key, one in given.items()}
     lists = axes_of({key: one for key, one in given.items() if not isinstance(one, Interval)})
-    found = {key: one if isinstance(one, Interval) else lists[key] for key, one in given.items()}
-    return {plain_key(key, tables or {}): one for key, one in found.items()}
+    axes = {key: one if isinstance(one, Interval) else lists[key] for key, one in given.items()}
+    return {plain_key(key, tables or {}): one for key, one in axes.items()}
 
 
 def check_tuning(
@@ -189,7 +198,7 @@ def check_tuning(
     where: Place,
     trials: int | None,
 ) -> list[Point]:
-    """Every row with the first of the values; UserError for what cannot be used, said before torch is imported."""
+    """Return the points of every row with the first values; UserError for invalid input, before torch is imported."""
     for key, values in axes.items():
         if not isinstance(values, Interval):
             check_different(key, values)
@@ -205,17 +214,20 @@ def check_tuning(
 
 
 def validation_of(group: Group, by: Figure = ACCURACY) -> Average:
-    """The last evaluated figure on validation data over seeds; nothing else of a run is looked at to choose."""
+    """Return the metric of the last evaluation on validation data, averaged over seeds; tuning uses nothing else."""
     return average([float(run.digest.course[f"validation_{by.name}"][-1]) for run in group.runs], by.bounds)
 
 
 def best(groups: Sequence[Group], seeds: int, by: Figure = ACCURACY) -> Group | None:
-    """The group of best mean on validation data, the first of equals; of those whose seeds are all there."""
-    whole = [group for group in groups if len(group.runs) >= seeds]
-    scores = [validation_of(group, by).mean for group in whole]
-    known = [place for place, score in enumerate(scores) if not math.isnan(score)]
+    """Return the group with the best mean on validation data, the first one of equals; None if there is none.
+
+    Only groups with runs for all seeds count.
+    """
+    complete = [group for group in groups if len(group.runs) >= seeds]
+    scores = [validation_of(group, by).mean for group in complete]
+    known = [index for index, score in enumerate(scores) if not math.isnan(score)]
     pick = min if by.lowest else max
-    return whole[pick(known, key=lambda place: scores[place])] if known else None
+    return complete[pick(known, key=lambda index: scores[index])] if known else None
 
 
 def chosen(
@@ -225,28 +237,28 @@ def chosen(
     seeds: int,
     by: Figure = ACCURACY,
 ) -> Chosen:
-    """The choice for a row; MachineError if no point of it has come through."""
+    """Return the result for a row; MachineError if all its points have failed."""
     group = best(groups, seeds, by)
     if group is None:
-        raise MachineError(f"{row.label or 'tuning'}: no point has come through; `airfl results DIR` says why")
+        raise MachineError(f"{row.label or 'tuning'}: all points have failed; `airfl results DIR` shows the errors")
     test = average([getattr(run.digest.summary, f"test_{by.name}") for run in group.runs], by.bounds)
     values = {key: group.values[key] for key in axes}
     return Chosen(row, values, validation_of(group, by), test, len(groups), _edges(values, axes), by)
 
 
 def _edges(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interval]) -> tuple[str, ...]:
-    """Keys of three values or more whose chosen number is the least or largest tried."""
-    found = []
+    """Return the keys with at least three values whose chosen value is the smallest or largest tried."""
+    edges = []
     for key, tried in axes.items():
         if isinstance(tried, Interval) or len(tried) < 3 or not all(isinstance(v, int | float) for v in tried):
             continue
         if values[key] in (min(tried), max(tried)):
-            found.append(key)
-    return tuple(found)
+            edges.append(key)
+    return tuple(edges)
 
 
 Try = Callable[[Sequence[Point]], Sequence[Group]]
-"""Runs points, gives the groups of all that have been run."""
+"""Runs points, and returns the groups of all points that have been run."""
 
 
 def tune_on_grid(
@@ -258,7 +270,7 @@ def tune_on_grid(
     run: Try,
     by: Figure = ACCURACY,
 ) -> list[Chosen]:
-    """Every value with every other, for every row."""
+    """Tune every row on the grid of all combinations of values."""
     tried = {row.label: combinations(axes, Plan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
@@ -266,7 +278,7 @@ def tune_on_grid(
 
 
 def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """The groups of this row at these values, which need not be all that the folder holds."""
+    """Return the groups of a row at these values, as the folder may contain others."""
     return [
         group
         for group in groups
@@ -275,17 +287,17 @@ def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, 
     ]
 
 
-def write_tuned(config: Config, overrides: Overrides, found: Sequence[Chosen], out: Path) -> Path:
-    """A settings file for `airfl run` and `airfl compare`: the given one with the chosen values, a row each."""
+def write_tuned(config: Config, overrides: Overrides, choices: Sequence[Chosen], out: Path) -> Path:
+    """Write a settings file for `airfl run` and `airfl compare`: the given one with the chosen values of each row."""
     import tomli_w
 
     tables = _written(override(without_rows(read_tables(config)), overrides))
     tables = override_row(tables, {"run.tuned": True})
-    rows = [{**one.row.changes, **one.values} for one in found]
-    if len(rows) == 1 and not found[0].row.label:
+    rows = [{**one.row.changes, **one.values} for one in choices]
+    if len(rows) == 1 and not choices[0].row.label:
         tables = override_row(tables, rows[0])
     else:
-        tables["compare"] = [{"label": one.row.label, **row} for one, row in zip(found, rows, strict=True)]
+        tables["compare"] = [{"label": one.row.label, **row} for one, row in zip(choices, rows, strict=True)]
     for row in rows:
         validate(override_row(without_rows(tables), row), source=TUNED_NAME)
     file = out / TUNED_NAME
@@ -295,11 +307,11 @@ def write_tuned(config: Config, overrides: Overrides, found: Sequence[Chosen], o
 
 
 def _written(tables: Tables) -> Tables:
-    """What TOML can hold: settings that are none are left out. UserError for a part that no name stands for."""
+    """Return tables that TOML can represent, without settings of None; UserError for a class without a name."""
     for section, table in tables.items():
         name = table.get("name") if isinstance(table, Mapping) else None
         if isinstance(name, type):
-            raise UserError(f"{section}: {name.__qualname__} has no name that a settings file could hold; register it")
+            raise UserError(f"{section}: {name.__qualname__} has no name for a settings file; register it")
     return {
         section: {key: value for key, value in table.items() if value is not None}
         if isinstance(table, Mapping)
@@ -309,16 +321,16 @@ def _written(tables: Tables) -> Tables:
 
 
 def _row(label: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row sets, as TOML can hold it; UserError for an object or a class, which it cannot."""
-    found = {key: value for key, value in changes.items() if value is not None}
-    for key, value in found.items():
+    """Return the changes of a row that TOML can represent; UserError for an object or a class."""
+    row = {key: value for key, value in changes.items() if value is not None}
+    for key, value in row.items():
         if isinstance(value, Part | type):
             raise UserError(
-                f"row {label!r}: {key}: tuning writes its choice to a settings file; give a name, not {value!r}"
+                f"row {label!r}: {key}: must be a name for the settings file that tuning writes, got {value!r}"
             )
-    return found
+    return row
 
 
 def check_tuned(out: Path) -> None:
-    """UserError where something else stands in the place of tuned.toml."""
+    """Raise UserError if another file is in the place of tuned.toml."""
     check_own_file(out / TUNED_NAME, (MARK.encode(),))

@@ -1,4 +1,4 @@
-"""What is swept, from the command line: `key=a,b,c` and inclusive ranges `key=lo:hi:step`."""
+"""Parses swept values from the command line: `key=a,b,c` and inclusive ranges `key=lo:hi:step`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airfl.config.given import read_value
 from airfl.errors import UserError
 
 MOST_VALUES = 100_000
-# Each digit can be read in one way only, so that no text takes long; beyond three digits of an exponent are no numbers.
+# Unambiguous, so that matching takes no time that is exponential in the length. Exponents have at most three digits.
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?"
 _RANGE = re.compile(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})")
 _INTERVAL = re.compile(rf"({_NUMBER}):({_NUMBER}):(log|linear)")
@@ -22,9 +22,9 @@ _OPENING, _CLOSING = "[{(", "]})"
 
 
 def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Overrides of one value as they are, and those of several: key -> values. The last of a key wins.
+    """Split overrides into those with one value, unchanged, and those with several: key -> values.
 
-    UserError for an empty range or value, or a value that is there twice.
+    The last override of a key counts. Raises UserError for an empty range or value, or a value that is given twice.
     """
     fixed: dict[str, str] = {}
     axes: dict[str, list[Any]] = {}
@@ -45,12 +45,12 @@ def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]
 
 @dataclass(frozen=True)
 class Interval:
-    """Every number from low to high, for a search: `airfl.tune(..., trials=20)`.
+    """All numbers from low to high, for a search: `airfl.tune(..., trials=20)`.
 
     Attributes:
         low: The smallest number.
-        high: The largest one.
-        log: Whether numbers are drawn evenly in their logarithm, default False.
+        high: The largest number.
+        log: Whether numbers are drawn uniformly in the logarithm; False by default.
     """
 
     low: float
@@ -60,15 +60,15 @@ class Interval:
     def __post_init__(self) -> None:
         for bound in (self.low, self.high):
             if not isinstance(bound, int | float) or isinstance(bound, bool):
-                raise UserError(f"an interval goes from one number to another, got {self!r}")
+                raise UserError(f"an interval must have two numbers as bounds, got {self!r}")
         if not -math.inf < self.low < self.high < math.inf or (self.log and self.low <= 0):
-            raise UserError(f"an interval goes from a smaller to a larger number, above 0 with log=True, got {self!r}")
+            raise UserError(f"an interval must have low < high, and low > 0 with log=True, got {self!r}")
 
 
 def split_intervals(overrides: Sequence[str]) -> tuple[list[str], dict[str, Interval]]:
-    """The overrides that are no interval, and those that are: key=lo:hi:log, key=lo:hi:linear."""
+    """Split overrides into those that are not intervals, and intervals: key=lo:hi:log, key=lo:hi:linear."""
     rest: list[str] = []
-    found: dict[str, Interval] = {}
+    intervals: dict[str, Interval] = {}
     for text in overrides:
         key, _, value = text.partition("=")
         parts = _INTERVAL.fullmatch(value.strip())
@@ -77,29 +77,29 @@ def split_intervals(overrides: Sequence[str]) -> tuple[list[str], dict[str, Inte
             continue
         low, high, kind = float(parts[1]), float(parts[2]), parts[3]
         if not -math.inf < low < high < math.inf or (kind == "log" and low <= 0):
-            raise UserError(f"override {text!r}: an interval goes from a smaller to a larger number, lo:hi:log above 0")
-        found[key.strip()] = Interval(low, high, kind == "log")
-    return rest, found
+            raise UserError(f"override {text!r}: an interval must have lo < hi, and lo > 0 with log")
+        intervals[key.strip()] = Interval(low, high, kind == "log")
+    return rest, intervals
 
 
 def values_only(axes: Mapping[str, Sequence[Any] | Interval]) -> dict[str, Sequence[Any]]:
-    """The axes of single values; UserError for an interval, which only a search goes through."""
+    """Return the axes unchanged; UserError for an interval, which only a search with trials can use."""
     for key, values in axes.items():
         if isinstance(values, Interval):
-            raise UserError(f"{key}: an interval has no end of values; list some, or search it with --trials n")
+            raise UserError(f"{key}: an interval cannot be tried in full; list values, or search it with --trials n")
     return {key: values for key, values in axes.items() if not isinstance(values, Interval)}
 
 
 def check_different(key: str, values: Sequence[Any]) -> None:
-    """UserError for an axis without a value, or with one twice."""
+    """Raise UserError for an axis without values, or with a value twice."""
     if not values:
-        raise UserError(f"{key}: no value to sweep over; give some, for instance {key}=0.1,0.3")
+        raise UserError(f"{key}: no values to sweep over; give some, for instance {key}=0.1,0.3")
     seen: set[Any] = set()
     lists: list[Any] = []
     for value in values:
         hashable = isinstance(value, Hashable)
         if value in (seen if hashable else lists):
-            raise UserError(f"{key}: {value!r} is there twice; a point is run once")
+            raise UserError(f"{key}: {value!r} is given twice; give each value once")
         if hashable:
             seen.add(value)
         else:
@@ -109,30 +109,30 @@ def check_different(key: str, values: Sequence[Any]) -> None:
 def _values(text: str, part: str) -> list[Any]:
     if not part:
         raise UserError(f"override {text!r}: a value between commas is empty; write key=a,b,c")
-    found = _RANGE.fullmatch(part)
-    if not found:
+    bounds = _RANGE.fullmatch(part)
+    if not bounds:
         _refuse_two_parts(text, part)
         return [read_value(part)]
-    low, high, step = (Decimal(number) for number in found.groups())
+    low, high, step = (Decimal(number) for number in bounds.groups())
     if step == 0 or (high - low) / step < 0:
         raise UserError(f"override {text!r}: the range {part} is empty; lo:hi:step counts from lo to hi, both included")
     steps = (high - low) / step
     if steps >= MOST_VALUES:
-        raise UserError(f"override {text!r}: {steps + 1:,.6g} values; a sweep takes {MOST_VALUES:,} at most")
+        raise UserError(f"override {text!r}: a sweep has at most {MOST_VALUES:,} values, got {steps + 1:,.6g}")
     count = int(steps) + 1
-    whole = all(re.fullmatch(r"[+-]?\d+", number) for number in found.groups())
-    # In decimal, so that 0.1:0.3:0.1 ends at 0.3.
-    numbers = [low + place * step for place in range(count)]
-    return [int(number) if whole else float(number) for number in numbers]
+    integers = all(re.fullmatch(r"[+-]?\d+", number) for number in bounds.groups())
+    # Computed in decimal, so that 0.1:0.3:0.1 ends at 0.3.
+    numbers = [low + index * step for index in range(count)]
+    return [int(number) if integers else float(number) for number in numbers]
 
 
 def _refuse_two_parts(text: str, part: str) -> None:
     if _TWO_PARTS.fullmatch(part):
-        raise UserError(f"override {text!r}: a range is lo:hi:step, for instance {part}:1")
+        raise UserError(f"override {text!r}: a range must be lo:hi:step, for instance {part}:1")
 
 
 def _split(text: str) -> list[str]:
-    """At the commas that stand outside brackets and quotes."""
+    """Split at commas outside brackets and quotes."""
     parts, depth, quote = [""], 0, ""
     for character in text:
         if quote:

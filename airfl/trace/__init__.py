@@ -1,4 +1,4 @@
-"""The record of a run: one HDF5 file, valid netCDF-4, written while the run goes on."""
+"""The trace of a run: one HDF5 file, valid netCDF-4, which is written while the run proceeds."""
 
 from airfl.trace.reader import open_trace
 from airfl.trace.writer import TraceWriter

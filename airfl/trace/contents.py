@@ -1,4 +1,4 @@
-"""What a file must hold to be taken for a trace: variables as the schema has them, figures that tables are made of."""
+"""Checks that a file is a trace: variables that match the schema, and the attributes that summaries need."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NEEDED = (
     "epsilon_as_poisson",
     "gradient_evaluations",
 )
-"""Variables without which a run has no summary; those that came later may be missing."""
+"""Variables that the summary of a run needs. Variables added to the schema later may be missing."""
 SCOPES = ("round", "run", "none")
 LEVELS = ("client", "record")
 ADJACENCIES = ("replace_one", "add_remove")
@@ -67,52 +67,55 @@ TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("epsilon", "accountant", ()),
     ("energy_j", "units", ENERGY_UNITS),
 )
-"""(variable or "" for the file, attribute, its values or () for any text)."""
+"""Text attributes: (variable, or "" for the file; attribute; allowed values, or () for any text)."""
 NUMBERS = (("", "seed"), ("", "paper_cost_mb"), ("epsilon", "delta"))
 WHOLE = (("", "seed"), ("", "dimension"))
-"""Numbers that are whole, where they are there."""
+"""Attributes that must be integers if present."""
 LARGEST_RATIO, ROOM_BYTES = 8, 1 << 24
-"""Bytes of all values but signals, a byte of the file and besides."""
+"""All values except signals take at most LARGEST_RATIO times the file size plus ROOM_BYTES."""
 
 
 def check_contents(file: Path, contents: Contents) -> None:
-    """UserError for a variable that is missing, of another kind than in the schema, or larger than the file can hold;
-    for attributes and settings that are not there, or no such thing. No value is read for that."""
-    found = {one.name: one for one in contents.variables}
+    """Raise UserError unless the contents of a file are those of a trace. No values are read.
+
+    Checks for variables that are missing, differ from the schema, or are larger than the file can hold, and for
+    attributes and settings that are missing or of the wrong type.
+    """
+    variables = {one.name: one for one in contents.variables}
     for name in NEEDED:
-        if name not in found:
-            raise UserError(
-                f"{file}: not a trace: the variable {name} is missing, or tied to no dimensions; run it again"
-            )
-    for name, one in found.items():
+        if name not in variables:
+            raise UserError(f"{file}: not a trace: the variable {name} is missing or has no dimensions; repeat the run")
+    for name, one in variables.items():
         known = metric_variable(name.removeprefix(METRIC)) if is_metric(name) else KNOWN.get(name)
-        if known is not None and not _is_as_known(known, one):
+        if known is not None and not _matches_schema(known, one):
             raise UserError(
-                f"{file}: not a trace: {name} is {one.dtype} of dimensions {one.dimensions}, "
-                f"{np.dtype(known.dtype)} of {known.dimensions} is wanted; run it again"
+                f"{file}: not a trace: {name} must be {np.dtype(known.dtype)} with dimensions {known.dimensions}, "
+                f"got {one.dtype} with {one.dimensions}; repeat the run"
             )
-    if sum(map(is_metric, found)) > MOST_METRICS:
-        raise UserError(f"{file}: not a trace: more than {MOST_METRICS} metrics; run it again")
+    if sum(map(is_metric, variables)) > MOST_METRICS:
+        raise UserError(f"{file}: not a trace: more than {MOST_METRICS} metrics; repeat the run")
     _check_sizes(file, contents)
     _check_attributes(file, contents)
 
 
-def _is_as_known(known: Variable, found: Described) -> bool:
-    """Whatever the order of its bytes. Received symbols are real or complex, by the packing."""
+def _matches_schema(known: Variable, found: Described) -> bool:
+    """Whether dimensions and type match, in any byte order. Received symbols are real or complex, by the packing."""
     kinds = ("f4", "c8") if known.name == "rx_symbols" else (known.dtype,)
     return found.dimensions == known.dimensions and found.dtype.str[1:] in kinds
 
 
 def _check_sizes(file: Path, contents: Contents) -> None:
-    """All variables together take their size in the file, but for what no round has written. Signals are in few rounds:
-    how much of them is asked for is looked at when they are."""
+    """Raise UserError if the variables claim to hold more than the file can.
+
+    Signals are left out, because they are stored for few rounds only; `check_room` limits them when they are read.
+    """
     size, total = file.stat().st_size, 0
     for one in contents.variables:
         total += 0 if one.name in SIGNALS else one.nbytes
         if total > LARGEST_RATIO * size + ROOM_BYTES or min(one.shape, default=0) < 0:
             raise UserError(
-                f"{file}: damaged: {one.name[:60]} is said to be of shape {one.shape}, more than {size:,} bytes can "
-                "hold; run it again"
+                f"{file}: damaged: {one.name[:60]} claims shape {one.shape}, more than {size:,} bytes can hold; "
+                "repeat the run"
             )
 
 
@@ -121,34 +124,33 @@ def _check_attributes(file: Path, contents: Contents) -> None:
     for variable, name, allowed in TEXTS:
         found = attributes[variable].get(name)
         if not isinstance(found, str) or (allowed and found not in allowed):
-            wanted = f"one of {', '.join(allowed)}" if allowed else "a text"
-            raise UserError(f"{file}: not a trace: {_where(variable, name)} is {_short(found)}, {wanted} is wanted")
+            expected = f"one of {', '.join(allowed)}" if allowed else "a text"
+            raise UserError(f"{file}: not a trace: {_where(variable, name)} must be {expected}, got {_short(found)}")
     for variable, name in NUMBERS:
         found = attributes[variable].get(name)
         if not isinstance(found, np.integer | np.floating):
-            raise UserError(f"{file}: not a trace: {_where(variable, name)} is {_short(found)}, a number is wanted")
+            raise UserError(f"{file}: not a trace: {_where(variable, name)} must be a number, got {_short(found)}")
     for variable, name in WHOLE:
         found = attributes[variable].get(name, np.int64(0))
         if not isinstance(found, np.integer):
-            raise UserError(
-                f"{file}: not a trace: {_where(variable, name)} is {_short(found)}, a whole number is wanted"
-            )
-    for variable, several in attributes.items():
-        for name, value in several.items():
+            raise UserError(f"{file}: not a trace: {_where(variable, name)} must be an integer, got {_short(found)}")
+    for variable, of_variable in attributes.items():
+        for name, value in of_variable.items():
             if isinstance(value, Odd) or not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
                 raise UserError(
-                    f"{file}: damaged: {_where(variable, ascii(name)[:60])} is no text and no number; run it again"
+                    f"{file}: damaged: {_where(variable, ascii(name)[:60])} is neither text nor a number; repeat the "
+                    "run"
                 )
     try:
         config = json.loads(str(contents.attributes["config"]))
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict) or not all(isinstance(table, dict) for table in config.values()):
-        raise UserError(f"{file}: not a trace: its attribute config is no settings in JSON; run it again")
+        raise UserError(f"{file}: not a trace: its attribute config does not hold settings in JSON; repeat the run")
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it can be written: bytes that are no UTF-8 are read as what cannot."""
+    """Whether a text can be written as UTF-8. Bytes that are not UTF-8 are read as surrogates, which cannot."""
     return not any("\ud800" <= letter <= "\udfff" for letter in str(value))
 
 

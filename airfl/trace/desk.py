@@ -1,6 +1,6 @@
-"""The process that reads traces for another one: it opens files, describes them, and hands over values.
+"""The process that reads traces on behalf of `airfl.trace.isolated`: it opens and describes files and returns values.
 
-`python -m airfl.trace.desk`; see `airfl.trace.isolated`.
+It is started as `python -m airfl.trace.desk`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MOST_OPEN = 32
 
 
 class Desk:
-    """Files that are open, the latest last."""
+    """Answers requests, and keeps the most recently used files open."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[Any, ...], TraceFile] = OrderedDict()
 
     def answer(self, request: Mapping[str, Any]) -> Answer:
-        """What was asked for."""
+        """Return the answer to a request, with user errors and damage as fields of the answer."""
         try:
             return self._answer(request)
         except UserError as error:
@@ -58,7 +58,7 @@ class Desk:
     def _file(self, path: str, which: tuple[Any, ...]) -> TraceFile:
         if which not in self._open:
             if (path, *identity(path)) != which:
-                raise UserError(f"{path}: was changed while it was read; open it again")
+                raise UserError(f"{path}: changed while it was being read; open it again")
             while len(self._open) >= MOST_OPEN:
                 self._open.popitem(last=False)[1].close()
             self._open[which] = TraceFile(Path(path), open_checked(path))

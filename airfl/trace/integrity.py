@@ -1,10 +1,10 @@
-"""The seal of a trace whose run has ended: checksums of every 64 KiB of the file, behind what HDF5 reads of it.
+"""The seal of a finished trace: checksums of every 64 KiB block, appended after the part of the file that HDF5 reads.
 
-It finds damage, not forgery: whoever changes a file can compute another seal for it.
+The seal detects damage, not forgery: anyone who changes a file can compute a new seal.
 
-HDF5 checks nothing by default: a byte that flips in a number is another number, and one that flips in an index can end
-the process. What a sealed file holds reaches HDF5 only after it was found right, block by block, as far as it is read.
-Other readers pass over the seal. It goes with every copy; whoever opens the file to write, or repacks it, takes it off.
+HDF5 verifies nothing by default: a flipped bit in a value gives another value, and one in an index can crash the
+process. Data of a sealed file is passed to HDF5 only after its block has been verified, for the blocks that are read.
+Other readers ignore the seal. It is part of every copy, and is lost when the file is opened for writing or repacked.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 1 << 16
 SUM_BYTES = 8
 BEING_WRITTEN = "unable to lock file"
-"""What HDF5 says of a file that another process is writing."""
+"""HDF5's error message for a file that another process is writing."""
 MAGIC = b"airfl trace seal, version 1\n"
 FOOTER = struct.Struct(f"<Q{hashlib.sha256().digest_size}s{len(MAGIC)}s")
-"""The end of the file: bytes that are sealed, SHA-256 of their number and of the blocks' checksums, MAGIC."""
+"""The end of the file: number of sealed bytes, SHA-256 of this number and the checksums of the blocks, MAGIC."""
 
 
 class DamagedError(OSError):
-    """What is in the file is not what was sealed."""
+    """Raised if the contents of a file do not match its seal."""
 
 
 @dataclass(frozen=True)
 class Seal:
-    """Checksums of a file, block by block.
+    """The checksums of the blocks of a file.
 
     Attributes:
-        length: Bytes that are sealed, from the start of the file.
-        sums: SUM_BYTES of every block's SHA-256, one after another.
-        total: SHA-256 of both; empty where it was not read.
-        right: Indices of blocks that were found right.
+        length: Number of sealed bytes, from the start of the file.
+        sums: The first SUM_BYTES of every block's SHA-256, concatenated.
+        total: SHA-256 of both; empty if it was not read.
+        right: Indices of the blocks that have been verified.
     """
 
     length: int
@@ -53,18 +53,20 @@ class Seal:
     right: set[int] = field(default_factory=set)
 
     def check(self, file: int, start: int, end: int) -> None:
-        """DamagedError where these bytes of the open file lie in a block that is not what it was."""
+        """Raise DamagedError if any block that holds these bytes of the open file has changed."""
         for block in range(start // BLOCK_BYTES, -(-min(end, self.length) // BLOCK_BYTES)):
             if block in self.right:
                 continue
             at = block * BLOCK_BYTES
             if _sum(_read(file, at, min(BLOCK_BYTES, self.length - at))) != self.sums[block * SUM_BYTES :][:SUM_BYTES]:
-                raise DamagedError(f"bytes {at:,} to {min(at + BLOCK_BYTES, self.length):,} are not what was written")
+                raise DamagedError(
+                    f"bytes {at:,} to {min(at + BLOCK_BYTES, self.length):,} do not match their checksum"
+                )
             self.right.add(block)
 
 
 def seal(path: Path) -> None:
-    """Seal a file that is closed; nothing of what it holds changes. Killed midway it is not sealed, and as good."""
+    """Append a seal to a closed file. If the process is killed midway, the file is unsealed but still readable."""
     file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         length = os.fstat(file).st_size
@@ -80,7 +82,7 @@ def seal(path: Path) -> None:
 
 
 def read_seal(path: Path) -> Seal | None:
-    """The seal of a file, None if it has none; DamagedError for a seal that is damaged itself."""
+    """Return the seal of a file, or None if it has none; DamagedError if the seal itself is damaged."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _read_seal(file)
@@ -89,7 +91,7 @@ def read_seal(path: Path) -> Seal | None:
 
 
 def check_whole(path: Path) -> bool:
-    """Check all of a file; whether it is sealed. DamagedError where it is not what was sealed."""
+    """Verify a whole file and return whether it is sealed. DamagedError if it does not match its seal."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _read_seal(file)
@@ -101,8 +103,11 @@ def check_whole(path: Path) -> bool:
 
 
 def open_checked(path: str | Path) -> h5py.File:
-    """A sealed file, to be read: HDF5 is given no byte that was not checked. DamagedError where one is wrong: here, or
-    as an OSError of HDF5's where it is read. A file without a seal is opened as it is."""
+    """Open a file for reading. If it is sealed, only verified bytes are passed to HDF5.
+
+    Damage raises DamagedError here, or an OSError of HDF5 when the damaged part is read. A file without a seal is
+    opened without checks.
+    """
     import h5py
 
     checked = _Checked(Path(path))
@@ -113,7 +118,7 @@ def open_checked(path: str | Path) -> h5py.File:
 
 
 def seal_own(path: Path) -> None:
-    """Seal a file that this process has written and closed, and remember what was sealed."""
+    """Seal a file that this process has written and closed, and remember its seal."""
     seal(path)
     found = read_seal(path)
     if found is not None:
@@ -121,8 +126,10 @@ def seal_own(path: Path) -> None:
 
 
 def open_own(path: str | Path) -> h5py.File | None:
-    """A file that this process has sealed by `seal_own`, or a copy of one, as `open_checked` opens it; else None. What
-    HDF5 gets to see of it is what was sealed then, block by block, wherever it came from."""
+    """Open a file that this process has sealed by `seal_own`, or a copy of one, as `open_checked` does.
+
+    Returns None for any other file. Only blocks that match the remembered seal are passed to HDF5.
+    """
     checked = _Checked(Path(path))
     if checked.seal is None or checked.seal.total not in _own:
         checked.close()
@@ -150,13 +157,13 @@ _opened: WeakValueDictionary[int, h5py.File] = WeakValueDictionary()
 
 @atexit.register
 def _close_opened() -> None:
-    """HDF5 closes what is open when the process ends, and would call `_Checked` when there is no Python any more."""
+    """Close the files before Python ends; HDF5 would otherwise close them later and call into `_Checked`."""
     for file in list(_opened.values()):
         file.close()
 
 
 class _Checked(io.RawIOBase):
-    """The sealed part of a file. It is locked as HDF5 locks files that it reads."""
+    """The sealed part of a file, with the lock that HDF5 takes on files it reads."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -170,12 +177,12 @@ class _Checked(io.RawIOBase):
             raise
 
     def complain(self) -> None:
-        """DamagedError if one was met: between it and the caller HDF5 makes another error of it."""
+        """Raise the DamagedError that occurred during a read, which HDF5 has turned into another error."""
         if self._fault:
             raise DamagedError(self._fault) from None
 
     def readinto(self, buffer: Any) -> int:
-        """Checked bytes from where it stands."""
+        """Read verified bytes from the current position."""
         assert self.seal is not None
         view = memoryview(buffer).cast("B")
         end = min(self._place + len(view), self.seal.length)
@@ -190,33 +197,33 @@ class _Checked(io.RawIOBase):
         return len(data)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As of any file; its end is the end of what is sealed."""
+        """Move to a position; the end is the end of the sealed part."""
         assert self.seal is not None
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self.seal.length}
         self._place = starts[whence] + offset
         return self._place
 
     def tell(self) -> int:
-        """Where it stands."""
+        """Return the current position."""
         return self._place
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True: the file is open for reading."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True: the position can be set."""
         return True
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
+        """Close the file, which releases its lock."""
         if not self.closed:
             os.close(self._file)
         super().close()
 
 
 def hdf5_locks() -> bool:
-    """Whether HDF5 locks files here: unless it was told not to."""
+    """Whether HDF5 locks files: True unless HDF5_USE_FILE_LOCKING says otherwise."""
     return os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in ("FALSE", "0")
 
 
@@ -226,7 +233,7 @@ def _lock(file: int) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OSError(BEING_WRITTEN) from None  # in HDF5's words
+        raise OSError(BEING_WRITTEN) from None  # the message that HDF5 gives
     except OSError:
         return  # a file system without locks
 
@@ -239,7 +246,7 @@ def _read_seal(file: int) -> Seal | None:
     length, total, _ = FOOTER.unpack(end)
     blocks = -(-length // BLOCK_BYTES)
     if length + blocks * SUM_BYTES + FOOTER.size != size:
-        raise DamagedError("its seal is of another length")
+        raise DamagedError("the length of its seal does not match the file")
     sums = _read(file, length, blocks * SUM_BYTES)
     if _total(length, sums) != total:
         raise DamagedError("its seal is damaged")
@@ -247,7 +254,7 @@ def _read_seal(file: int) -> Seal | None:
 
 
 def _read(file: int, at: int, count: int) -> bytes:
-    """`count` bytes, or as many as there are."""
+    """Read `count` bytes, or fewer at the end of the file."""
     parts = []
     while count > 0 and (part := os.pread(file, count, at)):
         parts.append(part)

@@ -1,9 +1,9 @@
-"""Files of traces from outside, read in a process of their own; those that this process has written, in this one.
+"""Opens trace files: those that this process has written in this process, all others in a separate one.
 
-A seal says that a file is as it was when it was sealed, not by whom: anybody can compute one. So HDF5 gets to see
-nothing in this process but what this process itself has sealed, and finds unchanged.
+HDF5 can crash on a crafted file. A seal shows that a file is unchanged since it was sealed, but not who sealed it. So
+HDF5 reads in this process only files that this process itself has sealed and that are unchanged.
 
-`airfl.trace.desk` is the other process's side.
+`airfl.trace.desk` is the code of the separate process.
 """
 
 from __future__ import annotations
@@ -23,41 +23,46 @@ from channels.isolated.child import IsolatedError
 from channels.isolated.server import Server
 
 BLOCK_BYTES = 1 << 25
-"""Of values that are handed over at a time."""
+"""Size of the blocks in which values are transferred."""
 MOST_ENDS, MOST_FAULTS = 2, 16
-"""Variables of a file that may end the process, and that may not be readable; after that no other is tried."""
+"""How many variables of a file may crash the process, or be unreadable, before no further ones are tried."""
 TEXT_BYTES = 1000
-"""Of one text among values, on average, at most."""
+"""Assumed upper bound on the mean size of a text value."""
 
 
 class OpenTrace(Protocol):
-    """An open file, wherever it is read."""
+    """An open file, read in this or in the separate process."""
 
     contents: Contents
 
     def read(self, name: str, key: Key) -> Any:
-        """A part of a variable."""
+        """Return a part of a variable."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
 
 def open_file(path: str) -> OpenTrace:
-    """A trace's file. UserError where it is none; DamagedError where its seal says so; IsolatedError where reading it
-    ends the process that does, and for whatever HDF5 says of it."""
+    """Open the file of a trace.
+
+    Raises:
+        UserError: If it is not a trace.
+        DamagedError: If it does not match its seal.
+        IsolatedError: If reading it crashes the separate process, or HDF5 reports an error there.
+    """
     own = open_own(path)
     return TraceFile(Path(path), own) if own is not None else IsolatedFile(path)
 
 
 class IsolatedFile:
-    """A file that the other process has open. It is opened again there where that process had to be replaced."""
+    """A file that is open in the separate process. It is reopened if that process had to be restarted."""
 
     def __init__(self, path: str) -> None:
-        self._about: dict[str, Any] = {"path": path, "identity": identity(path)}
+        self._file: dict[str, Any] = {"path": path, "identity": identity(path)}
         self.contents = _contents(self._ask({"do": "open"})[0])
 
     def read(self, name: str, key: Key) -> Any:
-        """A part of a variable, block by block."""
+        """Read a part of a variable, block by block."""
         described = next(one for one in self.contents.variables if one.name == name)
         places = tuple(_places(one, size) for one, size in zip(key, described.shape, strict=True))
         values = np.empty([len(one) for one in places if not isinstance(one, int)], described.dtype)
@@ -65,8 +70,8 @@ class IsolatedFile:
         return values
 
     def close(self) -> None:
-        """Let go of it there."""
-        _server.tell({**self._about, "do": "close"})
+        """Close the file in the separate process."""
+        _server.tell({**self._file, "do": "close"})
 
     def _fill(self, values: np.ndarray, name: str, places: tuple[Places, ...]) -> None:
         if not values.size:
@@ -86,15 +91,15 @@ class IsolatedFile:
         elif len(data) == values.nbytes:
             values[...] = np.frombuffer(data, values.dtype).reshape(values.shape)
         else:
-            raise IsolatedError("reading it ends the process that does")
+            raise IsolatedError("the process that reads it crashed")
 
     def _ask(self, request: Mapping[str, Any], most: int = 0) -> tuple[dict[str, Any], bytearray]:
-        met = _met.setdefault((self._about["path"], *self._about["identity"]), _Met())
-        met.check(request.get("name"))
+        failures = _failures.setdefault((self._file["path"], *self._file["identity"]), _Failures())
+        failures.check(request.get("name"))
         try:
-            answer, data = _server.ask({**self._about, **request}, most)
+            answer, data = _server.ask({**self._file, **request}, most)
         except IsolatedError as error:
-            met.ends[request.get("name")] = str(error)
+            failures.ends[request.get("name")] = str(error)
             raise
         if "refused" in answer:
             raise UserError(answer["refused"])
@@ -102,7 +107,7 @@ class IsolatedFile:
             raise DamagedError(answer["damaged"])
         if "fault" in answer:
             if answer["fault"] != BEING_WRITTEN:
-                met.faults[request.get("name")] = answer["fault"]
+                failures.faults[request.get("name")] = answer["fault"]
             raise IsolatedError(answer["fault"])
         return answer, data
 
@@ -111,31 +116,31 @@ _server = Server("airfl.trace.desk")
 
 
 @dataclass
-class _Met:
-    """What came of reading a file's variables: seconds, and processes, that need not be spent again."""
+class _Failures:
+    """Messages of failed reads by variable of a file, so that they are not tried again."""
 
     ends: dict[str | None, str] = field(default_factory=dict)
-    """Of those that ended the process."""
+    """Variables that crashed the process."""
     faults: dict[str | None, str] = field(default_factory=dict)
-    """Of those that HDF5 could not read; the process is replaced after them, too."""
+    """Variables that HDF5 could not read. The process is restarted after these, too."""
 
     def check(self, name: str | None) -> None:
-        """IsolatedError for a variable that was met before, and for any where a file has cost enough."""
+        """Raise IsolatedError for a variable that failed before, and for all after too many failures."""
         found = {**self.faults, **self.ends}
         if name in found:
             raise IsolatedError(found[name])
         if len(self.ends) >= MOST_ENDS or len(self.faults) >= MOST_FAULTS:
-            raise IsolatedError(f"{len(found)} other variables cannot be read, this one was not tried")
+            raise IsolatedError(f"not tried, because {len(found)} other variables cannot be read")
 
 
-_met: dict[tuple[Any, ...], _Met] = {}
-"""Of a file as it was."""
+_failures: dict[tuple[Any, ...], _Failures] = {}
+"""By path and identity of the file."""
 
 
 def identity(path: str) -> list[int]:
-    """What changes where a file is replaced or written to."""
-    about = os.stat(path)
-    return [about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns]
+    """Return numbers that change if a file is replaced or written to: device, inode, size, time of modification."""
+    status = os.stat(path)
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 Places = int | range | list[int]
@@ -174,7 +179,7 @@ def _number(plain: Mapping[str, Any]) -> Any:
 
 
 def plain_contents(contents: Contents) -> dict[str, Any]:
-    """For JSON."""
+    """Return the contents in a form that JSON can represent."""
     return {
         "attributes": _plain_attributes(contents.attributes),
         "sizes": dict(contents.sizes),

@@ -1,4 +1,4 @@
-"""Opens a trace, or says in one line why it cannot."""
+"""Opens a trace, or explains in one line why it cannot be opened."""
 
 from __future__ import annotations
 
@@ -15,13 +15,22 @@ if TYPE_CHECKING:
 
 
 def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
-    """The trace as a lazy xarray dataset; `path` is the file or the run folder that holds it as trace.h5.
+    """Open a trace as a lazy xarray dataset.
 
-    Values are read when they are asked for, and kept unless `cache` is false; close it, or use it in a `with` block.
-    Raises UserError, naming file and fault, where there is none, its run still goes on, it is cut off or damaged, or it
-    is not a trace of this schema; so does reading values that are damaged. A trace whose run has ended is checked as
-    far as it is read (`airfl.trace.integrity`); what another process has written is read in a process of its own
-    (`airfl.trace.isolated`).
+    Values are read when they are accessed. Close the dataset, or use it in a `with` block. The trace of a finished run
+    is verified as far as it is read (`airfl.trace.integrity`), and a file that another process has written is read in
+    a separate process (`airfl.trace.isolated`).
+
+    Args:
+        path: The file, or the run folder that contains trace.h5.
+        cache: Whether values that have been read stay in memory.
+
+    Returns:
+        The dataset. Accessing values that are damaged raises UserError.
+
+    Raises:
+        UserError: If there is no trace, its run is still writing it, it is truncated or damaged, or it is not of this
+            schema. The message names the file and the fault.
     """
     import xarray
 
@@ -30,9 +39,9 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
     file = as_path(path)
     file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
-        raise UserError(f"{file}: no such trace")
-    if not file.is_file():  # a pipe is waited for without end
-        raise UserError(f"{file}: not a readable trace: it is no regular file")
+        raise UserError(f"{file}: no such trace; check the path")
+    if not file.is_file():  # opening a pipe would block forever
+        raise UserError(f"{file}: not a readable trace: not a regular file")
     try:
         _check_length(file)
         return xarray.open_dataset(file, engine=TraceBackend, cache=cache, shown=str(file))
@@ -40,17 +49,19 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
         raise
     except DamagedError as error:
         raise UserError(damaged(file, str(error))) from None
-    except Exception as error:  # HDF5 and netCDF say what they cannot read in many ways
+    except Exception as error:  # HDF5 and netCDF raise many kinds of error for unreadable files
         if BEING_WRITTEN in str(error):
-            raise UserError(f"{file}: its run still writes it; wait for the end of the run, or copy it") from None
-        raise UserError(f"{file}: not a readable trace, or cut off ({one_line(error)})") from None
+            raise UserError(
+                f"{file}: its run is still writing it; wait until the run has ended, or copy the file"
+            ) from None
+        raise UserError(f"{file}: not a readable trace, or truncated ({one_line(error)})") from None
 
 
 def _check_length(file: Path) -> None:
-    """UserError for a file that is shorter than its first bytes say: then it need not be looked at further."""
+    """Raise UserError for a file that is shorter than its HDF5 header says."""
     with file.open("rb") as raw:
         head = raw.read(48)
-    if len(head) == 48 and head.startswith(b"\x89HDF\r\n\x1a\n\0"):  # the version that a trace is written in
+    if len(head) == 48 and head.startswith(b"\x89HDF\r\n\x1a\n\0"):  # version 0 of the superblock, which traces have
         length, size = int.from_bytes(head[40:48], "little"), file.stat().st_size
         if length > size:
-            raise UserError(f"{file}: cut off: {size:,} of {length:,} bytes are there; take a copy that is whole")
+            raise UserError(f"{file}: truncated: {size:,} of {length:,} bytes are left; use an intact copy")

@@ -1,4 +1,4 @@
-"""The variables of a trace, schema airfl-trace/1. A new one is one line in a table."""
+"""The variables of a trace, schema airfl-trace/1. Adding a variable takes one line in a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Variable:
         name: Its name in the file.
         dimensions: Names of its dimensions.
         dtype: numpy's type, such as "f8".
-        fill: What stands where nothing was written.
+        fill: The fill value, read where nothing was written.
         units: Its unit, "1" for a number without one.
         long_name: What it means.
     """
@@ -40,15 +40,15 @@ def _per_slot(name: str, dtype: str, units: str, long_name: str) -> Variable:
 
 
 def _fill(dtype: str) -> float:
-    """What stands where nothing was written; whole numbers have no nan."""
+    """Return the fill value of a type; integers have no nan."""
     return NOBODY if dtype.startswith("i") else NAN
 
 
 NORMALISED = "normalised"
-"""Units of an energy in the papers' normalised units; `in_units` puts J in its place."""
+"""The unit of energies in the papers' normalised units; `in_units` replaces it by J."""
 
 ROUND = Variable("round", ("round",), "i8", NOBODY, "1", "communication round, counted from 0")
-"""The coordinate of the dimension, which the writer counts itself."""
+"""The coordinate of the dimension `round`, which the writer fills itself."""
 
 PER_ROUND = (
     _per_round("test_accuracy", "1", "share of the test set classified rightly; nan where not evaluated"),
@@ -164,8 +164,10 @@ PER_PLACED_DEVICE = (
 
 
 def in_units(variables: Sequence[Variable], energy: str) -> list[Variable]:
-    """The variables with energies in these units; of those whose name ends in joules and that are in none, the
-    description says so."""
+    """Return the variables with energies in the given units.
+
+    If these are not joules, the description of each variable whose name ends in "_j" says so.
+    """
     if energy != NORMALISED:
         return [replace(one, units=energy) if one.units == NORMALISED else one for one in variables]
     return [
@@ -177,28 +179,28 @@ def in_units(variables: Sequence[Variable], energy: str) -> list[Variable]:
 
 
 def true_name(name: str, units: str) -> str:
-    """Of a variable in these units: energy_normalised for an energy_j that is in no joules, else its own."""
+    """Return the name of a variable that is true to its units: energy_normalised for energy_j if not in joules."""
     return f"{name.removesuffix('_j')}_{NORMALISED}" if name.endswith("_j") and units == NORMALISED else name
 
 
 METRIC = "metric_"
-"""What the variables of a task's own metrics begin with."""
+"""Prefix of the variables of a task's user-defined metrics."""
 METRIC_NAME, MOST_METRICS = re.compile("[a-z][a-z0-9_]{0,31}"), 16
-"""Of a metric; how many a trace has at most."""
+"""Pattern of a metric's name; the highest number of metrics in a trace."""
 
 
 def metric_variable(name: str) -> Variable:
-    """Of a task's own metric."""
+    """Return the variable of a task's user-defined metric."""
     return _per_round(f"{METRIC}{name}", "1", f"{name}: mean over the test set; nan where not evaluated")
 
 
 def is_metric(variable: str) -> bool:
-    """Whether it is a variable of a metric, by its name."""
+    """Whether a name is that of a metric's variable."""
     return variable.startswith(METRIC) and METRIC_NAME.fullmatch(variable.removeprefix(METRIC)) is not None
 
 
 def signal_variables(packing: str) -> tuple[Variable, ...]:
-    """Signals; under I/Q packing the elements fill the first half of dimension `coordinate`."""
+    """Return the variables of signals. Under I/Q packing the elements fill the first half of dimension `coordinate`."""
     received = "c8" if packing == "iq" else "f4"
     part = "complex elements" if packing == "iq" else "the observed real part"
     return (

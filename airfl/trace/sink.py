@@ -1,7 +1,7 @@
-"""The file under a trace that is being written: HDF5 is never told that a write has failed.
+"""The file that HDF5 writes a trace into. It never reports a failed write to HDF5.
 
-It does not survive that: it complains when the process ends, or ends it with a segmentation fault. So the first failure
-is kept for whoever asks, what is written after it stays in memory, and HDF5 closes in peace.
+HDF5 does not recover from one: it prints errors when the process ends, or crashes with a segmentation fault. So the
+first failure is stored, later writes stay in memory, HDF5 closes normally, and `Sink.check` raises the failure.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from airfl.trace.integrity import hdf5_locks
 
 
 class Sink(io.RawIOBase):
-    """A new file, locked as HDF5 locks one that it writes. Nothing may interrupt what HDF5 does with it: see
-    `airfl.interrupt.undisturbed`."""
+    """A new file, with the lock that HDF5 takes on files it writes.
+
+    Nothing may interrupt HDF5 while it uses the file; see `airfl.interrupt.undisturbed`.
+    """
 
     def __init__(self, path: Path) -> None:
-        """FileExistsError if there is one."""
+        """Create the file; FileExistsError if it exists."""
         super().__init__()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         self._place = self._end = 0
         self._fault: OSError | None = None
         self._unwritten: list[tuple[int, bytes]] = []
         if hdf5_locks():
-            with contextlib.suppress(OSError):  # a file system without locks
+            with contextlib.suppress(OSError):  # the file system may not support locks
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def check(self) -> None:
-        """OSError if anything could not be written."""
+        """Raise OSError if a write has failed."""
         if self._fault is not None:
             raise OSError(self._fault.errno, self._fault.strerror)
 
     def sync(self) -> None:
-        """Have on disk what was written; OSError where that cannot be."""
+        """Flush the file to disk; OSError if that fails."""
         os.fsync(self._file)
 
     def write(self, data: Any) -> int:
-        """All of it, from where it stands; into memory where the file has failed."""
+        """Write all data at the current position, in memory once the file has failed."""
         rest = memoryview(data).cast("B")
         count = len(rest)
         while rest and self._fault is None:
@@ -58,7 +60,7 @@ class Sink(io.RawIOBase):
         return count
 
     def readinto(self, buffer: Any) -> int:
-        """As much as there is, from where it stands."""
+        """Read from the current position, including data that is only in memory."""
         view = memoryview(buffer).cast("B")
         count = os.preadv(self._file, [view], self._place)
         view[count:] = bytes(len(view) - count)
@@ -71,7 +73,7 @@ class Sink(io.RawIOBase):
         return count
 
     def truncate(self, size: int | None = None) -> int:
-        """Make the file so long."""
+        """Set the length of the file."""
         self._end = size = self._place if size is None else size
         if self._fault is None:
             try:
@@ -81,30 +83,30 @@ class Sink(io.RawIOBase):
         return size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As of any file."""
+        """Move to a position."""
         self._place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._end}[whence]
         return self._place
 
     def tell(self) -> int:
-        """Where it stands."""
+        """Return the current position."""
         return self._place
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True: HDF5 also reads the file."""
         return True
 
     def writable(self) -> bool:
-        """It is, or seems to be."""
+        """Return True, even after a write has failed."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True: the position can be set."""
         return True
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
+        """Close the file, which releases its lock."""
         if not self.closed:
-            # Its number may soon be that of another file, into which nothing of this one shall come.
+            # The descriptor is cleared first: its number may be reused by another file, which must not be written.
             file, self._file = self._file, -1
             os.close(file)
         super().close()

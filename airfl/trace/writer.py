@@ -1,4 +1,4 @@
-"""Writes a trace: HDF5 with dimension scales as netCDF-4 wants them, rounds appended in blocks."""
+"""Writes a trace: HDF5 with the dimension scales of netCDF-4, to which rounds are appended in blocks."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from airfl.trace.sink import Sink
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
 SECONDS_BETWEEN_FLUSHES = 1.0
 ROUNDS_IN_A_CHUNK = (64, 1024)
-"""At least and at most. HDF5 keeps some 300 bytes of every chunk in memory: a long run takes longer ones."""
+"""Least and most rounds. HDF5 keeps about 300 bytes of memory per chunk, so long runs use longer chunks."""
 VALUES_IN_A_CHUNK = (1 << 12, 1 << 16)
-"""Not more than that for more rounds than at least; not more at all."""
+"""Most values in a chunk of more than the least number of rounds; most values in any chunk."""
 CACHED_BYTES = 1 << 13
-"""Of a variable's latest chunks. HDF5 would keep a megabyte of each, which a long run fills bit by bit for nothing."""
+"""Size of the chunk cache per variable. HDF5's default of a megabyte would fill up in a long run without any use."""
 LARGE = ("coordinate", "antenna")
-"""Last dimensions of signals."""
+"""Last dimensions of the variables that hold signals."""
 TEXT = h5py.string_dtype()
 IN_FILE, ONE = h5t.py_create(TEXT, logical=True), h5s.create(h5s.SCALAR)
-"""Of an attribute that is a text."""
+"""Type and shape of a text attribute."""
 
 
 class TraceWriter:
-    """An open trace. A round is appended whole; blocks of rounds are flushed at least once a second.
+    """A trace that is being written. Whole rounds are appended, and flushed in blocks at least once a second.
 
-    The default HDF5 file version is kept on purpose: a file of the latest version is not readable after a kill.
+    The default HDF5 file version is used on purpose: files of the latest version cannot be read after the writing
+    process was killed.
     """
 
     def __init__(
@@ -50,13 +51,24 @@ class TraceWriter:
         epsilon_attributes: Mapping[str, Any],
         rounds: int = 0,
     ) -> None:
-        """Create the file; UserError if there is one. `dimensions`: those beside the unlimited `round`; rounds: that
-        are expected, which sets the size of chunks alone."""
+        """Create the file.
+
+        Args:
+            path: The file to create.
+            attributes: Attributes of the file.
+            dimensions: Sizes of the dimensions besides the unlimited `round`.
+            variables: The variables to create.
+            epsilon_attributes: Attributes of the variables that hold epsilon.
+            rounds: Expected number of rounds; it only sets the size of chunks.
+
+        Raises:
+            UserError: If the file exists.
+        """
         self._path = path
         try:
             self._sink = Sink(path)
         except FileExistsError:
-            raise UserError(f"{path}: there is a trace already; choose another output folder") from None
+            raise UserError(f"{path}: the trace already exists; choose another output folder") from None
         self._variables = {variable.name: variable for variable in variables}
         self._expected = rounds
         self._buffer: list[Mapping[str, Any]] = []
@@ -68,7 +80,7 @@ class TraceWriter:
         try:
             with self._whole():
                 self._file = h5py.File(self._sink, "w", rdcc_nbytes=CACHED_BYTES)
-                # Whatever becomes of this writer: HDF5 must not come back to the sink when Python is no more.
+                # Closed even if this writer is never closed: HDF5 must not call the sink after Python has ended.
                 self._close_file = weakref.finalize(self, _close, self._file, self._sink)
                 self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
                 self._create_all(variables, epsilon_attributes)
@@ -76,7 +88,7 @@ class TraceWriter:
         except BaseException:
             self.abandon()
             raise
-        # Looking a dataset up takes as long as writing a block into it.
+        # Looking up a dataset takes as long as writing a block into it.
         self._growing = {
             name: self._file[name] for name, variable in self._variables.items() if variable.dimensions[0] == "round"
         }
@@ -92,7 +104,7 @@ class TraceWriter:
                     fillvalue=np.dtype(ROUND.dtype).type(ROUND.fill),
                     chunks=_chunks((None,), self._expected),
                 )
-                scale.make_scale(name)  # a variable of its dimension's name is its coordinate
+                scale.make_scale(name)  # a variable named like its dimension is the coordinate of that dimension
                 _describe(scale, ROUND)
             else:
                 scale = self._file.create_dataset(name, shape=(size,), maxshape=(size,), dtype=">f4")
@@ -103,7 +115,7 @@ class TraceWriter:
             self._create(variable)
             other = true_name(variable.name, variable.units)
             if other != variable.name:
-                self._file[other] = self._file[variable.name]  # a second name of the same values
+                self._file[other] = self._file[variable.name]  # a second name for the same values
         for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
             self._file[name].attrs.update(epsilon_attributes)
 
@@ -113,18 +125,18 @@ class TraceWriter:
             self._file[variable].attrs.update(attributes)
 
     def write_population(self, name: str, values: np.ndarray) -> None:
-        """A variable that does not grow with rounds."""
+        """Write a variable that does not grow with rounds."""
         with self._whole():
             self._file[name][...] = values
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """One finished round; entries that are no variable of this trace are left out."""
+        """Append one finished round. Entries that are not variables of this trace are ignored."""
         self._buffer.append(self.kept(record))
         if "tx_symbols" in record or time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
             self.flush()
 
     def amend(self, record: Mapping[str, Any]) -> None:
-        """The round that was appended last has these values: as a run's last one it has more than it had."""
+        """Set values of the round appended last; the last round of a run has more values than others."""
         kept = self.kept(record)
         if self._buffer:
             self._buffer[-1] = kept
@@ -134,7 +146,7 @@ class TraceWriter:
                 self._growing[name][_place(self._rounds - 1, np.asarray(value))] = value
 
     def kept(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """What of a record is a variable of this trace."""
+        """Return the entries of a record that are variables of this trace."""
         return {name: value for name, value in record.items() if name in self._variables}
 
     def flush(self) -> None:
@@ -152,8 +164,13 @@ class TraceWriter:
         self._flushed = time.monotonic()
 
     def close(self, status: str, failure: str | None = None, stopped_early: str | None = None) -> None:
-        """Flush, say how the run ended, and in one line why where it failed or was complete before all of its rounds,
-        close; seal what has ended."""
+        """Flush, record how the run ended, close the file, and seal it if the run has ended.
+
+        Args:
+            status: "running", "complete" or "failed".
+            failure: Why the run failed, in one line.
+            stopped_early: Why the run was complete before its last round, in one line.
+        """
         try:
             self.flush()
             with self._whole():
@@ -168,18 +185,18 @@ class TraceWriter:
             seal_own(self._path)
 
     def move_to(self, path: Path) -> None:
-        """Put the file, as it is written on, in the place of what is there: on disk as far as it says what it is."""
+        """Move the file to `path`, replacing what is there, and keep writing to it. It is flushed to disk first."""
         self.flush()
         self._sink.sync()
         self._path = self._path.replace(path)
 
     def abandon(self) -> None:
-        """Close as it is, where nothing more can be written; twice is as good as once."""
+        """Close the file without writing more. It may be called repeatedly."""
         self._close_file()
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """What HDF5 does in the block it does to the end; OSError after it, where that could not be written."""
+        """Run a block of HDF5 calls without interruption, then raise OSError if a write has failed."""
         try:
             with undisturbed():
                 yield
@@ -190,7 +207,7 @@ class TraceWriter:
         dataset.resize(end, axis=0)
         present = [(row, np.asarray(r[variable.name])) for row, r in enumerate(self._buffer) if variable.name in r]
         if variable.dimensions[-1] in LARGE:
-            # Signals are large and in few rounds: only what is there is written, the rest stays unallocated fill.
+            # Signals are large and present in few rounds: only those are written, the others stay unallocated.
             for row, value in present:
                 dataset[_place(self._rounds + row, value)] = value
         elif present:
@@ -218,7 +235,7 @@ class TraceWriter:
 
 
 def _describe(dataset: h5py.Dataset, variable: Variable) -> None:
-    """Units and name, as h5py's `attrs` writes a new text, in half the time."""
+    """Write units and long_name as h5py's `attrs` writes a new text, in half the time."""
     for name, text in ((b"units", variable.units), (b"long_name", variable.long_name)):
         h5a.create(dataset.id, name, IN_FILE, ONE).write(np.array(text, dtype=TEXT))
 
@@ -230,12 +247,12 @@ def _close(file: h5py.File, sink: Sink) -> None:
 
 
 def _place(row: int, value: np.ndarray) -> tuple[int | slice, ...]:
-    """Where a round's value goes: its row, from the start of every other dimension."""
+    """Return the index of a round's value: its row, from the start of every other dimension."""
     return (row, *(slice(0, size) for size in value.shape))
 
 
 def _chunks(sizes: tuple[int | None, ...], rounds: int) -> tuple[int, ...]:
-    """Many rounds a chunk for scalars and slots, one row of one device for signals."""
+    """Return the shape of a chunk: many rounds for scalars and slots, one row of one device for signals."""
     rest = [size or 1 for size in sizes[1:]]
     least, most = ROUNDS_IN_A_CHUNK
     values = math.prod(rest)

@@ -106,7 +106,7 @@ ABOVE, READ = "class Slowed:", 'opened.store.read_all("slowed", devices, batch.m
 
 # The check -> what is written instead of what, and what is said of it.
 BROKEN: dict[str, tuple[dict[str, str], str]] = {
-    "name": ({'name = "good"': 'name = "Good_1"'}, "the name 'Good_1' is not lower case"),
+    "name": ({'name = "good"': 'name = "Good_1"'}, "the name must be lower case"),
     "transport": (
         {
             ABOVE: f"import threading\nLOCK = threading.Lock()\n\n\n{ABOVE}",
@@ -114,21 +114,21 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
         },
         "cannot be sent to another process",
     ),
-    "declaration": ({"uses = LOCAL_SGD": 'uses = frozenset({"local.lerning_rate"})'}, "names 'local.lerning_rate'"),
+    "declaration": ({"uses = LOCAL_SGD": 'uses = frozenset({"local.lerning_rate"})'}, "got 'local.lerning_rate'"),
     "run": (
         {"self.share, 0.01": "self.shares, 0.01"},
         "AttributeError: 'Good' object has no attribute 'shares' (mine.py, line 68)",
     ),
     "costs": (
         {ABOVE: f"{{IDLE}}\n\n\n{ABOVE}", SERVER: f"{SERVER} local=Idle(),"},
-        "gradient_evaluations is 0 somewhere",
+        "gradient_evaluations must be positive, got 0",
     ),
-    "clipping": ({STAGES: "stages=(slowed,),"}, "a message is 1000 times longer: put Clip("),
-    "bounds": ({"sensitivity=before.peak": "sensitivity=before.peak / 4"}, "state a sensitivity of 0.25"),
-    "bounds: rms": ({"before.rms, self.std": "before.rms / 4, self.std"}, "state an rms of 1.6"),
+    "clipping": ({STAGES: "stages=(slowed,),"}, "a message is 1000 times longer; add Clip("),
+    "bounds": ({"sensitivity=before.peak": "sensitivity=before.peak / 4"}, "declare a sensitivity of 0.25"),
+    "bounds: rms": ({"before.rms, self.std": "before.rms / 4, self.std"}, "declare an rms of 1.6"),
     "bounds: peak": (
         {ABOVE: f"{{LOOSE}}\n\n\n{ABOVE}", STAGES: STAGES.replace("slowed", "slowed, Loose(1.0)")},
-        "the stages state a peak of 1",
+        "the stages declare a peak of 1",
     ),
     "noise": (
         {"moved + self.std": "moved + 0.5 * self.std"},
@@ -136,35 +136,35 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "privacy": (
         {ABOVE: f"{{HIDDEN}}\n\n\n{ABOVE}", SERVER: f"{SERVER} release=Hidden(),", "noise_std=self.std,": ""},
-        "a round without noise has an epsilon of",
+        "epsilon of a round without noise must be inf",
     ),
     "epsilon": (
         {SERVER: f'{SERVER} claim=Claim(lambda report, rounds: 6 / rounds, "run"),'},
-        "epsilon_paper falls: 6, 3, 2, 1.5",
+        "epsilon_paper decreases: 6, 3, 2, 1.5",
     ),
     "seed": ({"torch.from_numpy(drawn)": "torch.randn(drawn.shape)"}, "in a second run of the same seed, not"),
-    "chunks": ({"self.share * batch": "len(batch.values) / 8 * self.share * batch"}, "the decoded mean moves by"),
+    "chunks": ({"self.share * batch": "len(batch.values) / 8 * self.share * batch"}, "the decoded mean changes by"),
     "budget": (
         {
             ABOVE: f"from itertools import count\nBITS = count(8)\n\n\n{ABOVE}",
             "noise_std=": "value_bits=next(BITS), noise_std=",
         },
-        "the link budget counts",
+        "the link budget has",
     ),
-    "links": ({STAGES: "stages=(slowed,),"}, "the analog link is among `links` and does not carry it: scheme.link"),
+    "links": ({STAGES: "stages=(slowed,),"}, "the analog link is in `links`, but a run over it fails: scheme.link"),
     "memory": (
         {'kept=(*before.kept, Kept("slowed", self.dimension)),': ""},
-        "a device keeps 101,800 bytes, stated (`kept`) are 0",
+        "a device keeps 101,800 bytes, but `kept` declares 0",
     ),
     "resume": (
         {
             READ: "torch.stack([self.own.get(one, torch.zeros(self.dimension)) for one in devices.tolist()])",
             "return batch.of(": "self.own.update(zip(devices.tolist(), moved))\n            return batch.of(",
         },
-        "where it was gone on with, not",
+        "in the resumed run, not",
     ),
-    "parameters": ({"problem.dimension, self.share": "problem.dimension, 0.5"}, "nothing reads share"),
-    "unused": ({"0.01 * settings": "settings.server.kappa * settings"}, "under server.kappa = 0.1, which `uses`"),
+    "parameters": ({"problem.dimension, self.share": "problem.dimension, 0.5"}, "share is never read"),
+    "unused": ({"0.01 * settings": "settings.server.kappa * settings"}, "with server.kappa = 0.1, which `uses`"),
 }
 PIECES = {
     "{IDLE}": """class Idle(LocalSgd):
@@ -249,7 +249,7 @@ def test_a_broken_one_ends_with_exit_code_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "overrides", "told"),
     [
-        ("x = 1", (), "defines no part; write a class with a name that derives from one of Scheme"),
+        ("x = 1", (), "defines no part; add a class that has a name and derives from one of Scheme"),
         ("import nonsense_of_nobody", (), "the plugin cannot be loaded (ModuleNotFoundError"),
         (None, (), "the plugin cannot be read"),
         (GOOD, ("scheme.shares=1",), "scheme.shares: none of the parts of mine.py has it (good)"),
@@ -303,7 +303,7 @@ def test_a_part_that_needs_a_parameter_says_so(tmp_path: Path, monkeypatch: pyte
     assert (found.check, found.outcome) == ("defaults", "wrong")
     assert found.found == "scheme 'good' needs share: of the update"
     assert "good" not in SCHEMES
-    with pytest.raises(UserError, match="is no part; derive it from one of"):
+    with pytest.raises(UserError, match="is not a part; derive it from one of"):
         airfl.check_part(str)  # type: ignore[arg-type]
 
 

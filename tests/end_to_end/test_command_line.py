@@ -58,9 +58,9 @@ def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp
     running.send(signal.SIGINT)
     assert running.wait() == 130
     told = [line for line in running.stderr.splitlines() if "round " not in line or line.startswith("airfl: ")]
-    assert told[0] == "stopping after this round; once more stops at once"
+    assert told[0] == "stopping after this round; interrupt again to stop at once"
     assert told[-1].startswith(f"airfl: {tmp_path / 'a'}: interrupted after round ")
-    assert told[-1].endswith("the same command with --resume goes on from there")
+    assert told[-1].endswith("resume it with the same command and --resume")
     with h5py.File(tmp_path / "a" / "trace.h5") as trace:
         assert trace.attrs["status"] == "running"
         assert trace["energy_j"].shape[0] >= 1

@@ -115,7 +115,7 @@ def test_a_task_is_tuned_and_its_folder_takes_no_other(tmp_path: Path) -> None:
     assert tuning.chosen[0].values == {"local.learning_rate": 0.5}
     airfl.sweep(experiment, {"local.learning_rate": [0.1]}, out=tmp_path / "swept")
     other = airfl.Task(model=lambda: torch.nn.Linear(4, 2), train=pair, test=pair, loss=cross)
-    with pytest.raises(airfl.UserError, match="holds points of another task than this one"):
+    with pytest.raises(airfl.UserError, match="contains points of another task"):
         airfl.sweep(experiment.replace(task=other), {"local.learning_rate": [0.2]}, out=tmp_path / "swept")
     own = airfl.tune(
         experiment.replace(task=other), {"local.learning_rate": [0.5, 1e-6]}, out=tmp_path / "loss", overrides=held

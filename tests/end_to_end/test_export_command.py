@@ -49,7 +49,7 @@ def test_a_comparison_is_exported_run_by_run(compared: Path, tmp_path: Path) -> 
     assert done.stdout == ""
     assert done.stderr.startswith("written: ")
     again = refused(airfl("export", compared, "--to", "npz", "--out", tmp_path / "x"))
-    assert "trace.npz: is there already" in again
+    assert "trace.npz: already exists" in again
 
 
 def test_tensorboard_has_a_folder_a_row_and_nothing_else_minds(compared: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_run_with_tensorboard(tmp_path: Path) -> None:
         ({"folder": "compared", "to": "npz"}, "--out is missing"),
         ({"folder": "compared", "to": "sigmaf", "out": "x"}, "did you mean sigmf?"),
         ({"folder": "compared", "to": "sigmf", "out": "x"}, "trace.signals=true"),
-        ({"folder": "empty", "to": "csv", "out": "x"}, "holds no run (trace.h5)"),
-        ({"folder": "nowhere", "to": "csv", "out": "x"}, "nowhere: no such folder"),
+        ({"folder": "empty", "to": "csv", "out": "x"}, "no run (trace.h5) in this folder"),
+        ({"folder": "nowhere", "to": "csv", "out": "x"}, "nowhere: no such file or folder"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line(
@@ -122,7 +122,7 @@ def test_the_script_exports_looks_and_replays(
         monkeypatch.chdir(tmp_path / "exports")
         exec(compile(re.sub(r"runs/first-[a-z]+/", "", snippet), name, "exec"), {})
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--out", str(tmp_path)])
-    with pytest.raises(SystemExit, match="holds a run already"):
+    with pytest.raises(SystemExit, match="already contains a run"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
 
 

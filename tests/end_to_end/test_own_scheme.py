@@ -108,9 +108,7 @@ def test_an_object_runs_as_what_it_is_made_of(tmp_path: Path) -> None:
 
 
 def test_a_plugin_runs_only_where_it_may(mine: Path) -> None:
-    with pytest.raises(
-        UserError, match=r"names plugins \(mine\.py\), which are code that would run; allow it by --plug"
-    ):
+    with pytest.raises(UserError, match=r"names plugins \(mine\.py\), which would run code; allow them with --plug"):
         airfl.load_settings(mine)
     settings = airfl.load_settings(mine, ["scheme.of=some"], plugins=True)
     assert repr(settings.scheme) == "Halved(ratio=0.4, of='some')"
@@ -143,7 +141,7 @@ def test_a_plugin_that_cannot_be_loaded_is_told(mine: Path, content: str | None,
 
 
 def test_what_is_no_part_is_not_registered() -> None:
-    with pytest.raises(UserError, match=r"is no part; derive it from one of airfl\.schemes\.scheme\.Scheme"):
+    with pytest.raises(UserError, match=r"is not a part; derive it from one of airfl\.schemes\.scheme\.Scheme"):
         airfl.register(dict)  # type: ignore[type-var]
 
 
@@ -163,7 +161,7 @@ def test_a_package_offers_schemes_by_entry_points(tmp_path: Path, monkeypatch: p
 
 def test_on_the_command_line_to_the_end(mine: Path) -> None:
     out = mine.parent
-    assert "allow it by --plugins" in airfl_command("run", mine, "--out", out / "run").stderr
+    assert "allow them with --plugins" in airfl_command("run", mine, "--out", out / "run").stderr
     assert not (out / "run").exists()
     done = airfl_command("run", mine, "--plugins", "--out", out / "run")
     assert done.returncode == 0, done.stderr
@@ -181,7 +179,7 @@ def test_on_the_command_line_to_the_end(mine: Path) -> None:
     (out / "mine.py").write_text(PLUGIN.replace("self.ratio / 2", "self.ratio / 3"))
     again = airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume")
     assert again.returncode == 2
-    assert "holds a complete run with another scheme than this code of Halved(ratio=0.4)" in again.stderr
+    assert "contains a complete run with another scheme than this code of Halved(ratio=0.4)" in again.stderr
 
 
 def test_a_run_is_not_gone_on_with_by_other_code(tmp_path: Path) -> None:
@@ -193,7 +191,7 @@ def test_a_run_is_not_gone_on_with_by_other_code(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         airfl.run(own, tmp_path / "cut", progress=stop)
     other = own.resolved(scheme={"name": halved(tmp_path, PLUGIN.replace("self.ratio / 2", "self.ratio / 4"))})
-    with pytest.raises(UserError, match="its run was begun with another scheme than this code of Halved"):
+    with pytest.raises(UserError, match="its run was started with another scheme than this code of Halved"):
         airfl.run(other, tmp_path / "cut", resume=True)
     resumed = values(airfl.run(own, tmp_path / "cut", resume=True))
     for name, whole in values(airfl.run(own)).items():
@@ -212,6 +210,6 @@ def test_a_sweep_of_a_class_in_a_script_and_of_a_plugin(mine: Path) -> None:
     assert not found.failed
     shutil.rmtree(folder / "swept")
     (folder / "mine.py").write_text(PLUGIN.replace("self.ratio / 2", "self.ratio / 3"))
-    with pytest.raises(UserError, match="holds points with other code for scheme; choose another --out"):
+    with pytest.raises(UserError, match="contains points with other code for scheme; choose another --out"):
         airfl.sweep(mine, {"scheme.ratio": [0.2]}, out=folder / "sweep", plugins=True)
     assert len(read_results(folder / "sweep").runs) == 2

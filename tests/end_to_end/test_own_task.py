@@ -398,11 +398,11 @@ def test_a_resumed_run_is_the_run_and_of_the_same_task(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         airfl.run(given, tmp_path / "pieces", progress=interrupted(2), task=resumable())
     for part, changed in PARTS.items():
-        with pytest.raises(airfl.UserError, match=one_line(f"its run was begun with another {part} of the task")):
+        with pytest.raises(airfl.UserError, match=one_line(f"its run was started with another {part} of the task")):
             airfl.run(given, tmp_path / "pieces", task=resumable(**changed), resume=True)
     pieces = airfl.run(given, tmp_path / "pieces", task=resumable(), resume=True)
     assert_same_trace(whole.path, pieces.path)
-    with pytest.raises(airfl.UserError, match=one_line("holds a complete run of another task (Sequential)")):
+    with pytest.raises(airfl.UserError, match=one_line("contains a complete run of another task (Sequential)")):
         airfl.run(given, tmp_path / "pieces", task=resumable(**PARTS["model"]), resume=True)
 
 

@@ -110,7 +110,7 @@ def test_a_point_whose_defaults_have_changed_is_not_taken_for_finished(copied: P
 
 
 def test_points_of_other_settings_do_not_come_into_one_table(copied: Path) -> None:
-    with pytest.raises(UserError, match=r"holds points with run\.rounds = 2, here it is 3; choose another --out"):
+    with pytest.raises(UserError, match=r"contains points with run\.rounds = 2, here it is 3; choose another --out"):
         airfl.sweep(quick("run.rounds=3"), {"scheme.ratio": [0.5]}, out=copied)
     # Swept over, it is a column of the table; so is a key that only the other points were swept over.
     airfl.sweep(quick(), {"run.rounds": [3]}, out=copied)
@@ -296,7 +296,7 @@ def test_two_sweeps_do_not_write_into_one_folder(copied: Path) -> None:
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     line = refused(airfl_command("sweep", DEMO, "scheme.ratio=0.1,0.2", "--out", tmp_path))
-    assert "holds files of something else" in line
+    assert "contains other files" in line
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -321,7 +321,7 @@ def test_results_prints_tables_and_writes_nothing_twice(swept: Path) -> None:
     for words, message in (
         (["--at", "enrgy"], "did you mean energy"),
         (["--at", "energy=-1"], "a number above 0 is wanted"),
-        (["--sort", "nothing"], "--sort: there is no 'nothing'"),
+        (["--sort", "nothing"], "--sort: unknown value 'nothing'"),
     ):
         assert message in refused(airfl_command("results", swept, *words))
 
@@ -363,9 +363,9 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path, capfd: pytest.
         (
             "script.py",
             1,
-            "script.py: ended a process of the sweep when it was imported there .exit code 1.; put .* under",
+            "script.py: importing it ended a process of the sweep .exit code 1.; put .* under",
         ),
-        ("<stdin>", 1, "<stdin>: no file that the processes of a sweep could import; write the script to one"),
+        ("<stdin>", 1, "<stdin>: not a file, so the processes of a sweep cannot import it"),
         ("script.py", -9, None),
         (None, 1, None),
     ],

@@ -319,7 +319,7 @@ def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             (address, {}, f"--cluster: {address} needs certificates"),
             (address, foreign, "trusts the authority of this client's certificate"),
             (address, {**own, "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY": "/gone.pem"}, "cannot be used"),
-            (address.replace("tls", "tcp"), {}, "or tls://... where it was started with certificates"),
+            (address.replace("tls", "tcp"), {}, "or tls://... if it was started with certificates"),
         ):
             with pytest.raises(UserError, match=re.escape(line)) as told:
                 sweep(wrong, environment)
@@ -334,7 +334,7 @@ def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> 
     with dask_config.set({"distributed.comm.tls.ca-file": "ca.pem"}), pytest.raises(UserError) as told:
         _security("tls://10.0.0.1:8786")
     assert str(told.value) == (
-        "--cluster: tls://10.0.0.1:8786 needs certificates, and Dask's configuration names none for "
+        "--cluster: tls://10.0.0.1:8786 needs certificates, but Dask's configuration has none for "
         "distributed.comm.tls.client.cert, distributed.comm.tls.client.key; set "
         "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT, DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
     )
@@ -355,7 +355,7 @@ def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
     assert _security(address) is None
-    assert ("whoever reaches that scheduler runs code" in caplog.text) == told
+    assert ("anyone who can reach this scheduler can run" in caplog.text) == told
 
 
 @pytest.mark.usefixtures("_no_client_left")

@@ -217,7 +217,7 @@ def test_intervals_apart_from_values() -> None:
     rest, found = split_intervals(["a.b=1:2:log", "c.d=1:2:1", "e.f=0:1:linear"])
     assert rest == ["c.d=1:2:1"]
     assert found == {"a.b": Interval(1.0, 2.0, True), "e.f": Interval(0.0, 1.0, False)}
-    with pytest.raises(UserError, match="no end of values"):
+    with pytest.raises(UserError, match="cannot be tried in full"):
         values_only(found)
 
 

@@ -107,11 +107,11 @@ def test_all_that_is_there_is_damaged(out: Path) -> None:
     states = [out / "checkpoint" / name for name in FILES[2:]]
     for state in states:
         state.write_bytes(state.read_bytes()[:-1])
-    refusal(lambda: go_on(out), "state-00000003: is cut off, or damaged; no older state of its run is whole")
+    refusal(lambda: go_on(out), "state-00000003: is cut off, or damaged; no older state of its run is intact")
     for state in states:
         state.unlink()
     (out / "checkpoint" / "about").write_bytes(b"")
-    refusal(lambda: go_on(out), "checkpoint/about: is cut off, or no checkpoint; choose another --out")
+    refusal(lambda: go_on(out), "checkpoint/about: is cut off, or no checkpoint; start again with another --out")
 
 
 INSTEAD: dict[str, Callable[[Path, bytes], object]] = {
@@ -170,7 +170,7 @@ def test_an_older_state_is_said_to_be_taken(out: Path, caplog: pytest.LogCapture
     (out / "checkpoint" / ".state-00000004.1234").write_bytes(b"of a process that was killed")
     with pytest.raises(KeyboardInterrupt):
         go_on(out, progress=interrupted(2))
-    assert f"{FILES[3]}: is cut off, or no checkpoint; an older state of the run is taken" in caplog.text
+    assert f"{FILES[3]}: is cut off, or no checkpoint; using an older state of the run" in caplog.text
     assert {path.name for path in (out / "checkpoint").iterdir()} == {"lock", *FILES[:3]}
     saved = read_saved(out)
     assert saved is not None
@@ -182,20 +182,24 @@ def test_other_settings_versions_devices_data(out: Path, monkeypatch: pytest.Mon
         with unchanged(out):
             refusal(lambda: go_on(out, *more, **other), re.escape(line))
 
-    refused("its run was begun with run.seed = 0, here it is 7; go on with what it was begun with", "run.seed=7")
-    refused("its run was begun with run.rounds = 6, here it is 60", "run.rounds=60")
+    refused(
+        "its run was started with run.seed = 0, here it is 7; resume it with what it was started with", "run.seed=7"
+    )
+    refused("its run was started with run.rounds = 6, here it is 60", "run.rounds=60")
     changed = rows().test_targets.copy()
     changed[0] = 1 - changed[0]
-    refused("its run was begun with other data", data=type(rows())(**{**vars(rows()), "test_targets": changed}))
+    refused("its run was started with other data", data=type(rows())(**{**vars(rows()), "test_targets": changed}))
     saved = read_saved(out)
     assert saved is not None
     cuda = torch.device("cuda")
-    refusal(lambda: check_same(saved.about, out, settings(*OVERRIDES), cuda), "its run was begun on cpu, this is cuda")
+    refusal(
+        lambda: check_same(saved.about, out, settings(*OVERRIDES), cuda), "its run was started on cpu, this is cuda"
+    )
     now = about_module.versions()
     monkeypatch.setattr(about_module, "versions", lambda: {**now, "torch": "1.0"})
-    refused(f"its run was begun with torch {now['torch']}, this is 1.0")
+    refused(f"its run was started with torch {now['torch']}, this is 1.0")
     monkeypatch.setattr(about_module, "versions", lambda: now)
-    refused("holds a run that is not finished; go on with it by --resume", resume=False)
+    refused("contains an unfinished run; resume it with --resume", resume=False)
     as_whole(go_on(out, "run.checkpoint_every=0"))  # when states are saved may change
 
 

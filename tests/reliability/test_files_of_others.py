@@ -96,7 +96,7 @@ def resumed(out: Path) -> object:
     return airfl.run(settings(*SHORT), out, data=rows(), resume=True)
 
 
-LINE = "airfl did not write this|is a link, and airfl follows none"
+LINE = "not written by airfl|is a link, and airfl does not"
 
 FOLDERS: dict[str, Making] = {
     "weights": lambda folder: (folder / "weights.pt").write_bytes(MINE),
@@ -115,7 +115,7 @@ def test_a_folder_called_checkpoint_is_not_airfl_s(what: str, tmp_path: Path) ->
     folder.mkdir(parents=True)
     FOLDERS[what](folder)
     refused(tmp_path, lambda: resumed(tmp_path / "out"), LINE)
-    refused(tmp_path, lambda: fresh(tmp_path / "out"), "holds a run that is not fin")
+    refused(tmp_path, lambda: fresh(tmp_path / "out"), "contains an unfin")
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "checkpoint/lock", "checkpoint/state-00000009", "checkpoint/about"])
@@ -129,7 +129,7 @@ def test_no_link_is_followed_where_a_run_is_gone_on_with(
         path.rename(out / "moved")
     path.unlink(missing_ok=True)
     path.symlink_to(elsewhere / target)
-    refused(out, lambda: resumed(out), f"{name}: is a link, and airfl follows none where it writes")
+    refused(out, lambda: resumed(out), f"{name}: is a link, and airfl does not write through links")
 
 
 @pytest.mark.parametrize("name", ["trace.h5", ".trace.h5.resumed"])
@@ -151,7 +151,7 @@ def test_what_comes_in_while_a_run_goes_on_stays(tmp_path: Path, elsewhere: Path
 
     airfl.run(settings(*SHORT), out, data=rows(), progress=drop)
     assert {path.name for path in (out / "checkpoint").iterdir()} == {"weights.pt", "state-00000000"}
-    refused(out, lambda: resumed(out), "holds a complete run|airfl did not write|is a link")
+    refused(out, lambda: resumed(out), "(holds|contains) a complete run|not written by airfl|is a link")
 
 
 def test_what_was_begun_before_there_was_a_marker(begun: Path, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_no_link_is_followed_in_a_sweep(name: str, sweep: Path, elsewhere: Path,
             path.symlink_to(elsewhere.parent / "list")
     if not path.is_symlink():
         path.symlink_to(elsewhere)
-    refused(out, lambda: swept(out, 0.5), "is a link, and airfl follows none where it writes")
+    refused(out, lambda: swept(out, 0.5), "is a link, and airfl does not write through links")
 
 
 @pytest.mark.parametrize("name", ["thesis/chapter.tex", "thesis.tex", "0123456789AB/trace.h5"])
@@ -285,7 +285,7 @@ def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> Non
     ):
         ended = take_in(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
         assert ended.cause is not None
-        assert "its worker sent a file called" in ended.cause
+        assert "its worker sent a file named" in ended.cause
         assert ended.files is None
     for files in ({}, None, {"trace.h5": "text"}, {DIGEST_NAME: b"{}"}):
         assert "its worker sent no trace.h5" in str(take_in(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
@@ -350,8 +350,8 @@ def test_two_uses_begun_at_the_same_time(tmp_path: Path) -> None:
     """Each has found the folder empty before the other has taken its lock: the second finds the first's."""
     out, other = tmp_path / "out", tmp_path / "other"
     put(out / "checkpoint" / "lock", MARKER)
-    refused(out, lambda: compared(out, resume=True), "holds a run")
-    refused(out, lambda: swept(out), "holds a run")
+    refused(out, lambda: compared(out, resume=True), "contains a run")
+    refused(out, lambda: swept(out), "contains a run")
     with locked(other / ".lock", "busy"):
         for use in (fresh, resumed):
             refused(other, partial(use, other), "holds a sweep or a comparison that is being written")
@@ -395,7 +395,7 @@ def test_own_files_of_a_comparison_are_replaced(tmp_path: Path, monkeypatch: pyt
     for name in ("learning.pdf", "rounds.csv", "report.html"):
         (links / name).symlink_to(tmp_path / "nowhere")
     refused(links, lambda: write_figures([("a", [out / "a" / "seed-0"])], links), "learning.pdf: is there already")
-    refused(links, lambda: export(out / "a" / "seed-0", "csv", links), "rounds.csv: is there already")
+    refused(links, lambda: export(out / "a" / "seed-0", "csv", links), "rounds.csv: already exists")
     refused(links, lambda: write_page(out, links / "report.html"), "is a link")
     assert not (tmp_path / "nowhere").exists()
 

@@ -87,21 +87,21 @@ def test_choices_that_no_run_has_made(stopped: Path, tmp_path: Path) -> None:
             header["value"]["about"]["chosen"]["local" if "engine" in choice else "run"].update(choice)
 
         line = refused(stopped, tmp_path / "out", LAST, choose)
-        assert "checkpoint: does not say how its run was begun" in line
+        assert "checkpoint: the settings of its run cannot be read" in line
 
 
 def test_states_and_records_of_other_runs(stopped: Path, tmp_path: Path) -> None:
-    begin_anew = "; choose another --out and begin anew"
+    begin_anew = "; start again with another --out"
     (records, _), *_ = packs((stopped / "checkpoint" / "records").read_bytes())
     who = [name for name, *_ in records["arrays"]].index("device_id")
     # What is said of an array: its name, its kind, its shape.
     for name, array, part, said, line in (
-        (LAST, 0, 0, "server:u", f"state-00000003: is no state of this run: parameters is missing{begin_anew}"),
+        (LAST, 0, 0, "server:u", f"state-00000003: is not a state of this run: parameters is missing{begin_anew}"),
         (LAST, 1, 0, "row:error:99", "memory:mean_rate is missing"),
         (LAST, 0, 2, [3, 41], "'parameters' is float32 of shape (3, 41)"),
-        ("records", who, 0, "who", f"records: holds a record without device_id{begin_anew}"),
-        ("records", who, 1, "<f8", "holds a record whose device_id is float64 of shape (4,)"),
-        ("records", who, 2, [2, 2], "holds a record whose device_id is int64 of shape (2, 2)"),
+        ("records", who, 0, "who", f"records: contains a record without device_id{begin_anew}"),
+        ("records", who, 1, "<f8", "contains a record whose device_id is float64 of shape (4,)"),
+        ("records", who, 2, [2, 2], "contains a record whose device_id is int64 of shape (2, 2)"),
     ):
 
         def say(header: Any, array: int = array, part: int = part, said: object = said) -> None:

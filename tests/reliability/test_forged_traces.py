@@ -99,11 +99,11 @@ BOMBS: dict[str, tuple[Edit, str]] = {
         energies(chunks=(3,), compression="lzf"),
         "only deflate, shuffle and fletcher32 are read",
     ),
-    "numbers of 128 bits": (energies(dtype=np.longdouble, maxshape=None), "float64 of ('round',) is wanted"),
-    "a thousand groups": (many, "at most 1,000 are read"),
+    "numbers of 128 bits": (energies(dtype=np.longdouble, maxshape=None), "must be float64 with dimensions ('round',)"),
+    "a thousand groups": (many, "at most 1,000 variables are read"),
     "a text of megabytes": (
         lambda file: file.attrs.__setitem__("scheme", "x" * (1 << 21)),
-        "attribute scheme is too long, a text is wanted",
+        "attribute scheme must be a text, got too long",
     ),
 }
 
@@ -135,7 +135,7 @@ def test_an_export_that_finds_less_than_a_trace_has_says_so(
 ) -> None:
     """Tables need little of a trace, and so does opening one; a format may need more."""
     path = edited(tmp_path / "trace.h5", unsealed, lacking)
-    wanted = rf"trace.h5: cannot be exported to {to}, as it lacks .*Error: .*; run it again"
+    wanted = rf"trace.h5: cannot be exported to {to}, as its contents are .*Error: .*; repeat the run"
     refusal(lambda: export(path, to, tmp_path / "out"), wanted)
     assert not [file for file in (tmp_path / "out").glob("**/*") if file.is_file()]
 
@@ -145,7 +145,7 @@ def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(unsealed: 
     path = edited(tmp_path / "trace.h5", unsealed, lambda file: declare_signals(file, 1 << 23))
     with open_trace(path) as trace:
         assert trace["tx_symbols"].nbytes > 1e9
-        refusal(lambda: trace["tx_symbols"].values, r"1.61 GB of tx_symbols are asked for, its file can hold 0\.\d+ GB")
+        refusal(lambda: trace["tx_symbols"].values, r"cannot read 1.61 GB of tx_symbols: the file can hold 0\.\d+ GB")
         assert not trace["tx_symbols"][1, 2, :1000].values.any()
 
 
@@ -180,7 +180,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A library that does not survive some files, in processes that are forked: each file takes several."""
     server = Server("tests.reliability.deadly_desk")
     monkeypatch.setattr(isolated, "_server", server)
-    monkeypatch.setattr(isolated, "_met", {})
+    monkeypatch.setattr(isolated, "_failures", {})
     with forked_readers():
         yield
         server.close()
@@ -192,7 +192,7 @@ def test_one_bad_run_leaves_the_others(name: str, line: str, from_outside: Path)
     bad = (from_outside / "seed-1").rename(from_outside / f"seed-{name}") / "trace.h5"
     found = read_results(from_outside)
     assert [run.folder.name for run in found.runs] == ["seed-0", "seed-2"]
-    told = f"{bad}: not a readable trace, or cut off ({line})"
+    told = f"{bad}: not a readable trace, or truncated ({line})"
     assert dict(found.unreadable) == {str(bad.parent): told}
     assert refusal(lambda: read_results(bad.parent)) == told
 
@@ -202,7 +202,7 @@ def test_one_bad_run_is_left_out_by_every_command(
     from_outside: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad = (from_outside / "seed-1").rename(from_outside / "seed-deadly") / "trace.h5"
-    told = f"{bad}: not a readable trace, or cut off ({DEADLY})"
+    told = f"{bad}: not a readable trace, or truncated ({DEADLY})"
     monkeypatch.setattr("airfl.report.figures.draw", Mock())  # an empty figure, which is written in no time
 
     def said(*words: str | Path) -> str:
@@ -266,4 +266,4 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, finished: Path, 
     if name == DIGEST_NAME:
         assert digest_of(tmp_path).summary.rounds == 3
     else:
-        refusal(lambda: digest_of(tmp_path), "it is no regular file")
+        refusal(lambda: digest_of(tmp_path), "not a regular file")

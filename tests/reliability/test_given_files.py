@@ -60,10 +60,10 @@ def huge(path: Path, size: int = 1 << 40) -> None:
 
 
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "pipe": (os.mkfifo, "a pipe, a regular file is wanted"),
-    "device": (lambda path: path.symlink_to("/dev/zero"), "a device, a regular file is wanted"),
-    "folder": (Path.mkdir, "a folder, a regular file is wanted"),
-    "socket": (listening, "a socket, a regular file is wanted"),
+    "pipe": (os.mkfifo, "a pipe, not a regular file"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "a device, not a regular file"),
+    "folder": (Path.mkdir, "a folder, not a regular file"),
+    "socket": (listening, "a socket, not a regular file"),
     "huge": (huge, "larger than"),
 }
 
@@ -163,7 +163,7 @@ def test_what_takes_its_place_after_the_first_look(tmp_path: Path, monkeypatch: 
     (tmp_path / "regular").write_bytes(b"1234")
     about = os.stat(tmp_path / "regular")
     monkeypatch.setattr(os, "stat", lambda path: about)
-    with pytest.raises(OSError, match="a pipe, a regular file is wanted"):
+    with pytest.raises(OSError, match="a pipe, not a regular file"):
         open_regular(tmp_path / "file")
     assert read_regular(tmp_path / "regular", 4) == b"1234"
     with pytest.raises(OSError, match="larger than 3 bytes"):

@@ -74,25 +74,25 @@ def virtual(file: h5py.File) -> None:
 
 
 DAMAGE: dict[str, tuple[Edit, str]] = {
-    "no config": (attribute("config", None), "attribute config is missing"),
-    "config no JSON": (attribute("config", "{"), "no settings in JSON"),
-    "config deep": (attribute("config", "[" * 100_000), "no settings in JSON"),
-    "config a list": (attribute("config", "[1]"), "no settings in JSON"),
-    "config numbers": (attribute("config", '{"run": 3}'), "no settings in JSON"),
-    "config bytes": (attribute("config", np.bytes_(b"\xff\xfe")), "a text is wanted"),
-    "status": (attribute("status", "done"), "one of running, complete, failed is wanted"),
-    "seed": (attribute("seed", "zero"), "a number is wanted"),
-    "seed array": (attribute("seed", np.arange(3)), "a number is wanted"),
+    "no config": (attribute("config", None), "attribute config must be a text, got missing"),
+    "config no JSON": (attribute("config", "{"), "does not hold settings in JSON"),
+    "config deep": (attribute("config", "[" * 100_000), "does not hold settings in JSON"),
+    "config a list": (attribute("config", "[1]"), "does not hold settings in JSON"),
+    "config numbers": (attribute("config", '{"run": 3}'), "does not hold settings in JSON"),
+    "config bytes": (attribute("config", np.bytes_(b"\xff\xfe")), "must be a text"),
+    "status": (attribute("status", "done"), "must be one of running, complete, failed"),
+    "seed": (attribute("seed", "zero"), "must be a number"),
+    "seed array": (attribute("seed", np.arange(3)), "must be a number"),
     "level": (attribute("level", "nobody", "epsilon"), "one of client, record"),
     "units": (attribute("units", "kWh", "energy_j"), "one of normalised, J"),
     "variable missing": (lambda file: file.__delitem__("epsilon"), "the variable epsilon is missing"),
-    "complex energy": (replaced("energy_j", data=np.ones(3, complex)), "float64 of ('round',) is wanted"),
-    "text energy": (replaced("energy_j", data=["a", "b", "c"]), "float64 of ('round',) is wanted"),
+    "complex energy": (replaced("energy_j", data=np.ones(3, complex)), "must be float64 with dimensions ('round',)"),
+    "text energy": (replaced("energy_j", data=["a", "b", "c"]), "must be float64 with dimensions ('round',)"),
     "ragged energy": (replaced("energy_j", shape=(3,), dtype=h5py.vlen_dtype("f8")), ""),
     "compound energy": (replaced("energy_j", data=np.zeros(3, [("a", "f8"), ("b", "i4")])), ""),
     "opaque energy": (replaced("energy_j", data=np.zeros(3, "V5")), ""),
     "references": (replaced("energy_j", shape=(3,), dtype=h5py.ref_dtype), ""),
-    "scalar energy": (replaced("energy_j", data=1.0), "float64 of ('round',) is wanted"),
+    "scalar energy": (replaced("energy_j", data=1.0), "must be float64 with dimensions ('round',)"),
     "empty energy": (replaced("energy_j", data=h5py.Empty("f8")), ""),
     "slots of energies": (replaced("energy_j", data=np.ones((3, 8))), ""),
     "huge rounds": (longer, "more than"),
@@ -136,5 +136,5 @@ def test_more_than_the_memory_is_not_asked_for(unsealed: bytes, tmp_path: Path) 
     path = edited(tmp_path / "trace.h5", unsealed, lambda file: declare_signals(file, 2**40), sealed=False)
     with open_trace(path) as trace:
         assert summarise(trace).rounds == ROUNDS
-        refusal(lambda: trace["tx_symbols"].values, "GB of tx_symbols are asked for")
+        refusal(lambda: trace["tx_symbols"].values, "GB of tx_symbols")
     refusal(lambda: export(path, "npz", tmp_path / "out"))

@@ -42,8 +42,8 @@ def test_another_of_what_numbers_depend_on_is_refused(
     with unchanged(out):
         line = refusal(lambda: airfl.run(settings(*SHORT), out, data=rows(), resume=True))
     assert line == (
-        f"{out}: its run was begun with another {name} ({was}; here: of another machine), and its numbers would "
-        "go on differently; go on with it on the same kind of machine, or begin anew with another --out"
+        f"{out}: its run was started with another {name} ({was}; here: of another machine), so results would differ; "
+        "resume it on the same kind of machine, or start again with another --out"
     )
     if name == "switches":
         monkeypatch.undo()

@@ -166,5 +166,5 @@ def test_as_many_values_as_a_sweep_takes() -> None:
     with bounded():
         _, axes = split_axes(["run.seed=1:100000:1"])
         assert axes["run.seed"] == list(range(1, 100_001))
-        refusal(lambda: check_different("run.seed", [*range(90_000), 7]), "is there twice")
-        refusal(lambda: check_different("power.max_snr_db", [[1.0, 2.0], 3.0, [1, 2]]), "is there twice")
+        refusal(lambda: check_different("run.seed", [*range(90_000), 7]), "is given twice")
+        refusal(lambda: check_different("power.max_snr_db", [[1.0, 2.0], 3.0, [1, 2]]), "is given twice")

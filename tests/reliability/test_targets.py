@@ -80,9 +80,9 @@ def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: 
     for target in ("here", "here/below/deep"):
         told = refused(command, target)
         assert told.startswith(target)
-        assert "here may not be written by this user; choose another --" in told.replace("here: may", "here may")
+        assert "here is not writable by this user; choose another --" in told.replace("here: may", "here may")
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
-    assert "is on a file system that is read only; choose another --" in refused(command, "here")
+    assert "is on a read-only file system; choose another --" in refused(command, "here")
     assert not list((tmp_path / "here").iterdir())
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     assert "File name too long" in refused(command, "none/" + "x" * 300)
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("gone")
-    nowhere = "is a file, a data folder" if command == "data get" else "is a link that leads nowhere"
+    nowhere = "is a file, a data folder" if command == "data get" else "is a link to a missing target"
     assert nowhere in refused(command, "here")
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("here")
@@ -112,7 +112,7 @@ def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: 
     try:
         words = [word if word != "runs" else str(tmp_path / "runs") for word in COMMANDS[command]]
         target = "new/report.html" if command == "report" else "new"
-        with pytest.raises(UserError, match="the current folder has been removed; change to one that is there"):
+        with pytest.raises(UserError, match="the current folder has been removed; change to one that exists"):
             AIRFL([*words, target], standalone_mode=False)
     finally:
         os.chdir(tmp_path)
@@ -125,7 +125,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "free")
     for name in ("free", "runs"):
         told = partial(check_can_be_file, tmp_path / name, "--copy-to")
-        refusal(told, "is no regular file; choose another --copy-to")
+        refusal(told, "is not a regular file; choose another --copy-to")
     check_can_be_folder(tmp_path / "a" / "b" / "c")
 
 
@@ -175,5 +175,5 @@ def test_a_user_who_may_not_write_there(everybody_s: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert len(told) == len(COMMANDS)
-    own = [line for line in told if line.startswith("here") and "may not be written by this user" in line]
+    own = [line for line in told if line.startswith("here") and "is not writable by this user" in line]
     assert len(own) == len(COMMANDS), set(told) - set(own)

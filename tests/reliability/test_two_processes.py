@@ -31,7 +31,7 @@ def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
     first = begun(parent, out, *STEPS)
     first.send(signal.SIGSTOP)  # it shall not be done before the others ask
     fresh, resumed = parent.run(out, *STEPS), parent.run(out, *STEPS, "--resume")
-    assert f"{out}: holds a run that is not finished" in fresh.refused(2)
+    assert f"{out}: contains an unfinished run" in fresh.refused(2)
     assert f"{out}: another process is writing its run; wait for it" in resumed.refused(2)
     first.send(signal.SIGKILL)
     first.wait()
@@ -106,7 +106,7 @@ def test_a_run_that_ended_while_another_was_about_to_begin(tmp_path: Path, monke
         return real(*given)
 
     monkeypatch.setattr(simulation, "resolve", late)
-    with pytest.raises(UserError, match=r"holds a run already \(trace\.h5\); choose another --out"):
+    with pytest.raises(UserError, match=r"already contains a run \(trace\.h5\); choose another --out"):
         simulation.run(settings(*SHORT), tmp_path, data=rows())
     finish(tmp_path, *SHORT)
     assert [file.name for file in tmp_path.iterdir()] == ["trace.h5"]

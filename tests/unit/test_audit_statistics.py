@@ -214,7 +214,7 @@ def test_a_canary_takes_a_place_that_is_sent_and_leaves_others_alone() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"attack": "rounds"}, "--attack: there is no 'rounds'; did you mean round?"),
+        ({"attack": "rounds"}, "--attack: unknown value 'rounds'; did you mean round?"),
         ({"against": "nothing"}, "--against"),
         ({"others": "loud"}, "--others"),
         ({"confidence": 1.0}, "--confidence: must be between 0 and 1, got 1"),

@@ -173,7 +173,7 @@ def test_a_callback_that_raises_fails_the_run_which_can_go_on(at: str, rounds: i
     with pytest.raises(CallbackError) as raised:
         airfl.run(settings, tmp_path / "run", callbacks=[other, Told(at, cause)])
     assert raised.value.__cause__ is cause
-    said = f"callbacks: {method} raised ValueError: no such thing (after round {rounds}); mend it, or leave it out"
+    said = f"callbacks: {method} raised ValueError: no such thing (after round {rounds}); fix or remove it"
     assert str(raised.value).startswith(said)
     with airfl.open_trace(tmp_path / "run") as trace:
         assert (trace.attrs["status"], trace.attrs["failure"]) == ("failed", str(raised.value))
@@ -193,9 +193,7 @@ def test_a_callback_that_raises_fails_the_run_which_can_go_on(at: str, rounds: i
 def test_what_raises_before_or_after_the_rounds(tmp_path: Path) -> None:
     """Before them nothing is written, after them the run is complete; what had begun is told of the end."""
     other = Told()
-    with pytest.raises(
-        CallbackError, match=r"^callbacks: Told.on_begin raised OSError: full; mend it, or leave it out$"
-    ):
+    with pytest.raises(CallbackError, match=r"^callbacks: Told.on_begin raised OSError: full; fix or remove it$"):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[other, Told("begin", OSError("full"))])
     with pytest.raises(UserError, match="what it says"):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[Told("begin", UserError("what it says"))])
@@ -226,8 +224,8 @@ def test_what_ctrl_c_means_is_what_it_meant(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (EarlyStopping("test_loss", 1), r"^callbacks: a list is wanted, got <airfl.*; put the callback into \[ \]$"),
-        ([EarlyStopping], r"^callbacks: <class .*> is no callback; give an object of a class that derives from"),
+        (EarlyStopping("test_loss", 1), r"^callbacks must be a list, got <airfl.*; put the callback into \[ \]$"),
+        ([EarlyStopping], r"^callbacks: <class .*> is not a callback; give an object of a class that derives from"),
     ],
 )
 def test_what_is_no_callback_is_refused(given: Any, said: str, tmp_path: Path) -> None:
@@ -240,7 +238,7 @@ def test_what_is_no_callback_is_refused(given: Any, said: str, tmp_path: Path) -
 
 def test_what_is_returned_is_a_stop_or_nothing(tmp_path: Path) -> None:
     one: Any = Told("round 0", True)  # type: ignore[arg-type]
-    with pytest.raises(CallbackError, match=r"TypeError: it returned True, where airfl.callbacks.Stop"):
+    with pytest.raises(CallbackError, match=r"TypeError: it must return airfl.callbacks.Stop"):
         airfl.run(small_settings(), tmp_path, callbacks=[one])
 
 
@@ -272,12 +270,12 @@ def test_early_stopping_counts_evaluations(stopping: EarlyStopping, values: list
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("test_acuracy", 5), r"monitor: there is no 'test_acuracy'; did you mean test_accuracy\?"),
-        (("energy_j", 5), "monitor: there is no 'energy_j'"),
-        (("test_loss", 0), "patience must be a whole number, 1 or more, got 0"),
+        (("test_acuracy", 5), r"monitor: unknown value 'test_acuracy'; did you mean test_accuracy\?"),
+        (("energy_j", 5), "monitor: unknown value 'energy_j'"),
+        (("test_loss", 0), "patience must be an integer of at least 1, got 0"),
         (("test_loss", 1.5), "patience must be"),
-        (("test_loss", 1, "mox"), r"mode: there is no 'mox'; did you mean max\?"),
-        (("test_loss", 1, "min", -0.1), "min_delta must be a finite number, 0 or more, got -0.1"),
+        (("test_loss", 1, "mox"), r"mode: unknown value 'mox'; did you mean max\?"),
+        (("test_loss", 1, "min", -0.1), "min_delta must be finite and at least 0, got -0.1"),
         (("test_loss", 1, "min", NAN), "min_delta must be"),
     ],
 )

@@ -278,12 +278,12 @@ def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(settings, tmp_path, interrupted(2))
     for said, other in others.items():
-        refused(other, "its run was begun with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
+        refused(other, "its run was started with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
     with airfl.run(settings, tmp_path, data=few_samples(), resume=True).trace() as trace:
         found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
     assert found == traced(settings)[0]
     for said, other in others.items():
-        refused(other, "holds a complete run with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
+        refused(other, "contains a complete run with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
     refused(Shares(share=0.25), "holds a complete run; ")
 
 

@@ -240,10 +240,12 @@ def test_a_sweep_goes_on_with_the_same_code_and_parameters_alone(tmp_path: Path)
 
     assert swept(EveryOther(start=1), 1) == 1
     assert swept(EveryOther(start=1), 2) == 2
-    with pytest.raises(UserError, match=r"holds points with selection\.kind = .*'start': 1.*, here it is .*'start': 0"):
+    with pytest.raises(
+        UserError, match=r"contains points with selection\.kind = .*'start': 1.*, here it is .*'start': 0"
+    ):
         swept(EveryOther(), 2)
     other = type("EveryOther", (EveryOther,), {"choose": lambda self, g, n, r: np.arange(r), "__module__": __name__})
-    with pytest.raises(UserError, match=r"holds points with other code for selection\.kind"):
+    with pytest.raises(UserError, match=r"contains points with other code for selection\.kind"):
         swept(other(start=1), 2)
-    with pytest.raises(UserError, match=r"selection\.kind: swept values are names, numbers and lists"):
+    with pytest.raises(UserError, match=r"selection\.kind: swept values must be names, numbers or lists"):
         airfl.sweep(with_rule(EveryOther()), {"selection.kind": [EveryOther(start=1)]}, out=tmp_path / "objects")

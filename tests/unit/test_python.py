@@ -90,7 +90,7 @@ def refused(call: Callable[[], object]) -> str:
 HELD_OUT = {"task.validation_share": 0.1, "task.public_samples": 0}
 RATIOS = {"scheme.ratio": [0.1, 0.3]}
 WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
-    ("run", ("dmo",), {}, "dmo: no such settings file, nor the name of one that comes with airfl; did you mean demo?"),
+    ("run", ("dmo",), {}, "dmo: no such settings file or shipped configuration; did you mean demo?"),
     (
         "run",
         (5,),
@@ -113,7 +113,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ),
     ("run", ("demo",), {"out": 5}, "run: out must be the path of a folder, for instance 'runs/first', got 5"),
     ("run", ("demo",), {"device": 5}, "run: device must be 'cpu' or 'cuda', got 5"),
-    ("run", ("demo",), {"device": "gpu"}, "--device: there is no 'gpu'; did you mean cpu?"),
+    ("run", ("demo",), {"device": "gpu"}, "--device: unknown value 'gpu'; did you mean cpu?"),
     ("run", ("demo",), {"progress": "yes"}, "run: progress must be True, False or a function, got 'yes'"),
     (
         "run",
@@ -164,7 +164,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
     ),
     ("privacy", ("demo",), {"override": ()}, "privacy_of: there is no argument 'override'; did you mean overrides?"),
     ("audit", ("demo",), {"trials": "many"}, "audit: trials must be a whole number of at least 1, got 'many'"),
-    ("audit", ("demo",), {"others": "quiet"}, "--others: there is no 'quiet'; did you mean silent?"),
+    ("audit", ("demo",), {"others": "quiet"}, "--others: unknown value 'quiet'; did you mean silent?"),
     ("sweep", ("demo", RATIOS), {}, "sweep: missing a required argument: 'out'"),
     ("sweep", ("demo", RATIOS), {"out": "x", "seeds": 0}, "sweep: seeds must be a whole number of at least 1, got 0"),
     (
@@ -173,21 +173,21 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         {"out": "x", "jobs": "two"},
         "sweep: jobs must be a whole number of at least 1, got 'two'",
     ),
-    ("sweep", ("demo", {"scheme.ratio": 0.1}), {"out": "x"}, "scheme.ratio: a list of values to sweep over is wanted"),
+    ("sweep", ("demo", {"scheme.ratio": 0.1}), {"out": "x"}, "scheme.ratio: values to sweep over must be a list"),
     ("sweep", ("demo", ["scheme.ratio=0.1"]), {"out": "x"}, "axes must be a mapping of dotted keys to values"),
     (
         "sweep",
         ("demo", {"ratio": [0.1]}),
         {"out": "x"},
-        "ratio: a dotted key section.key is wanted; did you mean scheme.ratio?",
+        "ratio: must be a dotted key section.key; did you mean scheme.ratio?",
     ),
     (
         "sweep",
         ("demo", {"scheme": ["pfels"]}),
         {"out": "x"},
-        "scheme: a dotted key section.key is wanted; did you mean scheme.name?",
+        "scheme: must be a dotted key section.key; did you mean scheme.name?",
     ),
-    ("sweep", ("demo",), {"out": "x", "points": [5]}, "points: settings by dotted key are wanted"),
+    ("sweep", ("demo",), {"out": "x", "points": [5]}, "points: must be settings by dotted key"),
     ("sweep", ("demo",), {"out": "x", "rows": {}}, "rows must be a mapping of label to overrides"),
     ("sweep", ("demo", RATIOS), {"out": "x", "zipped": ["scheme.ratio"]}, "zipped must be a list of groups of keys"),
     (
@@ -209,24 +209,24 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         {"out": "x", "rows": {"a": {"scheme.ration": 1}}},
         "row 'a': scheme.ration: scheme 'pfels' has no ration; did you mean ratio?",
     ),
-    ("tune", ("demo", {}), {"out": "x"}, "nothing to tune: give values to try"),
-    ("tune", ("demo", {"local.learning_rate": [0.1]}), {"out": "x"}, "task.validation_share: nothing is held out"),
+    ("tune", ("demo", {}), {"out": "x"}, "nothing to tune; give values to try"),
+    ("tune", ("demo", {"local.learning_rate": [0.1]}), {"out": "x"}, "task.validation_share: must be positive"),
     (
         "tune",
         ("demo", {"local.learning_rate": airfl.Interval(0.1, 0.2)}),
         {"out": "x", "overrides": HELD_OUT},
-        "local.learning_rate: an interval has no end of values",
+        "local.learning_rate: an interval cannot be tried in full",
     ),
     (
         "tune",
         ("demo", RATIOS),
         {"out": "x", "schemes": ["pfels", "fedavg"], "overrides": HELD_OUT},
-        "scheme.ratio: scheme 'fedavg' has none to choose",
+        "scheme.ratio: scheme 'fedavg' does not have this key",
     ),
-    ("Interval", (2, 1), {}, "an interval goes from a smaller to a larger number"),
-    ("open_trace", (5,), {}, "the path of a file or a folder is wanted, for instance 'runs/first', got 5"),
-    ("read_results", ([5],), {}, "the path of a file or a folder is wanted, for instance 'runs/first', got 5"),
-    ("export", ("x", 5, "y"), {}, "--to: there is no '5'"),
+    ("Interval", (2, 1), {}, "an interval must have low < high"),
+    ("open_trace", (5,), {}, "expected the path of a file or folder, for instance 'runs/first', got 5"),
+    ("read_results", ([5],), {}, "expected the path of a file or folder, for instance 'runs/first', got 5"),
+    ("export", ("x", 5, "y"), {}, "--to: unknown value '5'"),
 ]
 
 

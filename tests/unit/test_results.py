@@ -219,7 +219,7 @@ def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
     energies = [np.mean([run.digest.summary.energy for run in group.runs]) for group in ordered(results, "energy")]
     assert energies == sorted(energies)
     assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, None]
-    with pytest.raises(UserError, match="--sort: there is no 'acuracy'"):
+    with pytest.raises(UserError, match="--sort: unknown value 'acuracy'"):
         ordered(results, "acuracy")
 
 

@@ -48,10 +48,10 @@ def test_one_value_is_no_axis_and_the_last_of_a_key_wins() -> None:
     [
         ("a.b=5:0:1", "range 5:0:1 is empty"),
         ("a.b=0:5:0", "range 0:5:0 is empty"),
-        ("a.b=0:5", "a range is lo:hi:step"),
+        ("a.b=0:5", "a range must be lo:hi:step"),
         ("a.b=1,,2", "a value between commas is empty"),
-        ("a.b=1,2,1", "1 is there twice"),
-        ("a.b=0:1e9:1", "a sweep takes 100,000 at most"),
+        ("a.b=1,2,1", "1 is given twice"),
+        ("a.b=0:1e9:1", "at most 100,000 values"),
     ],
 )
 def test_what_cannot_be_swept_is_told_in_one_line(text: str, message: str) -> None:
@@ -99,7 +99,7 @@ def test_seeds_may_be_swept_themselves(demo: Path) -> None:
     points = build_points(demo, [], Plan({"run.seed": [3, 5], "scheme.ratio": [0.1]}))
     assert [point.settings.run.seed for point in points] == [3, 5]
     assert [dict(point.values) for point in points] == [{"scheme.ratio": 0.1}] * 2
-    with pytest.raises(UserError, match="give one of the two"):
+    with pytest.raises(UserError, match="give only one of them"):
         build_points(demo, [], Plan({"run.seed": [3, 5]}, seeds=2))
 
 
@@ -117,19 +117,19 @@ def test_a_folder_is_named_by_the_settings_and_nothing_else(demo: Path) -> None:
     ("plan", "message"),
     [
         (Plan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: scheme 'pfels' has no ration; did you mean ratio"),
-        (Plan({"ratio": [0.1, 0.2]}), "ratio: a dotted key section.key is wanted"),
+        (Plan({"ratio": [0.1, 0.2]}), "ratio: must be a dotted key section.key"),
         (Plan({"scheme.ratio": [0.1, 3.0]}), "at scheme.ratio = 3.0: scheme.ratio"),
         (Plan({"scheme.ratio": []}), "scheme.ratio: no value"),
-        (Plan({"scheme.ratio": [0.1, 0.1]}), "is there twice"),
+        (Plan({"scheme.ratio": [0.1, 0.1]}), "is given twice"),
         (Plan({"scheme.ratio": [0.1]}, zipped=[("run.rounds", "scheme.ratio")]), "run.rounds is not swept over"),
         (
             Plan({"scheme.ratio": [0.1, 0.2], "run.rounds": [3]}, zipped=[("scheme.ratio", "run.rounds")]),
             "equally many",
         ),
-        (Plan({"scheme.ratio": [0.1]}, points=[{"scheme.ratio": 0.2}]), "is swept over and listed"),
-        (Plan(points=[{"scheme.ratio": 0.2}, {"scheme.ratio": 0.2}]), "has the very settings of"),
+        (Plan({"scheme.ratio": [0.1]}, points=[{"scheme.ratio": 0.2}]), "is both in axes and in points"),
+        (Plan(points=[{"scheme.ratio": 0.2}, {"scheme.ratio": 0.2}]), "has the same settings as"),
         (Plan(points=[]), "the list is empty"),
-        (Plan(seeds=0), "seeds: 0 is below 1"),
+        (Plan(seeds=0), "seeds: must be at least 1, got 0"),
     ],
 )
 def test_a_plan_that_cannot_be_is_told_in_one_line(demo: Path, plan: Plan, message: str) -> None:

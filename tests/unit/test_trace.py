@@ -169,7 +169,7 @@ def test_unused_slots_hold_minus_one() -> None:
 
 def test_files_that_are_no_trace(copied: Path) -> None:
     whole = copied.read_bytes()
-    for content, line in ((whole[:3000], "cut off: 3,000 of"), (b"not a trace", "not a readable trace")):
+    for content, line in ((whole[:3000], "truncated: 3,000 of"), (b"not a trace", "not a readable trace")):
         copied.write_bytes(content)
         with pytest.raises(UserError, match=rf"trace\.h5: {line}"):
             open_trace(copied)
@@ -247,7 +247,7 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
 
 def test_a_closed_trace_lets_go_of_its_file_and_nothing_is_overwritten(finished: Run) -> None:
     before = finished.path.read_bytes()
-    with pytest.raises(UserError, match="holds a run already"):
+    with pytest.raises(UserError, match="already contains a run"):
         run(small_settings(), finished.path.parent)
     assert finished.path.read_bytes() == before
     trace = open_trace(finished.path)
@@ -294,7 +294,7 @@ def test_variables_of_different_lengths_are_filled(copied: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "line"),
     [
-        ("airfl-trace/2", r"a trace of schema airfl-trace/2, and this airfl reads airfl-trace/1; .* wrote it \(9.9\)$"),
+        ("airfl-trace/2", r"schema must be airfl-trace/1, got airfl-trace/2; .* wrote it \(9.9\)$"),
         ("other", "not a trace of schema airfl-trace/1, but an HDF5 file of schema 'other'$"),
         (np.array([1, 2]), "not a trace of schema airfl-trace/1, but an HDF5 file of schema"),
         (None, "not a trace of schema airfl-trace/1"),
@@ -316,6 +316,6 @@ def test_a_trace_that_is_being_written_says_so(copied: Path) -> None:
         assert writer.stdout is not None
         assert writer.stdin is not None
         writer.stdout.readline()
-        with pytest.raises(UserError, match="its run still writes it"):
+        with pytest.raises(UserError, match="its run is still writing it"):
             open_trace(copied)
         writer.stdin.close()

@@ -168,5 +168,5 @@ def test_what_is_not_installed_is_said_before_anything_is_computed(
 
 
 def test_wandb_refuses_another_mode() -> None:
-    with pytest.raises(UserError, match=r"WandB: mode: there is no 'ofline'; did you mean offline\?"):
+    with pytest.raises(UserError, match=r"WandB: mode: unknown value 'ofline'; did you mean offline\?"):
         WandB(mode="ofline")

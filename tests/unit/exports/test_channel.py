@@ -149,7 +149,7 @@ def test_a_replay_is_exported_like_any_other_channel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("channel.fading=tapped-line",), "another channel on every subcarrier"),
+        (("channel.fading=tapped-line",), "is frequency selective"),
         (("channel.variation=jakes", "channel.speed_m_s=3.0", "channel.coherence=slot"), "change within a round"),
         (("channel.variation=jakes", "channel.speed_m_s=3.0", "csi.frequency_offset_hz=10.0"), "change within a round"),
     ],
