@@ -39,9 +39,9 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "config": (((), ("--schema",)),),
     "rnu": (((), ("rnu",)),),
     "bench": (
-        ((), ("bench: no CONFIG is given",)),
+        ((), ("bench: CONFIG is missing",)),
         ((DEMO, "run.rounds=none"), ("run.rounds",)),
-        ((DEMO, "--rounds", 0), ("--rounds: 0 rounds cannot be timed; give at least 1",)),
+        ((DEMO, "--rounds", 0), ("--rounds: must be at least 1, got 0",)),
         ((DEMO, "--device", "gpu"), ("--device: there is no 'gpu'",)),
     ),
     "sweep": (

@@ -170,7 +170,7 @@ def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
             main()
         assert end.value.code == 1
         told = capsys.readouterr()
-        assert told.err == "airfl: the base does not work: h5py is missing\n"
+        assert told.err == "airfl: required packages do not work: h5py is missing\n"
         assert not options or json.loads(told.out)["packages"][1]["version"] is None
 
 
