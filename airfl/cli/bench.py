@@ -62,8 +62,9 @@ def _summary(result: Bench) -> str:
     return (
         f"{settings.scheme.name}, {name_of(settings.task.model)} (d = {result.dimension:,}), {settings.run.selected} "
         f"of {settings.run.devices:,} devices: {result.rounds_per_second:.4g} rounds/s (median of "
-        f"{len(result.seconds)}, spread {100 * result.spread:.0f}%); {result.device}, engine {settings.local.engine}, chunk "
-        f"{settings.run.chunk}, {settings.run.threads} threads; peak memory {result.peak_memory_bytes / 1e6:,.0f} MB"
+        f"{len(result.seconds)}, spread {100 * result.spread:.0f}%); {result.device}, engine {settings.local.engine}, "
+        f"chunk {settings.run.chunk}, {settings.run.threads} threads; "
+        f"peak memory {result.peak_memory_bytes / 1e6:,.0f} MB"
     )
 
 

@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((*BARE, *FIXED, "--accountant", "pld"), ("take rdp or dominating-pair",)),
         ((*BARE, "--adjacency", "replace_one"), ("no bound for a Poisson sample under replace-one",)),
         (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), ("out of reach",)),
-        ((*BARE, "--plot", "somewhere"), ("need a CONFIG",)),
+        ((*BARE, "--plot", "somewhere"), ("need CONFIG",)),
         ((DEMO, "--rounds", 5), ("give run.rounds=... instead",)),
         ((DEMO, "--accountant", "rdp"), ("give privacy.accountant=... instead",)),
         (

@@ -177,7 +177,7 @@ def test_the_table_says_the_same() -> None:
     settings = budget_settings("scheme.name=wfl-pdp")
     table = budget_table(link_budget(settings), settings.delta)
     texts = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
-    assert texts["entries a device over the run, k T"] == "76,350 = 3 d"
+    assert texts["entries per device over the run, k T"] == "76,350 = 3 d"
     assert texts["ε claimed for a round, largest (δ = 0.001)"] == "1.5"
 
 

@@ -74,7 +74,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(packages, "BASE", {"numpy": ("numpy", "everything")})
     monkeypatch.setattr(packages, "_bounds", lambda: {"numpy": ">=99"})
     [found] = packages.base_packages()
-    assert found.problem == ">=99 is wanted"
+    assert found.problem == "requires version >=99"
 
 
 def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.Monke
         assert found.path == str(tmp_path / name)
         assert found.version == {"cl": "MSVC 19", "clang++": "clang 17", "mine": None}[name]
     (tmp_path / "mine").write_text("no program")
-    assert "does not run" in str(compiler().version)
+    assert "cannot be run" in str(compiler().version)
 
 
 def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
@@ -148,7 +148,7 @@ def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
         machine=Machine("a processor", 2, None, ("NVIDIA H200",), None),
     )
     text = "\n".join(lines(found))
-    assert 'optuna          not installed; serves airfl tune --trials; pip install "airfl[optuna]"' in text
+    assert 'optuna          not installed; needed for airfl tune --trials; pip install "airfl[optuna]"' in text
     assert "none of CXX, g++, clang++, cl" in text
     assert "test_batch.bin is missing" in text
     assert "/cache          cannot be written" in text

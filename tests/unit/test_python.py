@@ -121,7 +121,12 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         {"overrides": "run.rounds=5"},
         "overrides must be a list or a mapping, for instance ['run.rounds=50'] or {'run.rounds': 50}, got 'run.rounds=",
     ),
-    ("run", ("demo",), {"overrides": [5]}, "override 5: must have the form section.key=value, for instance run.rounds=50"),
+    (
+        "run",
+        ("demo",),
+        {"overrides": [5]},
+        "override 5: must have the form section.key=value",
+    ),
     (
         "run",
         ("demo",),

@@ -214,18 +214,15 @@ def test_what_is_said_to_change_nothing_changes_nothing(
         ),
         (
             ("scheme.name=fedavg", "scheme.link=digital", "csi.phase_bits=3", "csi.gain_bits=3"),
-            {
-                "csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not "
-                "True"
-            },
+            {"csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"},
         ),
         (("scheme.name=fedavg", "csi.phase_bits=3", "grid.downlink=true"), set()),
         (("digital.gap_db=3",), {"digital.gap_db has no effect: scheme.link is analog, not digital"}),
         (
             ("grid.downlink=true", "antennas.count=2", "csi.estimation=ls"),
             {
-                "csi.estimation, antennas.count do not affect the downlink: the broadcast is charged at the capacity of "
-                "the true channel with noise and one receive antenna"
+                "csi.estimation, antennas.count do not affect the downlink: the broadcast is charged at the capacity "
+                "of the true channel with noise and one receive antenna"
             },
         ),
     ],
