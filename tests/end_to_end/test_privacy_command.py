@@ -198,7 +198,7 @@ def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
         assert text in done.stdout
     for name in ("privacy.png", "privacy.pdf"):
         assert (tmp_path / "p" / name).stat().st_size > 10_000
-    assert "is there already" in refused(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
+    assert "already exists" in refused(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
 
 
 def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path) -> None:

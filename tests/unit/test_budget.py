@@ -200,7 +200,7 @@ def test_the_figure_is_drawn_and_never_replaced(tmp_path: Path) -> None:
         assert [file.name for file in files] == ["budget.png", "budget.pdf"]
         assert all(file.stat().st_size > 5000 for file in files)
     plot = ("run.rounds=1", "--plot", tmp_path / "fedavg")
-    for given, said in ((plot, "is there already"), (("privacy.delta=0.9",), "privacy.delta")):
+    for given, said in ((plot, "already exists"), (("privacy.delta=0.9",), "privacy.delta")):
         done = airfl("budget", DEMO, *given)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr

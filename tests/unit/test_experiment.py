@@ -80,7 +80,7 @@ def test_it_writes_itself_and_reads_back_equal(name: str, everything: bool, tmp_
     experiment = MADE if name == "made" else airfl.Experiment.load(name)
     file = experiment.save(tmp_path / "saved.toml", everything=everything)
     assert airfl.Experiment.load(file) == experiment
-    with pytest.raises(airfl.UserError, match="already exists; .*overwrite=True"):
+    with pytest.raises(airfl.UserError, match=r"already exists; .*overwrite=True"):
         experiment.save(file)
     assert (len(file.read_text().splitlines()) > 100) == everything
 
@@ -101,7 +101,7 @@ def test_replace_changes_what_it_names_alone() -> None:
     own = airfl.Experiment(task=task, local=LOCAL, devices=4, selected=2)
     assert own.replace(rounds=3).task is task
     assert own.settings.task.model == "own"
-    with pytest.raises(airfl.UserError, match="the experiment already has a task; .*, not both"):
+    with pytest.raises(airfl.UserError, match=r"the experiment already has a task; .*, not both"):
         airfl.run(own, task=own_task())
 
 

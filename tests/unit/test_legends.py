@@ -163,7 +163,7 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
 @pytest.mark.usefixtures("papers_look")
 def test_more_than_a_page_of_facets_is_refused(runs: Results) -> None:
     many = with_labels(of_figure("learning-rounds", runs), [f"{number}" for number in range(LINES * FACETS + 1)])
-    said = "121 lines are too many: 10 are told apart in a panel, and 12 panels drawn at most"
+    said = "121 lines are too many for at most 12 panels of 10 lines each"
     with pytest.raises(UserError, match=said):
         in_facets("learning-rounds", many)
 

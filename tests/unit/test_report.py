@@ -387,6 +387,6 @@ def test_no_privacy_figure_without_a_finite_figure(tmp_path: Path) -> None:
 def test_no_figure_replaces_a_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
-    with pytest.raises(UserError, match=rf"{name}: is there already"):
+    with pytest.raises(UserError, match=rf"{name}: already exists"):
         write_figures([("a", [tmp_path / "a"])], tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]

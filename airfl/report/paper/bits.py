@@ -1,4 +1,4 @@
-"""Test accuracy against the bits that devices have sent."""
+"""Test accuracy over the bits that devices have sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """One panel, of the runs that send bits; UserError if none does."""
+    """Draw one panel with the runs that send bits. Raises UserError if none does."""
     sending = sending_bits(results)
     check_lines(len(sending.groups), sending)
     names = group_names(sending.groups, sending.axes)
@@ -27,8 +27,8 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def sending_bits(results: Results) -> Results:
-    """The runs whose uplink is in bits, those over the ideal link beside them; UserError if none is digital."""
+    """Return the runs that send bits, including those over the ideal link. Raises UserError if no link is digital."""
     runs = tuple(run for run in results.runs if run.digest.summary.uplink_bits > 0)
     if all(run.digest.link == "ideal" for run in runs):
-        raise lacking("runs over a digital link", results, "take a scheme that sends bits (airfl schemes)")
+        raise lacking("runs over a digital link", results, "use a scheme that sends bits (airfl schemes)")
     return replace(results, runs=runs)
