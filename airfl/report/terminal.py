@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HEADING_WIDTH = 10  # longer headings of numeric columns are wrapped
-AT_BOUND = "computed without training, all updates at the norm bound"
+AT_BOUND = "without training, all updates at the norm bound"
 """Heading of the figures of a link budget."""
 
 

@@ -200,7 +200,7 @@ def test_the_learning_figure_of_many_runs(count: int, most: int, monkeypatch: py
     assert names_in(figure) == some_labels(shown)
     lines = figure.axes[0].lines
     assert len({(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in lines}) == shown
-    assert figure.get_suptitle() == (f"the first {most} of {count} rows" if count > most else "")
+    assert figure.get_suptitle() == (f"first {most} of {count} rows" if count > most else "")
 
 
 @pytest.mark.filterwarnings("error")

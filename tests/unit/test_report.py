@@ -366,7 +366,7 @@ def test_the_privacy_figure_has_shared_axes_of_whole_decades_and_eight_panels() 
     rows = [curves(one_round=[0.2, 30.0], run=[math.nan, 40.0])] * 6 + [curves(run=[math.inf, math.inf])] * 3
     privacy_figure.draw(canvas, rows)
     assert len(canvas.axes) == 8
-    assert canvas.get_suptitle() == "the first 8 of 9 rows"
+    assert canvas.get_suptitle() == "first 8 of 9 rows"
     assert {tuple(axis.get_ylim()) for axis in canvas.axes} == {(0.1, 100.0)}
     assert [axis.texts[-1].get_text() for axis in canvas.axes[6:]] == ["inf: run"] * 2
     (_, single) = canvas.axes[0].lines
