@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from airfl.config.arguments import public
 from airfl.config.given import (
-    OF_THE_RADIO,
+    RADIO_SECTIONS,
     Config,
     Configuration,
     Overrides,
@@ -40,7 +40,7 @@ from airfl.config.load import load_settings, settings_file, tables_given, valida
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
 from airfl.config.radio_sections import RadioSections
-from airfl.config.section import Section, attribute_lines, called
+from airfl.config.section import Section, attribute_lines, public_name
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.fingerprint import parts_of
@@ -133,7 +133,7 @@ class Radio(_Keywords):
 
         Raises UserError for invalid arguments.
         """
-        sections = [name for name in OF_THE_RADIO if name not in ("channel", "power")]
+        sections = [name for name in RADIO_SECTIONS if name not in ("channel", "power")]
         self._check(settings, ["fading", "power", *RADIO_KEYS, *sections], positional)
         tables: Tables = {"channel": {}, "power": {}}
         if fading is not None:
@@ -157,12 +157,12 @@ class Radio(_Keywords):
         return radio
 
     def __getattr__(self, name: str) -> Any:
-        if name in OF_THE_RADIO:
+        if name in RADIO_SECTIONS:
             return getattr(self.sections, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return [*OF_THE_RADIO, "sections", "of"]
+        return [*RADIO_SECTIONS, "sections", "of"]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Radio) and self.sections == other.sections
@@ -171,7 +171,7 @@ class Radio(_Keywords):
 
     def __repr__(self) -> str:
         arguments = []
-        for name in OF_THE_RADIO:
+        for name in RADIO_SECTIONS:
             section = getattr(self.sections, name)
             changed = dict(section.__repr_args__())
             if name == "channel":
@@ -403,7 +403,7 @@ def _table(name: str, value: Any) -> Tables:
         return dict(value)
     if isinstance(value, Mapping):
         return dict(tables_from({name: value})[name])
-    raise UserError(f"{name} must be {called(kind)} or a mapping of its arguments, got {value!r}")
+    raise UserError(f"{name} must be {public_name(kind)} or a mapping of its arguments, got {value!r}")
 
 
 def _user_task(task: Any) -> Task:
@@ -427,5 +427,5 @@ def _document(kind: type[_Keywords], own: Iterable[str], more: Mapping[str, str]
     kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__ or ""), "", "Further arguments:", *lines])
 
 
-_document(Radio, ("fading", *OF_THE_RADIO[1:]), RADIO_KEYS)
+_document(Radio, ("fading", *RADIO_SECTIONS[1:]), RADIO_KEYS)
 _document(Experiment, Experiment._PARTS, dict.fromkeys(RUN_KEYS, "run"))

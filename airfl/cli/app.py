@@ -167,7 +167,7 @@ def print_table(table: Any) -> None:
 
 
 @contextmanager
-def shown_whatever(table: Any) -> Iterator[None]:
+def table_after(table: Any) -> Iterator[None]:
     """Print the table after the block, even if writing files in the block fails."""
     try:
         yield

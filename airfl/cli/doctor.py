@@ -38,19 +38,19 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(found)))
     else:
-        for line in lines(found):
+        for line in report_lines(found):
             show(line)
-    refuse(found)
+    check_base(found)
 
 
-def refuse(found: Checkup) -> None:
+def check_base(found: Checkup) -> None:
     """Raise MachineError if a required package is missing or does not work."""
     if found.broken:
         problems = "; ".join(f"{p.name} {p.problem or 'is missing'}" for p in found.broken)
         raise MachineError(f"required packages do not work: {problems}")
 
 
-def lines(found: Checkup) -> list[str]:
+def report_lines(found: Checkup) -> list[str]:
     """Return the lines of the report."""
     return [
         *_row("airfl", f"{found.airfl}, Python {found.python}, {found.system}"),

@@ -64,11 +64,11 @@ def privacy(
         if overrides or plot:
             raise UserError("privacy: --plot and section.key=value need CONFIG; give one, or leave them out")
         numbers = BareNumbers(noise_multiplier, sampling_rate, rounds, delta, sampling, adjacency, accountant, epsilon)
-        result = bare_figures(numbers)
+        figures = bare_figures(numbers)
         if as_json:
-            typer.echo(to_json(result))
+            typer.echo(to_json(figures))
         else:
-            print_table(bare_table(result))
+            print_table(bare_table(figures))
         return
     _check_not_given(
         {

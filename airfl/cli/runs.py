@@ -20,7 +20,7 @@ from airfl.cli.app import (
     print_table,
     say,
     say_without_effect,
-    shown_whatever,
+    table_after,
 )
 from airfl.device import check_kind
 from airfl.errors import DivergedError
@@ -133,7 +133,7 @@ def compare(
         results = compare_rows(
             rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks
         )
-    with shown_whatever(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
+    with table_after(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
         files = write_report(results, out)
         if copy_to:
             files = [*files, *copy_report(files, copy_to)]

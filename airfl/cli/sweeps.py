@@ -19,7 +19,7 @@ from airfl.cli.app import (
     print_table,
     say,
     say_without_effect,
-    shown_whatever,
+    table_after,
 )
 from airfl.errors import MachineError, UserError
 
@@ -89,7 +89,7 @@ def sweep(
         say(f"{out}: finished points are kept; run the same command to continue")
         raise
     if results.runs:
-        with shown_whatever(results_table(results, str(out))):
+        with table_after(results_table(results, str(out))):
             files = write(results, out, replace=True)
         say("written: " + ", ".join(str(file) for file in files))
     for line in results.unreadable.values():

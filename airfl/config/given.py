@@ -51,7 +51,7 @@ Config = str | os.PathLike[str] | Mapping[str, Any] | Settings | Configuration
 Overrides = Sequence[str] | Mapping[str, Any]
 """Strings "section.key=value", or a mapping of dotted keys to values. If a key is repeated, the last one wins."""
 
-BESIDE = ("compare", "plugins")
+NON_SECTIONS = ("compare", "plugins")
 """Entries of a settings file that are not sections."""
 PARTS: dict[str, PartOf[Any]] = {
     section: slot
@@ -61,7 +61,7 @@ PARTS: dict[str, PartOf[Any]] = {
 }
 """The sections that hold a single part, such as [scheme]."""
 FORMS = "a settings file, the name of a shipped one, a dict of tables, settings, or an experiment"
-OF_THE_RADIO = tuple(field.name for field in dataclasses.fields(RadioSections))
+RADIO_SECTIONS = tuple(field.name for field in dataclasses.fields(RadioSections))
 """The sections that make up an `airfl.Radio`."""
 RADIO = "radio."
 
@@ -112,13 +112,13 @@ def settings_key(key: str) -> str:
         return key
     name, dot, inner = key[len(RADIO) :].partition(".")
     slot = {"fading": "channel.fading", "power": "power.policy"}.get(name)
-    if slot is None and name in OF_THE_RADIO:
+    if slot is None and name in RADIO_SECTIONS:
         return key[len(RADIO) :]
     if slot is None:
         sections = ("channel", "power")
         slot = next((f"{section}.{name}" for section in sections if name in fields_of(section)), None)
     if slot is None:
-        known = [*fields_of("channel"), *fields_of("power"), *OF_THE_RADIO]
+        known = [*fields_of("channel"), *fields_of("power"), *RADIO_SECTIONS]
         raise UserError(f"{key}: airfl.Radio has no argument {name!r}{nearest(name, known)}")
     return f"{slot}{dot}{inner}"
 
@@ -143,10 +143,10 @@ def tables_from(config: Mapping[Any, Any]) -> Tables:
             continue
         key = settings_key(key)
         section, dot, name = key.partition(".")
-        if key in BESIDE:
+        if key in NON_SECTIONS:
             tables[key] = value
         elif dot:
-            if section in BESIDE or not (section and name):
+            if section in NON_SECTIONS or not (section and name):
                 raise UserError(f"{key}: keys must have the form section.key")
             tables[section] = {**tables.get(section, {}), name: as_plain(value)}
         else:
@@ -161,14 +161,14 @@ def _radio_tables(value: Any) -> Tables:
     sections = getattr(value, "sections", value)
     if not isinstance(sections, RadioSections):
         raise UserError(f"radio must be an airfl.Radio or a mapping of its arguments, got {value!r}")
-    return {name: dict(getattr(sections, name)) for name in OF_THE_RADIO}
+    return {name: dict(getattr(sections, name)) for name in RADIO_SECTIONS}
 
 
 def changes_of(overrides: Overrides) -> dict[str, Any]:
     """Return the overrides as dotted key -> value. Raises UserError for an invalid override."""
     if isinstance(overrides, Mapping):
         tables = tables_from(overrides)
-        not_setting = next((name for name in BESIDE if name in tables), None)
+        not_setting = next((name for name in NON_SECTIONS if name in tables), None)
         if not_setting:
             raise UserError(f"override {not_setting!r}: overrides change settings only; set it in the configuration")
         return {f"{section}.{key}": value for section, table in tables.items() for key, value in table.items()}

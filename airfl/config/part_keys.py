@@ -94,26 +94,26 @@ class NamedPart(Generic[P]):
         registry: The registry in which names are looked up.
         key: The dotted key, for messages.
         default: The name of the part if none is given.
-        made_of: Function that builds the part from any object, for keys that also take, for instance, a function; None
+        factory: Function that builds the part from any object, for keys that also take, for instance, a function; None
             for `registry.build`.
-        beside: Further allowed names, which do not stand for a part of the registry.
-        fits: Predicate of the classes that the key may hold; None for all.
+        extra_names: Further allowed names, which do not stand for a part of the registry.
+        accepts: Predicate of the classes that the key may hold; None for all.
     """
 
     registry: Registry[P]
     key: str
     default: str
-    made_of: Callable[[object], P] | None = None
-    beside: tuple[str, ...] = ()
-    fits: Callable[[type[P]], bool] | None = None
+    factory: Callable[[object], P] | None = None
+    extra_names: tuple[str, ...] = ()
+    accepts: Callable[[type[P]], bool] | None = None
 
     @property
     def names(self) -> list[str]:
         """The names that the key may have, sorted."""
-        return sorted([*(name for name in self.registry if self._is_allowed(name)), *self.beside])
+        return sorted([*(name for name in self.registry if self._is_allowed(name)), *self.extra_names])
 
     def _is_allowed(self, name: str) -> bool:
-        return name in self.registry and (self.fits is None or self.fits(self.registry[name]))
+        return name in self.registry and (self.accepts is None or self.accepts(self.registry[name]))
 
     def flattened(self, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str] = ()) -> Any:
         """Return a section's data with a part that is a table or an object replaced by its name and the section's keys.
@@ -162,10 +162,10 @@ class NamedPart(Generic[P]):
         elif isinstance(value, Mapping):
             value = {key: from_plain(parameter) for key, parameter in value.items()}
         try:
-            part = (self.made_of or self.registry.build)(value)  # type: ignore[arg-type]
+            part = (self.factory or self.registry.build)(value)  # type: ignore[arg-type]
         except PartError as error:
             raise ValueError(told(error, self.key)) from None
-        if self.fits is not None and not self.fits(type(part)):
+        if self.accepts is not None and not self.accepts(type(part)):
             raise ValueError(f"{self.key}: the {self.registry.kind} {part!r} cannot be used here{self._allowed()}")
         for name, parameter in part.values().items():
             if not (_is_plain(parameter) or callable(parameter)):
@@ -204,7 +204,7 @@ class NamedPart(Generic[P]):
 
     def held_by_name(self, value: object) -> bool:
         """Return whether this is the name of a user-defined part, which reads parameters from the section's keys."""
-        return isinstance(value, str) and value not in self.beside and value not in self.registry.classes.values()
+        return isinstance(value, str) and value not in self.extra_names and value not in self.registry.classes.values()
 
     def foreign(self, section: Section) -> Iterator[tuple[str, list[str]]]:
         """Yield each key of the section that is set but read by other parts only, with the names of these."""
@@ -216,7 +216,7 @@ class NamedPart(Generic[P]):
 
     def _checked(self, value: object) -> str | P:
         if isinstance(value, str):
-            if value in self.beside:
+            if value in self.extra_names:
                 return value
             if not self._is_allowed(value):
                 raise ValueError(
@@ -248,7 +248,7 @@ class NamedPart(Generic[P]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        parts = {name: self.registry[name] for name in self.names if name not in self.beside}
+        parts = {name: self.registry[name] for name in self.names if name not in self.extra_names}
         name = {"type": "string", "enum": self.names}
         return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default), parts)]}
 

@@ -56,14 +56,14 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 
 
-CALLED = {"LocalSettings": "LocalSgd", "TaskSettings": "NamedTask", "AntennaSettings": "Antennas"}
+PUBLIC_NAMES = {"LocalSettings": "LocalSgd", "TaskSettings": "NamedTask", "AntennaSettings": "Antennas"}
 """Class name of a section -> its public name, where removing the suffix does not give it: `airfl.LocalSgd`."""
 
 
-def called(section: type) -> str:
+def public_name(section: type) -> str:
     """Return the public name of a section: GridSettings is `airfl.Grid`."""
     name = section.__name__
-    return CALLED.get(name, name.removesuffix("Settings") or name)
+    return PUBLIC_NAMES.get(name, name.removesuffix("Settings") or name)
 
 
 class _UserErrors(ModelMetaclass):
@@ -72,11 +72,11 @@ class _UserErrors(ModelMetaclass):
     def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805  the instance of a metaclass is a class
         if args:
             fields = cls.model_fields  # type: ignore[attr-defined]
-            raise UserError(f"{called(cls)}: takes keyword arguments only, such as {next(iter(fields))}=...")
+            raise UserError(f"{public_name(cls)}: takes keyword arguments only, such as {next(iter(fields))}=...")
         try:
             return super().__call__(**named)
         except ValidationError as error:
-            raise UserError(f"{called(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
+            raise UserError(f"{public_name(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
 
 
 class Section(BaseModel, metaclass=_UserErrors):
@@ -100,7 +100,7 @@ class Section(BaseModel, metaclass=_UserErrors):
         return json_schema
 
     def __repr_name__(self) -> str:
-        return called(type(self))
+        return public_name(type(self))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys that differ from their defaults, with their values."""

@@ -34,7 +34,7 @@ from airfl.privacy.accountants import ACCOUNTANTS, Accountant
 from airfl.selection.rule import ChannelRule
 from channels.part import Part
 
-ACCOUNTANT = NamedPart(ACCOUNTANTS, "privacy.accountant", "auto", fits=lambda one: one.of_runs)
+ACCOUNTANT = NamedPart(ACCOUNTANTS, "privacy.accountant", "auto", accepts=lambda one: one.of_runs)
 
 
 class RunSettings(Section):

@@ -19,9 +19,9 @@ from airfl.tasks.partitions.rule import PartitionRule
 from channels.part import Part
 
 P = TypeVar("P", bound=Part)
-DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", beside=(OWN,))
-MODEL: NamedPart[Model] = NamedPart(MODELS, "task.model", "mlp", beside=(OWN,))
-PARTITION: NamedPart[PartitionRule] = NamedPart(PARTITIONS, "task.partition", "iid", beside=(OWN,))
+DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", extra_names=(OWN,))
+MODEL: NamedPart[Model] = NamedPart(MODELS, "task.model", "mlp", extra_names=(OWN,))
+PARTITION: NamedPart[PartitionRule] = NamedPart(PARTITIONS, "task.partition", "iid", extra_names=(OWN,))
 
 
 class _Task(Section):

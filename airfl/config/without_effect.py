@@ -24,16 +24,16 @@ class Needs:
 
     Attributes:
         owner: Dotted key of the setting that decides.
-        counts: Values of that setting with which the key has an effect; empty for all except those in `idle`.
-        idle: Values with which the key has no effect, unless `or_else` is met.
+        active: Values of that setting with which the key has an effect; empty for all except those in `inactive`.
+        inactive: Values with which the key has no effect, unless `or_else` is met.
         or_else: An alternative condition, which suffices if it is met; None for none.
         values: Values of the key to which the condition applies; empty for all.
         own: Whether the key may have an effect on a user-defined part, about which nothing is known here.
     """
 
     owner: str
-    counts: tuple[str, ...] = ()
-    idle: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    inactive: tuple[str, ...] = ()
     or_else: Needs | None = None
     values: tuple[str, ...] = ()
     own: bool = True
@@ -54,7 +54,7 @@ class Needs:
         value = value_of(self.owner)
         if self.owner in NAMES and value is not None and value not in NAMES[self.owner]:
             return self.own
-        return value is None or (value in self.counts if self.counts else value not in self.idle)
+        return value is None or (value in self.active if self.active else value not in self.inactive)
 
     def sentence(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
         """Return the message that these keys have no effect in these rows, with the reason."""
@@ -64,7 +64,7 @@ class Needs:
     def _why(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
         unmet = [settings for settings in rows if not any(self.met(settings, key) for key in keys)]
         values = dict.fromkeys(_value(settings, self.owner).removesuffix(".0") for settings in unmet)
-        required = f", not {' or '.join(self.counts)}" if self.counts else ""
+        required = f", not {' or '.join(self.active)}" if self.active else ""
         other = f", and {self.or_else._why(keys, rows)}" if self.or_else else ""
         return f"{self.owner} is {', '.join(values)}{required}{other}"
 
@@ -90,16 +90,18 @@ def fadings(predicate: Callable[[type[Fading]], bool]) -> tuple[str, ...]:
 
 RECORDED = fadings(lambda one: not one.drawn)
 SELECTIVE = fadings(lambda one: issubclass(one, SelectiveFading))
-DRAWN = Needs("channel.fading", idle=RECORDED)
+DRAWN = Needs("channel.fading", inactive=RECORDED)
 """Recorded gains are not drawn, scaled or bounded."""
-AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
-DRAWN_OR_AGED = Needs("channel.fading", idle=RECORDED, or_else=AGED)
+AGED, MOVED = Needs("csi.delay_s", inactive=("0", "0.0")), Needs("channel.speed_m_s", inactive=("0", "0.0"))
+DRAWN_OR_AGED = Needs("channel.fading", inactive=RECORDED, or_else=AGED)
 IN_SIGHT = Needs("channel.fading", fadings(lambda one: one.line_of_sight and issubclass(one, FlatFading)))
-LINE_OF_SIGHT = Needs("topology.los", idle=("nlos",), or_else=NOT_PLACED)
+LINE_OF_SIGHT = Needs("topology.los", inactive=("nlos",), or_else=NOT_PLACED)
 IN_AREA = Needs("topology.kind", ("disc", "annulus"))
-SHADOWED = Needs("topology.shadowing_std_db", idle=("0.0",))
+SHADOWED = Needs("topology.shadowing_std_db", inactive=("0.0",))
 SHADOWED_BY_MODEL = Needs(
-    "topology.path_loss", idle=("log-distance",), or_else=Needs("topology.shadowing_std_db", idle=("None", "0.0"))
+    "topology.path_loss",
+    inactive=("log-distance",),
+    or_else=Needs("topology.shadowing_std_db", inactive=("None", "0.0")),
 )
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
@@ -110,7 +112,7 @@ AMPLITUDE_OR_RATE = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
 ANALOG_OR_ENERGY_BUDGET = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
 WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", SELECTIVE))
 """For links other than analog, the waveform only affects the taps of a selective channel."""
-LOSSY = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", idle=("inf",)))
+LOSSY = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", inactive=("inf",)))
 """The ideal link loses only messages that miss a deadline."""
 TRUNCATED = Needs(LINK, ("analog",), values=("expected",))
 DIGITAL, DIGITAL_OR_IDEAL = Needs(LINK, ("digital",)), Needs(LINK, ("digital", "ideal"))
@@ -126,10 +128,13 @@ OF_LINKS = (
     DIGITAL_OR_IDEAL,
     CHARGED,
 )
-SEVERAL = Needs("antennas.count", idle=("1",))
-DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
+SEVERAL = Needs("antennas.count", inactive=("1",))
+DIFFUSE, CORRELATED = (
+    Needs("channel.fading", inactive=("fixed",)),
+    Needs("antennas.correlation", inactive=("independent",)),
+)
 ARRAY_MATTERS = Needs(
-    "channel.fading", idle=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
+    "channel.fading", inactive=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
 )
 """Without a line of sight, the geometry does not matter to independent antennas."""
 FROM_DEVICES = Needs("antennas.angle", ("device",))

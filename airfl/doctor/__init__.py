@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airfl.doctor.machine import Compiler, Machine, compiler, machine
 from airfl.doctor.packages import Package, base_packages, extra_packages
-from airfl.doctor.places import Kept, data_places, kept
+from airfl.doctor.places import CacheFolder, cache_folders, data_places
 from airfl.version import __version__
 
 VARIABLES = (
@@ -55,7 +55,7 @@ class Checkup:
     compiler: Compiler
     data_folders: tuple[str, ...]
     data: dict[str, str | None]
-    kept: tuple[Kept, ...]
+    kept: tuple[CacheFolder, ...]
     environment: dict[str, str]
 
     @property
@@ -83,6 +83,6 @@ def check_up(data_dir: str | Path | None = None, imports: bool = False) -> Check
         compiler(),
         folders,
         data,
-        kept(),
+        cache_folders(),
         {name: os.environ[name] for name in VARIABLES if name in os.environ},
     )

@@ -16,7 +16,7 @@ from airfl.errors import UserError
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheFolder:
     """A cache folder.
 
     Attributes:
@@ -58,17 +58,17 @@ def data_places(data_dir: str | Path | None) -> tuple[tuple[str, ...], dict[str,
         return (), {}
 
 
-def kept() -> tuple[Kept, ...]:
+def cache_folders() -> tuple[CacheFolder, ...]:
     """Return the cache folders, including that of torch for compiled training."""
     from_environment = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     user = re.sub(r"[\\/:*?\"<>|]", "_", _user())
     compiled = Path(from_environment) if from_environment else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-    folders = [Kept("compiled training", str(compiled), writable(compiled))]
+    folders = [CacheFolder("compiled training", str(compiled), writable(compiled))]
     try:
         folder, is_writable = lasting_folder()
     except ImportError:  # without platformdirs
         return tuple(folders)
-    return Kept("decoded data, privacy figures", str(folder), is_writable), *folders
+    return CacheFolder("decoded data, privacy figures", str(folder), is_writable), *folders
 
 
 def _user() -> str:

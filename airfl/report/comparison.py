@@ -85,9 +85,9 @@ def write_figures(
             runs.append((label, read))
     if unreadable and not runs:
         raise unreadable[0]
-    for error in unreadable:
+    for message in map(str, unreadable):
         assert left_out is not None
-        left_out(str(error))
+        left_out(message)
     return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
 
 

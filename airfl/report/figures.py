@@ -13,7 +13,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.output import check_can_be_folder, replacing
-from airfl.report.legend import fitted
+from airfl.report.legend import legend_layout
 from airfl.report.table import mark_of
 from airfl.shown import in_figure
 from airfl.trace import open_trace
@@ -225,7 +225,7 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     if len(curves) > len(drawn):
         figure.suptitle(f"first {len(drawn)} of {len(curves)} rows", fontsize="medium")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    fit = fitted(labels, figure.get_figwidth() - 0.3, most=5)
+    fit = legend_layout(labels, figure.get_figwidth() - 0.3, most=5)
     figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (fit.lines - 1))
     figure.legend(handles, fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False)
     if apart:

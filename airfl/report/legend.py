@@ -19,7 +19,7 @@ SAFE = 0.98
 
 
 @dataclass(frozen=True)
-class Fitted:
+class LegendLayout:
     """The layout of a legend that fits the width of its figure.
 
     Attributes:
@@ -33,7 +33,7 @@ class Fitted:
     lines: int
 
 
-def fitted(labels: Sequence[str], room: float, most: int | None = None) -> Fitted:
+def legend_layout(labels: Sequence[str], room: float, most: int | None = None) -> LegendLayout:
     """Lay out a legend in matplotlib's current style, in as many columns as fit.
 
     Args:
@@ -60,7 +60,7 @@ def fitted(labels: Sequence[str], room: float, most: int | None = None) -> Fitte
     columns = -(-len(labels) // rows)
     heights = [label.count("\n") + 1 for label in wrapped]
     lines = max(sum(int(height) for height in part) for part in np.array_split(heights, columns))
-    return Fitted(wrapped, columns, lines)
+    return LegendLayout(wrapped, columns, lines)
 
 
 def wrap(label: str, room: float) -> str:

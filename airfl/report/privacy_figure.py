@@ -21,7 +21,7 @@ from airfl.report.figures import (
     lighten,
     write_figure,
 )
-from airfl.report.legend import fitted, wrap
+from airfl.report.legend import legend_layout, wrap
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import values_of
 from airfl.report.verdict import ADJACENCIES
@@ -132,7 +132,7 @@ def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
         axis.set_ylabel("ε")
     handles = dict(pair[::-1] for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True))
     names = [name for name in LOOKS if name in handles]
-    fit = fitted(names, width - 0.3, most=len(names) if columns > 1 else 3)
+    fit = legend_layout(names, width - 0.3, most=len(names) if columns > 1 else 3)
     drawing.legend(
         [handles[name] for name in names], fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False
     )

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, FigureBase
 from airfl.errors import UserError
 from airfl.report import figures, privacy_figure
 from airfl.report.figures import Curves, look
-from airfl.report.legend import fitted, wrap
+from airfl.report.legend import legend_layout, wrap
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.figures import FIGURES, find_figure
 from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
@@ -224,7 +224,7 @@ def test_long_names_are_broken_between_words() -> None:
     assert text.split("\n") == ["PFELS over a channel,", "scheme.ratio = 0.3,", "power.max_snr_db = 15.0"]
     assert wrap("PFELS", 2.0) == "PFELS"
     assert "\n" in wrap("x" * 200, 2.0)
-    fit = fitted(["short", "x" * 200, "short"], 4.0)
+    fit = legend_layout(["short", "x" * 200, "short"], 4.0)
     assert fit.columns == 1
     assert fit.lines > 3
 

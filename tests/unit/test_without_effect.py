@@ -112,7 +112,7 @@ def bases_of(key: str, needs: Needs) -> list[tuple[str, ...]]:
     beside = BESIDE.get(key, ())
     if needs.values:  # a policy that truncates, so that it can be asked for
         beside = ("power.policy=truncated-inversion", "power.threshold=0.3")
-    return [(*LINKS[link], *beside) for link in LINKS if link not in needs.counts]
+    return [(*LINKS[link], *beside) for link in LINKS if link not in needs.active]
 
 
 def of_one_reason() -> dict[tuple[Needs, tuple[str, ...]], list[str]]:

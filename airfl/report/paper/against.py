@@ -11,7 +11,7 @@ import numpy as np
 from airfl.config.json_numbers import to_json
 from airfl.report.paper.lines import LABELS, WIDE, Line, draw_panel, is_wide, line_of
 from airfl.report.paper.look import check_lines, legend, set_scale
-from airfl.report.paper.names import group_names, key_of, lacking, value_text
+from airfl.report.paper.names import group_names, key_of, missing_data, value_text
 from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def lines_against(results: Results, key: str) -> list[Line]:
     numbers = {number_of(group.values.get(key)) for group in results.groups}
     if sum(map(math.isfinite, numbers)) < 2:
         remedy = f"create them with airfl sweep CONFIG {key}={EXAMPLES.get(key, 'a,b,c')} --out DIR"
-        raise lacking(f"runs swept over {key}, with at least two numbers", results, remedy)
+        raise missing_data(f"runs swept over {key}, with at least two numbers", results, remedy)
     families = _families(results, key)
     names = group_names([family[0] for family in families], [axis for axis in results.axes if axis != key])
     lines: list[Line] = []

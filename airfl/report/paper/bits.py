@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import check_lines, legend
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.collect import Results
 
 if TYPE_CHECKING:
@@ -30,5 +30,5 @@ def sending_bits(results: Results) -> Results:
     """Return the runs that send bits, including those over the ideal link. Raises UserError if no link is digital."""
     runs = tuple(run for run in results.runs if run.digest.summary.uplink_bits > 0)
     if all(run.digest.link == "ideal" for run in runs):
-        raise lacking("runs over a digital link", results, "use a scheme that sends bits (airfl schemes)")
+        raise missing_data("runs over a digital link", results, "use a scheme that sends bits (airfl schemes)")
     return replace(results, runs=runs)

@@ -12,7 +12,7 @@ from airfl.report.legend import wrap
 from airfl.report.paper.learning import learning_lines
 from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, Average, average
 from airfl.results.collect import Results
 
@@ -29,10 +29,12 @@ def draw(figure: Figure, results: Results) -> None:
     check_lines(len(results.groups), results)
     units = sorted({run.digest.summary.energy_units for run in results.runs})
     if len(units) > 1:
-        raise lacking(f"energies in one unit, not in {' and '.join(units)}", results, "draw the folders separately")
+        raise missing_data(
+            f"energies in one unit, not in {' and '.join(units)}", results, "draw the folders separately"
+        )
     bars = energy_bars(results)
     if not any(bar.mean > 0 for _, _, bar in bars):
-        raise lacking("runs that spend energy", results, "draw runs over a link that costs energy")
+        raise missing_data("runs that spend energy", results, "draw runs over a link that costs energy")
     label = LABELS["energy"].format(units=units[0])
     names = [wrap(text(name), WIDEST_NAME) for _, name, _ in bars]
     row_height = max(BAR_HEIGHT, max(LINE_HEIGHT * (name.count("\n") + 1) + 0.06 for name in names))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
-from airfl.report.legend import fitted
+from airfl.report.legend import legend_layout
 from airfl.results.collect import Results, plain
 from airfl.shown import in_figure
 
@@ -96,7 +96,7 @@ def check_lines(count: int, results: Results) -> None:
 def legend(figure: Figure, axis: Axes) -> None:
     """Draw the legend of this panel above all panels, in as many columns as fit."""
     handles, labels = axis.get_legend_handles_labels()
-    fit = fitted(labels, figure.get_figwidth())
+    fit = legend_layout(labels, figure.get_figwidth())
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * fit.lines)
     figure.legend(handles, fit.labels, loc="outside upper center", ncols=fit.columns)
 

@@ -102,7 +102,7 @@ def value_text(key: str, values: Mapping[str, Any]) -> str:
     return text if key == SCHEME else f"{known.symbol} = {'∞' if text == 'inf' else text}{known.unit}"
 
 
-def lacking(needs: str, results: Results, remedy: str) -> UserError:
+def missing_data(needs: str, results: Results, remedy: str) -> UserError:
     """Return the error for a figure whose data is missing: what it needs, what these runs vary, and the remedy."""
     runs, axes = results.runs, results.axes
     counts = {key: len({plain(run.values[key]) for run in runs if run.values.get(key) is not None}) for key in axes}

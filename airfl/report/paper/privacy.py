@@ -13,7 +13,7 @@ from airfl.config.json_numbers import to_json
 from airfl.report.figures import look
 from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, set_scale, text
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group, Results, number_of
 
@@ -47,7 +47,7 @@ def draw(figure: Figure, results: Results) -> None:
     check_lines(len(series), results)
     finite = [e for _, points in series for point in points for e in (point.epsilon, point.claimed) if _drawable(e)]
     if not finite:
-        raise lacking("runs with a finite epsilon", results, "draw private schemes (airfl schemes)")
+        raise missing_data("runs with a finite epsilon", results, "draw private schemes (airfl schemes)")
     axis = figure.subplots()
     for number, (name, points) in enumerate(series):
         _draw_series(axis, number, name, points)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
@@ -83,7 +83,7 @@ COLUMNS = (
 def texts(results: Results) -> tuple[str, str]:
     """Return the table as Markdown and as LaTeX (booktabs). Raises UserError if no run was evaluated."""
     if all(math.isnan(run.digest.summary.test_accuracy) for run in results.runs):
-        raise lacking("runs that were evaluated", results, "complete a run first")
+        raise missing_data("runs that were evaluated", results, "complete a run first")
     lines = rows_of(results)
     return markdown(lines, notes(results)), latex(lines, notes(results))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import PANEL_HEIGHT, check_lines, legend
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.collect import Group, Result, Results
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def with_gradients(results: Results) -> Results:
     """Return the runs that have recorded the gradient norm. Raises UserError if none has."""
     runs = tuple(run for run in results.runs if _measured(run))
     if not runs:
-        raise lacking("runs with trace.gradient_norm = true", results, "repeat them with trace.gradient_norm=true")
+        raise missing_data("runs with trace.gradient_norm = true", results, "repeat them with trace.gradient_norm=true")
     return replace(results, runs=runs)
 
 
