@@ -319,7 +319,9 @@ def plain_key(key: str, tables: Tables) -> str:
     value = value.part if isinstance(value, PartTable) else value
     kind = type(value) if isinstance(value, Part) else value.get("name") if isinstance(value, Mapping) else value
     part = kind if isinstance(kind, type) else named.registry.get(kind or named.default)
-    section_key = next((one.key for one in parameters_of(part) if one.name == name), "") if part else ""
+    section_key = (
+        next((parameter.key for parameter in parameters_of(part) if parameter.name == name), "") if part else ""
+    )
     return f"{section}.{section_key}" if section_key else key
 
 
@@ -374,7 +376,7 @@ def _without_keys_of(tables: Tables, key: str, value: Any) -> Tables:
     if named is None or not isinstance(value, Part | Mapping) or not isinstance(tables.get(section), dict):
         return tables
     kind = type(value) if isinstance(value, Part) else named.registry.get(value.get("name", named.default))
-    own = {one.key for one in parameters_of(kind) if one.key} if kind else set()
+    own = {parameter.key for parameter in parameters_of(kind) if parameter.key} if kind else set()
     return {**tables, section: {name: entry for name, entry in tables[section].items() if name not in own}}
 
 

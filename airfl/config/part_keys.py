@@ -69,8 +69,12 @@ def table_of(part: Part) -> dict[str, Any]:
     A function is replaced by its qualified name. Parameters that are None by default are left out, since TOML has no
     null.
     """
-    values = {one.name: getattr(part, one.name) for one in parameters_of(type(part))}
-    none = [one.name for one in parameters_of(type(part)) if one.default is None and values[one.name] is None]
+    values = {parameter.name: getattr(part, parameter.name) for parameter in parameters_of(type(part))}
+    none = [
+        parameter.name
+        for parameter in parameters_of(type(part))
+        if parameter.default is None and values[parameter.name] is None
+    ]
     return {"name": name_of(part), **{key: _plain(value) for key, value in values.items() if key not in none}}
 
 
@@ -136,25 +140,25 @@ class NamedPart(Generic[P]):
         registered = part.name in self.registry and self.registry[part.name] is type(part)
         if not registered or self._stays_object(type(part)):
             return {**data, slot: part}
-        for one in own:
-            implied = data.get(one.key, one.default) if one.key in shared else one.default
-            if (one.key not in keys or one.key in shared) and getattr(part, one.name) != implied:
+        for parameter in own:
+            implied = data.get(parameter.key, parameter.default) if parameter.key in shared else parameter.default
+            if (parameter.key not in keys or parameter.key in shared) and getattr(part, parameter.name) != implied:
                 return {**data, slot: part}
-        own = tuple(one for one in own if one.key in keys)
-        for one in own:
-            of_part, of_key = getattr(part, one.name), data.get(one.key)
-            if of_key not in (None, of_part, keys[one.key].default):
+        own = tuple(parameter for parameter in own if parameter.key in keys)
+        for parameter in own:
+            of_part, of_key = getattr(part, parameter.name), data.get(parameter.key)
+            if of_key not in (None, of_part, keys[parameter.key].default):
                 raise ValueError(
-                    f"{section}.{one.key}: {of_key!r} contradicts {one.name} of {self.key} = {part!r}; set only one of "
-                    "the two"
+                    f"{section}.{parameter.key}: {of_key!r} contradicts {parameter.name} of {self.key} = {part!r}; set "
+                    "only one of the two"
                 )
-        return {**data, slot: part.name, **{one.key: _listed(getattr(part, one.name)) for one in own}}
+        return {**data, slot: part.name, **{parameter.key: _listed(getattr(part, parameter.name)) for parameter in own}}
 
     def keys_read(self, data: Any) -> set[str]:
         """Return the keys that the part of a section reads its parameters from, according to the section's data."""
         value = data.get(self.key.partition(".")[2], self.default) if isinstance(data, dict) else self.default
         part = self.registry.get(value) if isinstance(value, str) else type(self._part(value))
-        return {one.key for one in parameters_of(part) if one.key} if part else set()
+        return {parameter.key for parameter in parameters_of(part) if parameter.key} if part else set()
 
     def _part(self, value: object) -> P:
         if isinstance(value, PartTable):
@@ -183,7 +187,11 @@ class NamedPart(Generic[P]):
             return held
         part: type[P] = self.registry[value]
         fields = type(section).model_fields
-        parameters = {one.name: getattr(section, one.key) for one in parameters_of(part) if one.key in fields}
+        parameters = {
+            parameter.name: getattr(section, parameter.key)
+            for parameter in parameters_of(part)
+            if parameter.key in fields
+        }
         try:
             if not parameters:
                 return self.registry.build(value)
@@ -194,7 +202,7 @@ class NamedPart(Generic[P]):
 
     def _message(self, error: PartError, part: type[P]) -> str:
         """Return the message of an error, with the section's key for the parameter in it."""
-        section_key = next((one.key for one in parameters_of(part) if one.name == error.key), "")
+        section_key = next((parameter.key for parameter in parameters_of(part) if parameter.name == error.key), "")
         if not section_key:
             return told(error, self.key)
         message, key = str(error), f"{self.key.partition('.')[0]}.{section_key}"
@@ -209,7 +217,7 @@ class NamedPart(Generic[P]):
     def foreign(self, section: Section) -> Iterator[tuple[str, list[str]]]:
         """Yield each key of the section that is set but read by other parts only, with the names of these."""
         part = type(self.of(section))
-        own = {one.key for one in parameters_of(part)}
+        own = {parameter.key for parameter in parameters_of(part)}
         for key, (_, names) in keys_of(self.registry).items():
             if key not in own and getattr(section, key) != type(section).model_fields[key].default:
                 yield key, names
@@ -231,7 +239,9 @@ class NamedPart(Generic[P]):
         This holds for user-defined parts, whose code is sent to other processes and is part of fingerprints, unless
         they read parameters from the section's keys.
         """
-        return part.name not in self.registry.classes.values() and not any(one.key for one in parameters_of(part))
+        return part.name not in self.registry.classes.values() and not any(
+            parameter.key for parameter in parameters_of(part)
+        )
 
     def _allowed(self) -> str:
         return f" (allowed: {', '.join(self.names)})"
@@ -280,9 +290,9 @@ def keys_of(*kinds: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list
     keys: dict[str, tuple[Parameter, list[str]]] = {}
     for parts in kinds:
         for name in parts.classes.values() if isinstance(parts, Registry) else parts:
-            for one in parameters_of(parts[name]):
-                if one.key:
-                    keys.setdefault(one.key, (one, []))[1].append(name)
+            for parameter in parameters_of(parts[name]):
+                if parameter.key:
+                    keys.setdefault(parameter.key, (parameter, []))[1].append(name)
     return keys
 
 
@@ -290,7 +300,12 @@ def parts_of(section: Section, parts: Mapping[str, type[P]]) -> dict[str, P]:
     """Build all of these parts from the section's keys, by name. Parameters without a key have their defaults."""
     return {
         name: _built(
-            part, tuple((one.name, _tupled(getattr(section, one.key))) for one in parameters_of(part) if one.key)
+            part,
+            tuple(
+                (parameter.name, _tupled(getattr(section, parameter.key)))
+                for parameter in parameters_of(part)
+                if parameter.key
+            ),
         )
         for name, part in parts.items()
     }
@@ -313,7 +328,7 @@ def with_keys(
         places: Key -> the key after which it is placed instead.
     """
     kinds = parts if isinstance(parts, tuple) else (parts,)
-    new_fields = {key: field_of(one) for key, (one, _) in keys_of(*kinds).items()}
+    new_fields = {key: field_of(parameter) for key, (parameter, _) in keys_of(*kinds).items()}
     section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **new_fields)  # type: ignore[call-overload]
     order = list(base.model_fields)
     ends = {place: place for place in {after, *places.values()}}
@@ -331,38 +346,40 @@ def with_keys(
     return created
 
 
-def field_of(one: Parameter) -> tuple[Any, FieldInfo]:
+def field_of(parameter: Parameter) -> tuple[Any, FieldInfo]:
     """Return the type and the pydantic field of the key that holds a parameter.
 
     The key of a required parameter is None by default, since it is required only if its part is chosen.
     """
-    kinds = [_kind_of(one, kind) for kind in kinds_of(one.hint)]
-    default = one.default
+    kinds = [_kind_of(parameter, kind) for kind in kinds_of(parameter.hint)]
+    default = parameter.default
     if default is REQUIRED:
         kinds, default = [*kinds, None], None
     hint: Any = functools.reduce(lambda first, other: first | other, kinds) if len(kinds) > 1 else kinds[0]
-    unit = f" [{one.unit}]" if one.unit else ""
-    return hint, Field(default, description=f"{one.description}{unit}")
+    unit = f" [{parameter.unit}]" if parameter.unit else ""
+    return hint, Field(default, description=f"{parameter.description}{unit}")
 
 
-def _kind_of(one: Parameter, kind: Any) -> Any:
-    bounds = {word: getattr(one, word) for word in ("gt", "ge", "lt", "le") if getattr(one, word) is not None}
-    if kind is float and one.ge == LEAST_SCALE and one.le == MOST_SCALE:
-        return ScaleOrZero if 0.0 in one.also else ScaleOrInfinite if math.inf in one.also else Scale
-    if kind is float and not one.also:
+def _kind_of(parameter: Parameter, kind: Any) -> Any:
+    bounds = {
+        word: getattr(parameter, word) for word in ("gt", "ge", "lt", "le") if getattr(parameter, word) is not None
+    }
+    if kind is float and parameter.ge == LEAST_SCALE and parameter.le == MOST_SCALE:
+        return ScaleOrZero if 0.0 in parameter.also else ScaleOrInfinite if math.inf in parameter.also else Scale
+    if kind is float and not parameter.also:
         return Annotated[float, Field(**bounds), AllowInfNan(False)]
-    if kind is int and not one.also:
+    if kind is int and not parameter.also:
         return Annotated[int, Field(**bounds)] if bounds else int
     if kind in (bool, str, type(None)) or get_origin(kind) is Literal:
         return kind
     if get_origin(kind) is tuple:
         hints = get_args(kind)
-        listed: Any = list.__class_getitem__(_kind_of(one, hints[0]))
+        listed: Any = list.__class_getitem__(_kind_of(parameter, hints[0]))
         return (
             listed if hints[-1] is Ellipsis else Annotated[listed, Field(min_length=len(hints), max_length=len(hints))]
         )
     raise TypeError(
-        f"{one.key}: a parameter of type {kind} with these bounds cannot have a key; declare it without one"
+        f"{parameter.key}: a parameter of type {kind} with these bounds cannot have a key; declare it without one"
     )
 
 

@@ -78,7 +78,9 @@ def schema_of(slot: PartOf[Any], parts: Mapping[str, type[Part]] | None = None) 
         parts: Name -> class of the parts that it may hold; None for all of the registry.
     """
     parts = slot.registry if parts is None else parts
-    parameters = {name: {one.name: one for one in parameters_of(part)} for name, part in parts.items()}
+    parameters = {
+        name: {parameter.name: parameter for parameter in parameters_of(part)} for name, part in parts.items()
+    }
     holders: dict[str, list[str]] = {}
     for name, own in parameters.items():
         for key in own:
@@ -123,30 +125,32 @@ def section_of(schema: Mapping[str, Any], section: str) -> dict[str, Any]:
     return resolved
 
 
-def property_of(one: Parameter, suffix: str = "") -> dict[str, Any]:
+def property_of(parameter: Parameter, suffix: str = "") -> dict[str, Any]:
     """Return the JSON schema of a parameter, with `suffix` appended to its description."""
-    types = [_type_schema(one, kind) for kind in kinds_of(one.hint)]
+    types = [_type_schema(parameter, kind) for kind in kinds_of(parameter.hint)]
     schema = types[0] if len(types) == 1 else {"anyOf": types}
-    unit = f" [{one.unit}]" if one.unit else ""
-    default = {} if one.default is REQUIRED else {"default": one.default}
-    return {**schema, **default, "description": f"{one.description}{unit}{suffix}"}
+    unit = f" [{parameter.unit}]" if parameter.unit else ""
+    default = {} if parameter.default is REQUIRED else {"default": parameter.default}
+    return {**schema, **default, "description": f"{parameter.description}{unit}{suffix}"}
 
 
-def _type_schema(one: Parameter, kind: Any) -> dict[str, Any]:
+def _type_schema(parameter: Parameter, kind: Any) -> dict[str, Any]:
     if typing.get_origin(kind) is Literal:
         allowed = typing.get_args(kind)
         return {"type": KINDS[type(allowed[0])], "enum": list(allowed)}
     if typing.get_origin(kind) is tuple:
-        return {"type": "array", "items": _type_schema(one, typing.get_args(kind)[0])}
+        return {"type": "array", "items": _type_schema(parameter, typing.get_args(kind)[0])}
     schema: dict[str, Any] = {"type": KINDS[kind]} if kind in KINDS else {}
     if kind not in (float, int):
         return schema
-    lowest = min((value for value in one.also if one.ge is None or value < one.ge), default=one.ge)
-    if one.gt is not None and 0.0 not in one.also:
-        schema["exclusiveMinimum"] = one.gt
+    lowest = min(
+        (value for value in parameter.also if parameter.ge is None or value < parameter.ge), default=parameter.ge
+    )
+    if parameter.gt is not None and 0.0 not in parameter.also:
+        schema["exclusiveMinimum"] = parameter.gt
     elif lowest is not None:
         schema["minimum"] = lowest
-    if math.inf not in one.also:
-        bounds = {"exclusiveMaximum": one.lt, "maximum": one.le}
+    if math.inf not in parameter.also:
+        bounds = {"exclusiveMaximum": parameter.lt, "maximum": parameter.le}
         schema |= {word: bound for word, bound in bounds.items() if bound is not None}
     return schema

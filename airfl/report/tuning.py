@@ -29,19 +29,20 @@ def tuned_table(chosen: Sequence[Chosen], title: str) -> Table:
     table.add_column("row")
     for heading in (*(short(key, keys) for key in keys), "settings tried", f"validation {metric}", f"test {metric}"):
         table.add_column(folded(heading), justify="right")
-    for one in chosen:
-        values = [plain(value) for value in one.values.values()]
-        figures = [_format(average, by) for average in (one.validation, one.test)]
-        table.add_row(one.row.label or "-", *values, str(one.tried), *figures)
+    for choice in chosen:
+        values = [plain(value) for value in choice.values.values()]
+        figures = [_format(average, by) for average in (choice.validation, choice.test)]
+        table.add_row(choice.row.label or "-", *values, str(choice.tried), *figures)
     return table
 
 
 def warnings(chosen: Sequence[Chosen]) -> list[str]:
     """Return a warning for each tuned value at the edge of its range, beyond which a better one may lie."""
     return [
-        f"{one.row.label or 'chosen'}: {key} = {plain(one.values[key])} is at the edge of the tried range; extend it"
-        for one in chosen
-        for key in one.edges
+        f"{choice.row.label or 'chosen'}: {key} = {plain(choice.values[key])} is at the edge of the tried range; "
+        "extend it"
+        for choice in chosen
+        for key in choice.edges
     ]
 
 
@@ -49,24 +50,24 @@ def plain_tuning(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
     """Convert the result to plain data for JSON."""
     return [
         {
-            "label": one.row.label,
-            "row": dict(one.row.changes),
-            "chosen": dict(one.values),
-            "tried": one.tried,
-            f"validation_{one.by.name}": plain_average(one.validation),
-            f"test_{one.by.name}": plain_average(one.test),
-            "at_the_edge": list(one.edges),
+            "label": choice.row.label,
+            "row": dict(choice.row.changes),
+            "chosen": dict(choice.values),
+            "tried": choice.tried,
+            f"validation_{choice.by.name}": plain_average(choice.validation),
+            f"test_{choice.by.name}": plain_average(choice.test),
+            "at_the_edge": list(choice.edges),
         }
-        for one in chosen
+        for choice in chosen
     ]
 
 
-def _format(one: Average, by: Figure) -> str:
+def _format(average: Average, by: Figure) -> str:
     """Format an average: accuracies in percent, losses unchanged."""
 
     def write(value: float) -> str:
         return f"{value:.4g}" if by.lowest else f"{100 * value:.1f}"
 
-    if math.isnan(one.low):
-        return one.written(write)
-    return f"{write(one.mean)} ± {write(one.deviation)} ({write(one.low)} to {write(one.high)})"
+    if math.isnan(average.low):
+        return average.written(write)
+    return f"{write(average.mean)} ± {write(average.deviation)} ({write(average.low)} to {write(average.high)})"

@@ -19,7 +19,9 @@ def draw(figure: Figure, results: Results) -> None:
     sending = sending_bits(results)
     check_lines(len(sending.groups), sending)
     names = group_names(sending.groups, sending.axes)
-    lines = [curve(name, one, "uplink_bits", "test_accuracy") for name, one in zip(names, sending.groups, strict=True)]
+    lines = [
+        curve(name, group, "uplink_bits", "test_accuracy") for name, group in zip(names, sending.groups, strict=True)
+    ]
     axis = figure.subplots()
     draw_panel(axis, lines, LABELS["uplink_bits"], LABELS["test_accuracy"])
     scale_costs(axis, lines)

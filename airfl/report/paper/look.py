@@ -113,14 +113,14 @@ def set_scale(axis: Axes, values: Sequence[float], which: str) -> None:
     lowest, highest = min(values), max(values)
     margin = (highest / lowest) ** 0.06 if highest > lowest else 1.5
     lowest, highest = lowest / margin, highest * margin
-    one = axis.xaxis if which == "x" else axis.yaxis
+    scaled = axis.xaxis if which == "x" else axis.yaxis
     (axis.set_xscale if which == "x" else axis.set_yscale)("log")
     (axis.set_xlim if which == "x" else axis.set_ylim)(lowest, highest)
     # Over few decades 2 and 5 are labelled, too, so that there are at least two labels.
-    one.set_major_locator(LogLocator(subs=(1, 2, 5) if highest / lowest < FEW_DECADES else (1,), numticks=8))
-    one.set_minor_formatter(NullFormatter())
+    scaled.set_major_locator(LogLocator(subs=(1, 2, 5) if highest / lowest < FEW_DECADES else (1,), numticks=8))
+    scaled.set_minor_formatter(NullFormatter())
     if lowest >= 1e-3 and highest < 1e5:
-        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        scaled.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _saved(figure: Figure, suffix: str) -> bytes:

@@ -70,7 +70,7 @@ def group_names(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
     """
     labels = {group.label for group in groups}
     distinguishing = [
-        key for key in axes if len({(one.label, plain(one.values.get(key))) for one in groups}) > len(labels)
+        key for key in axes if len({(group.label, plain(group.values.get(key))) for group in groups}) > len(labels)
     ]
     several = len({group.scheme for group in groups}) > 1
     pooled = len({run.source for group in groups for run in group.runs}) > 1

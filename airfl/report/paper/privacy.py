@@ -108,9 +108,9 @@ def _varying(axes: Sequence[str], family: Sequence[Group]) -> str:
 def _point(group: Group) -> Point:
     summaries = [run.digest.summary for run in group.runs]
     return Point(
-        accuracy=average([100 * one.test_accuracy for one in summaries], PERCENT),
-        epsilon=average([one.epsilon for one in summaries], NOT_NEGATIVE).mean,
-        claimed=average([one.epsilon_paper for one in summaries], NOT_NEGATIVE).mean,
+        accuracy=average([100 * summary.test_accuracy for summary in summaries], PERCENT),
+        epsilon=average([summary.epsilon for summary in summaries], NOT_NEGATIVE).mean,
+        claimed=average([summary.epsilon_paper for summary in summaries], NOT_NEGATIVE).mean,
         scope=summaries[0].claim_scope,
     )
 
