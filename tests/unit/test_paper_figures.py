@@ -346,7 +346,7 @@ def test_files_are_those_of_the_traces_alone(names: tuple[str, ...], ratios: Pat
     ],
 )
 def test_what_the_runs_lack_is_said_in_a_line(name: str, needs: str, mend: str, ratios: Path, tmp_path: Path) -> None:
-    vary = "these vary scheme.name (2 values), scheme.ratio (2 values)"
+    vary = "these runs vary scheme.name (2 values), scheme.ratio (2 values)"
     with pytest.raises(UserError, match=one_line(needs, vary, mend, begins=f"{name}: ")):
         draw_figures(read_results(ratios), tmp_path / "f", [name, "table"])
     assert not (tmp_path / "f").exists()  # not even the table that could be made
