@@ -1,11 +1,10 @@
-"""airfl: federated learning whose uplink is a radio channel.
+"""airfl: simulation of federated learning over a radio channel.
 
     import airfl
     run = airfl.run("demo", overrides={"scheme": airfl.schemes.Pfels(ratio=0.3)}, progress=True)
     print(run.summary())
 
-Importing this package imports neither torch nor anything else that takes time: what is here is imported when it is
-asked for.
+Importing this package is fast and does not import torch: its attributes are imported on first access.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from airfl.tasks.own import Task
     from airfl.trace import open_trace
 
-_HOMES = {
+_LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
     "Audit": "airfl.audit.audit:Audit",
     "Budget": "airfl.budget:Budget",
@@ -87,9 +86,9 @@ _HOMES = {
     "sweep": "airfl.sweeps.sweep:sweep",
     "tune": "airfl.sweeps.tune:tune",
 }
-"""What is here by name, and where it is: sections of settings have another name there."""
+"""Public name -> "module:attribute". The classes of settings sections have other names in their modules."""
 
-_ROOMS = (
+_MODULES = (
     "accountants",
     "audit",
     "callbacks",
@@ -106,7 +105,7 @@ _ROOMS = (
     "tasks",
     "trace",
 )
-"""Modules that are there without an import of their own; audit, compare, privacy and report are called, too."""
+"""Submodules available as attributes; audit, compare, privacy and report are also callable."""
 
 __all__ = [
     "Antennas",
@@ -162,13 +161,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"airfl.{name}")
-    if name not in _HOMES:
+    if name not in _LOCATIONS:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
-    module, _, attribute = _HOMES[name].partition(":")
+    module, _, attribute = _LOCATIONS[name].partition(":")
     return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES, *_ROOMS})
+    return sorted({*__all__, *_LOCATIONS, *_MODULES})

@@ -1,4 +1,4 @@
-"""An experiment, made of objects: what is learned, by which scheme, over which radio.
+"""Experiments as Python objects: the task, the scheme and the radio.
 
     experiment = airfl.Experiment(
         scheme=airfl.schemes.Pfels(ratio=0.3),
@@ -10,8 +10,8 @@
     )
     airfl.run(experiment)
 
-A settings file is another way to make one, `Experiment.load`. One that is made of named parts can be written to a file,
-`Experiment.save`, and reads back equal.
+`Experiment.load` creates an experiment from a settings file. If all its parts are registered by name, `Experiment.save`
+writes it to a settings file, and loading that file gives an equal experiment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from airfl.config.arguments import public
 from airfl.config.given import (
-    OF_THE_RADIO,
+    RADIO_SECTIONS,
     Config,
     Configuration,
     Overrides,
@@ -40,7 +40,7 @@ from airfl.config.load import load_settings, settings_file, tables_given, valida
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
 from airfl.config.radio_sections import RadioSections
-from airfl.config.section import Section, attribute_lines, called
+from airfl.config.section import Section, attribute_lines, public_name
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.fingerprint import parts_of
@@ -57,35 +57,35 @@ SECTIONS: dict[str, type[Section]] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
 }
-"""Of a settings file, but for those that are a part."""
-OF_A_RUN = tuple(SECTIONS["run"].model_fields)
+"""The sections of a settings file, except those that hold a single part."""
+RUN_KEYS = tuple(SECTIONS["run"].model_fields)
 """The keys of [run], which are arguments of an experiment."""
-LEAST: Tables = {"local": {"steps": 1, "clip_norm": 1.0}}
-"""What settings need beside a radio."""
+REQUIRED: Tables = {"local": {"steps": 1, "clip_norm": 1.0}}
+"""Settings without defaults, which validation requires in addition to a radio."""
 
 
-def _keys_of_the_radio() -> dict[str, str]:
-    """Argument of a radio -> its section: those of [channel] and [power] that belong to no part."""
-    of_parts = {*keys_of(FADING.registry), *keys_of(POLICY.registry), "fading", "policy"}
+def _radio_keys() -> dict[str, str]:
+    """Return argument of a radio -> its section, for the keys of [channel] and [power] that belong to no part."""
+    part_keys = {*keys_of(FADING.registry), *keys_of(POLICY.registry), "fading", "policy"}
     return {
         key: section
         for section in ("channel", "power")
         for key in SECTIONS[section].model_fields
-        if key not in of_parts
+        if key not in part_keys
     }
 
 
-RADIO_KEYS = _keys_of_the_radio()
+RADIO_KEYS = _radio_keys()
 
 
 class _Keywords:
-    """A class whose arguments are given by name, each of them once declared elsewhere."""
+    """Base class of immutable objects with keyword arguments, which are declared in the sections of the settings."""
 
-    def _keep(self, **attributes: Any) -> None:
+    def _assign(self, **attributes: Any) -> None:
         vars(self).update(attributes)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} cannot be changed; make another one")
+        raise AttributeError(f"{type(self).__name__} is immutable; create a new one")
 
     @classmethod
     def _signature(cls, own: Iterable[str], more: Iterable[str]) -> inspect.Signature:
@@ -93,76 +93,76 @@ class _Keywords:
         return inspect.Signature([inspect.Parameter(name, keyword, default=None) for name in (*own, *more)])
 
     @classmethod
-    def _check(cls, given: Iterable[str], allowed: Iterable[str], positional: Sequence[Any] = ()) -> None:
+    def _check(cls, names: Iterable[str], allowed: Iterable[str], positional: Sequence[Any] = ()) -> None:
         known = list(allowed)
         if positional:
-            raise UserError(f"{cls.__name__}: arguments are given by name, such as {known[0]}=...")
-        for name in given:
+            raise UserError(f"{cls.__name__}: takes keyword arguments only, such as {known[0]}=...")
+        for name in names:
             if name not in known:
                 raise UserError(
-                    f"{cls.__name__}: there is no argument {name!r}{nearest(name, known)} (allowed: {', '.join(known)})"
+                    f"{cls.__name__}: unknown argument {name!r}{nearest(name, known)} (allowed: {', '.join(known)})"
                 )
 
 
 @final
 class Radio(_Keywords):
-    """The radio under an experiment. Every argument is given by name, and has the default of settings files.
+    """The radio of an experiment. It takes keyword arguments only, with the defaults of settings files.
 
     Attributes:
-        sections: The same as the sections of a settings file, each of which is an attribute, too.
-        channel: Fading, noise and units, as the section [channel] has them.
-        power: What devices may send, and the power policy, as [power] has them.
-        topology: Where devices are (`airfl.Topology`).
-        csi: What is known of the channel (`airfl.Csi`).
-        antennas: Of the server (`airfl.Antennas`).
-        grid: Resource elements, and the downlink (`airfl.Grid`).
-        digital: Links that carry bits (`airfl.Digital`).
+        sections: The settings of the radio as sections, each of which is also an attribute.
+        channel: Fading, receiver noise and units, as in the section [channel].
+        power: Power limits of the devices, and power control, as in [power].
+        topology: Positions of the devices, and path loss (`airfl.Topology`).
+        csi: Channel state information (`airfl.Csi`).
+        antennas: The antennas of the receiver (`airfl.Antennas`).
+        grid: The OFDM resource grid, and the downlink (`airfl.Grid`).
+        digital: Transmission of bits (`airfl.Digital`).
     """
 
     sections: RadioSections
 
-    def __init__(self, *positional: Any, fading: Any = None, power: Any = None, **given: Any) -> None:
-        """The radio of these parts.
+    def __init__(self, *positional: Any, fading: Any = None, power: Any = None, **settings: Any) -> None:
+        """Create a radio.
 
         Args:
             fading: A fading law or channel of `channels.fading`, its name, a table of its name and parameters, or a
-                function that gives H.
+                function that returns H.
             power: A power policy of `channels.power`, its name, or a table of its name and parameters.
-            given: Keys of [channel] and [power], such as max_snr_db; topology, csi, antennas, grid and digital as
-                objects or mappings.
+            settings: Keys of [channel] and [power], such as max_snr_db, and topology, csi, antennas, grid and digital
+                as objects or mappings.
 
-        Raises UserError, in one line, for what is not allowed.
+        Raises UserError for invalid arguments.
         """
-        rooms = [name for name in OF_THE_RADIO if name not in ("channel", "power")]
-        self._check(given, ["fading", "power", *RADIO_KEYS, *rooms], positional)
+        sections = [name for name in RADIO_SECTIONS if name not in ("channel", "power")]
+        self._check(settings, ["fading", "power", *RADIO_KEYS, *sections], positional)
         tables: Tables = {"channel": {}, "power": {}}
         if fading is not None:
             tables["channel"]["fading"] = fading
         if power is not None:
             tables["power"]["policy"] = power
-        for name, value in given.items():
+        for name, value in settings.items():
             if value is None:
                 continue
-            if name in rooms:
+            if name in sections:
                 tables[name] = _table(name, value)
             else:
                 tables[RADIO_KEYS[name]][name] = as_plain(value)
-        self._keep(sections=validate({**LEAST, **tables}, source="Radio").radio)
+        self._assign(sections=validate({**REQUIRED, **tables}, source="Radio").radio)
 
     @classmethod
     def of(cls, sections: RadioSections) -> Radio:
-        """The radio of these sections."""
+        """Create a radio from its sections."""
         radio = object.__new__(cls)
-        radio._keep(sections=sections)
+        radio._assign(sections=sections)
         return radio
 
     def __getattr__(self, name: str) -> Any:
-        if name in OF_THE_RADIO:
+        if name in RADIO_SECTIONS:
             return getattr(self.sections, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return [*OF_THE_RADIO, "sections", "of"]
+        return [*RADIO_SECTIONS, "sections", "of"]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Radio) and self.sections == other.sections
@@ -170,42 +170,44 @@ class Radio(_Keywords):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        told = []
-        for name in OF_THE_RADIO:
+        arguments = []
+        for name in RADIO_SECTIONS:
             section = getattr(self.sections, name)
             changed = dict(section.__repr_args__())
             if name == "channel":
-                told += _told(changed, FADING.of(section), "fading", FADING.default, FADING.registry)
+                arguments += _arguments(changed, FADING.of(section), "fading", FADING.default, FADING.registry)
             elif name == "power":
-                told += _told(changed, POLICY.of(section), "policy", POLICY.default, POLICY.registry, "power")
+                arguments += _arguments(changed, POLICY.of(section), "policy", POLICY.default, POLICY.registry, "power")
             elif changed:
-                told.append(f"{name}={section!r}")
-        return f"Radio({', '.join(told)})"
+                arguments.append(f"{name}={section!r}")
+        return f"Radio({', '.join(arguments)})"
 
 
-def _told(changed: dict[str, Any], part: Part, slot: str, default: str, registry: Any, argument: str = "") -> list[str]:
-    """The part by itself, and the keys that are not its."""
-    own = {slot, *keys_of(registry)}
-    same = part.name == default and not part.changed()
-    first = [] if same else [f"{argument or slot}={part!r}"]
-    return [*first, *(f"{key}={value!r}" for key, value in changed.items() if key not in own)]
+def _arguments(
+    changed: dict[str, Any], part: Part, slot: str, default: str, registry: Any, argument: str = ""
+) -> list[str]:
+    """Return the arguments of a section for `repr`: the part, and the changed keys that are not parameters of parts."""
+    part_keys = {slot, *keys_of(registry)}
+    is_default = part.name == default and not part.changed()
+    first = [] if is_default else [f"{argument or slot}={part!r}"]
+    return [*first, *(f"{key}={value!r}" for key, value in changed.items() if key not in part_keys)]
 
 
 @final
 class Experiment(Configuration, _Keywords):
-    """All that a run is made from, as objects. Every argument is given by name.
+    """A complete description of a run, as objects. It takes keyword arguments only.
 
     Attributes:
         scheme: The scheme (a class of `airfl.schemes`).
-        task: What is learned: an `airfl.Task` of your own, or an `airfl.NamedTask`.
+        task: The learning task: an `airfl.Task` of your own, or an `airfl.NamedTask`.
         local: Local training (`airfl.LocalSgd`).
-        selection: Who is asked (`airfl.Selection`).
+        selection: Selection of the devices of a round (`airfl.Selection`).
         radio: The radio (`airfl.Radio`).
-        server: What the server does with the decoded mean update (`airfl.Server`).
-        privacy: What is claimed, and how power control keeps to it (`airfl.Privacy`).
-        compute: What local computation costs (`airfl.Compute`).
-        trace: What the trace holds beyond the per-round figures (`airfl.Trace`).
-        settings: The same as the sections of a settings file.
+        server: Server optimizer, and weights of the mean update (`airfl.Server`).
+        privacy: The privacy target, and its accounting (`airfl.Privacy`).
+        compute: Cost of local computation (`airfl.Compute`).
+        trace: Optional contents of the trace (`airfl.Trace`).
+        settings: The same settings as the sections of a settings file.
     """
 
     _settings: Settings
@@ -227,7 +229,7 @@ class Experiment(Configuration, _Keywords):
         trace: Any = None,
         **run: Any,
     ) -> None:
-        """An experiment of these parts; what is left out is at the default of settings files.
+        """Create an experiment. Arguments that are left out have the defaults of settings files.
 
         Args:
             local: An `airfl.LocalSgd`, or a mapping of its arguments.
@@ -241,78 +243,81 @@ class Experiment(Configuration, _Keywords):
             trace: An `airfl.Trace`, or a mapping of its arguments.
             run: Keys of [run]: rounds, devices, selected, seed, evaluate_every and the rest.
 
-        Raises UserError, in one line, for what is not allowed.
+        Raises UserError for invalid arguments.
         """
-        self._check(run, [*self._PARTS, *OF_A_RUN], positional)
+        self._check(run, [*self._PARTS, *RUN_KEYS], positional)
         tables: Tables = {"run": {name: as_plain(value) for name, value in run.items() if value is not None}}
-        given = {"server": server, "privacy": privacy, "compute": compute, "trace": trace, "local": local}
-        for name, value in given.items():
+        sections = {"server": server, "privacy": privacy, "compute": compute, "trace": trace, "local": local}
+        for name, value in sections.items():
             if value is not None:
                 tables[name] = _table(name, value)
         if selection is not None:
-            rule = not isinstance(selection, Mapping | Section)
-            tables["selection"] = {"kind": selection} if rule else _table("selection", selection)
+            is_rule = not isinstance(selection, Mapping | Section)
+            tables["selection"] = {"kind": selection} if is_rule else _table("selection", selection)
         if scheme is not None:
             tables |= tables_from({"scheme": scheme})
         if radio is not None:
             tables |= tables_given({"radio": radio})
-        named = task is None or isinstance(task, Mapping | Section)
-        if task is not None and named:
+        is_named = task is None or isinstance(task, Mapping | Section)
+        if task is not None and is_named:
             tables["task"] = _table("task", task)
-        self._set(validate(tables, source="Experiment"), None if named else _own(task))
+        self._set(validate(tables, source="Experiment"), None if is_named else _user_task(task))
 
     @classmethod
     @public
     def load(cls, config: Config, overrides: Overrides = (), *, plugins: bool = False) -> Experiment:
-        """The experiment of a settings file, in any of the forms that `airfl.load_settings` takes.
+        """Load an experiment from a configuration, in any of the forms that `airfl.load_settings` takes.
 
         Args:
             config: The name or path of a settings file, a dict of tables, settings, or an experiment.
             overrides: As in `airfl.load_settings`.
             plugins: As in `airfl.load_settings`.
 
-        Raises UserError for what cannot be used.
+        Raises UserError for invalid settings.
         """
         return cls.of(load_settings(config, overrides, plugins=plugins), task_of(config, None, changes_of(overrides)))
 
     @classmethod
     def of(cls, settings: Settings, task: Task | None = None) -> Experiment:
-        """The experiment of some settings, and of a task of your own."""
+        """Create an experiment from settings and, optionally, a user-defined task."""
         experiment = object.__new__(cls)
         experiment._set(settings, task)
         return experiment
 
     def replace(self, **changes: Any) -> Experiment:
-        """The same with some arguments replaced, each of them as a whole: replace(rounds=10, scheme="fedavg")."""
-        self._check(changes, [*self._PARTS, *OF_A_RUN])
-        run = {name: getattr(self.settings.run, name) for name in OF_A_RUN}
-        given = {**{name: getattr(self, name) for name in self._PARTS}, "task": self.settings.task, **run, **changes}
-        made = Experiment(**given)
-        return made if "task" in changes or self.own_task is None else Experiment.of(made.settings, self.own_task)
+        """Return a copy with some arguments replaced as a whole: replace(rounds=10, scheme="fedavg")."""
+        self._check(changes, [*self._PARTS, *RUN_KEYS])
+        run = {name: getattr(self.settings.run, name) for name in RUN_KEYS}
+        parts = {name: getattr(self, name) for name in self._PARTS}
+        replaced = Experiment(**{**parts, "task": self.settings.task, **run, **changes})
+        if "task" in changes or self.own_task is None:
+            return replaced
+        return Experiment.of(replaced.settings, self.own_task)
 
     def save(self, path: str | Path, *, everything: bool = False, overwrite: bool = False) -> Path:
-        """Write a settings file that `Experiment.load`, and every command, reads back equal.
+        """Write the experiment to a settings file, from which `Experiment.load` and all commands read equal settings.
 
-        Where a part is from a plugin file, the file names it, and is loaded with `plugins=True` or `--plugins`.
+        If a part is defined in a plugin file, the settings file names the plugin file, and must be loaded with
+        `plugins=True` or `--plugins`.
 
         Args:
             path: The file, NAME.toml.
-            everything: Write every setting, and not those alone that are not at their defaults.
-            overwrite: Replace a file that is there.
+            everything: Write all settings instead of only those that differ from their defaults.
+            overwrite: Overwrite an existing file.
 
         Returns:
             The path.
 
-        Raises UserError for a part that no file can name, and where a file is there.
+        Raises UserError if a part is not registered by name, or if the file exists.
         """
         file = Path(path)
         self._check_named()
         if file.exists() and not overwrite:
-            raise UserError(f"{file}: is there already; choose another name, or overwrite=True")
-        unequal = f"{file}: these settings do not read back equal from a file; use them from Python"
+            raise UserError(f"{file}: already exists; choose another name or pass overwrite=True")
+        unequal = f"{file}: no settings file can represent these settings exactly; use them from Python"
         try:
             text = settings_file(self.settings, changed=not everything)
-        except TypeError:  # none, where a part has another default, is nothing that TOML could say
+        except TypeError:  # TOML has no null, so that a None that is not the default cannot be written
             raise UserError(unequal) from None
         if load_settings(tomllib.loads(text)) != self.settings:
             raise UserError(unequal)
@@ -324,44 +329,44 @@ class Experiment(Configuration, _Keywords):
         return file
 
     def _plugins(self) -> list[str]:
-        """The modules of the plugin files that its parts are from."""
+        """Return the modules of the plugin files that define parts of this experiment."""
         return [type(part).__module__ for part in parts_of(self.settings).values() if from_plugin(type(part))]
 
     def _check_named(self) -> None:
-        """UserError for a part that only Python has."""
+        """Raise UserError if a part is not registered by name."""
         if self.own_task is not None:
             raise UserError(
-                f"save: no settings file can hold the task {self.own_task.name!r}, a model or data of your own; save "
-                "the script instead"
+                f"save: the task {self.own_task.name!r} is user-defined, which a settings file cannot represent; keep "
+                "the script that creates the experiment instead"
             )
         for slot, part in parts_of(self.settings).items():
             if not any(registry.get(part.name) is type(part) for registry in REGISTRIES):
                 raise UserError(
-                    f"save: {slot} is {part!r}, which no name stands for; give its class a name and register it "
+                    f"save: {slot} = {part!r} is not registered by name; give its class a name and register it "
                     "(@airfl.register, or a plugin file)"
                 )
 
     def _set(self, settings: Settings, task: Task | None) -> None:
-        self._keep(_settings=with_task(settings, task), _own_task=task)
+        self._assign(_settings=with_task(settings, task), _own_task=task)
 
     @property
     def settings(self) -> Settings:
-        """The same as the sections of a settings file."""
+        """The settings of the experiment, as the sections of a settings file."""
         return self._settings
 
     @property
     def own_task(self) -> Task | None:
-        """The task, where it is one of your own."""
+        """The user-defined task, or None if the settings name the task."""
         return self._own_task
 
     @property
     def task(self) -> Any:
-        """What is learned: an `airfl.Task` of your own, or an `airfl.NamedTask`."""
+        """The learning task: an `airfl.Task` of your own, or an `airfl.NamedTask`."""
         return self._settings.task if self._own_task is None else self._own_task
 
     @property
     def radio(self) -> Radio:
-        """The radio."""
+        """The radio of the experiment."""
         return Radio.of(self._settings.radio)
 
     def __getattr__(self, name: str) -> Any:
@@ -369,12 +374,12 @@ class Experiment(Configuration, _Keywords):
         if settings is not None:
             if name in ("scheme", "local", "selection", "server", "privacy", "compute", "trace"):
                 return getattr(settings, name)
-            if name in OF_A_RUN:
+            if name in RUN_KEYS:
                 return getattr(settings.run, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        return [*self._PARTS, *OF_A_RUN, "settings", "own_task", "load", "of", "replace", "save"]
+        return [*self._PARTS, *RUN_KEYS, "settings", "own_task", "load", "of", "replace", "save"]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Experiment) and self.settings == other.settings and self.own_task is other.own_task
@@ -382,26 +387,26 @@ class Experiment(Configuration, _Keywords):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        told = [f"scheme={self.scheme!r}"]
+        arguments = [f"scheme={self.scheme!r}"]
         for name in ("task", "local", "selection", "radio", "server", "privacy", "compute", "trace"):
             value = getattr(self, name)
             empty = f"{type(value).__name__}()"
-            told += [f"{name}={value!r}"] if repr(value) != empty else []
-        told += [f"{key}={value!r}" for key, value in self.settings.run.__repr_args__()]
-        return f"Experiment({', '.join(told)})"
+            arguments += [f"{name}={value!r}"] if repr(value) != empty else []
+        arguments += [f"{key}={value!r}" for key, value in self.settings.run.__repr_args__()]
+        return f"Experiment({', '.join(arguments)})"
 
 
 def _table(name: str, value: Any) -> Tables:
-    """A section as a table; UserError for what is none."""
+    """Convert a section to a table. Raises UserError for an invalid type."""
     kind = SECTIONS[name]
     if isinstance(value, kind):
         return dict(value)
     if isinstance(value, Mapping):
         return dict(tables_from({name: value})[name])
-    raise UserError(f"{name} must be {called(kind)} or a mapping of its arguments, got {value!r}")
+    raise UserError(f"{name} must be {public_name(kind)} or a mapping of its arguments, got {value!r}")
 
 
-def _own(task: Any) -> Task:
+def _user_task(task: Any) -> Task:
     from airfl.tasks.own import Task
 
     if not isinstance(task, Task):
@@ -409,13 +414,18 @@ def _own(task: Any) -> Task:
     return task
 
 
-def _documented(kind: type[_Keywords], own: Iterable[str], more: Mapping[str, str]) -> None:
-    """Signature and docstring of a class have the arguments that are declared by sections; more: argument -> its
-    section."""
+def _document(kind: type[_Keywords], own: Iterable[str], more: Mapping[str, str]) -> None:
+    """Add the arguments that sections declare to the signature and docstring of a class.
+
+    Args:
+        kind: The class.
+        own: Its other arguments.
+        more: Argument -> the section that declares it.
+    """
     kind.__signature__ = kind._signature(own, more)  # type: ignore[attr-defined]
     lines = [line for key, name in more.items() for line in attribute_lines(SECTIONS[name], [key])]
-    kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__ or ""), "", "Arguments beside these:", *lines])
+    kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__ or ""), "", "Further arguments:", *lines])
 
 
-_documented(Radio, ("fading", *OF_THE_RADIO[1:]), RADIO_KEYS)
-_documented(Experiment, Experiment._PARTS, dict.fromkeys(OF_A_RUN, "run"))
+_document(Radio, ("fading", *RADIO_SECTIONS[1:]), RADIO_KEYS)
+_document(Experiment, Experiment._PARTS, dict.fromkeys(RUN_KEYS, "run"))

@@ -1,6 +1,7 @@
-"""The command line. Exit codes: 0 done, 2 the user's input, 1 a failure of ours or the machine's, 130 interrupted.
+"""The command line interface.
 
-Settings are validated before torch is imported; messages go to standard error, one line each.
+Exit codes: 0 success, 2 invalid input, 1 a failure of the machine or a bug, 130 interrupted. Settings are validated
+before torch is imported. Messages go to standard error, one line each.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from airfl.cli.tune import tune
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.shown import let_streams_fall_back
 
-# In the order of --help, by what one does with them; each with an example that runs as it stands.
+# Heading -> (command, example), in the order of --help. The examples can be run unchanged.
 COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
     "Run": (
         (run, "airfl run demo scheme.name=wfl-p run.rounds=50 --out runs/first"),
@@ -74,24 +75,24 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
         (doctor, "airfl doctor"),
     ),
 }
-for heading, listed in COMMANDS.items():
-    for command, example in listed:
+for heading, commands in COMMANDS.items():
+    for command, example in commands:
         app.command(cls=Command, rich_help_panel=heading, epilog=example)(command)
 app.add_typer(data_app, rich_help_panel=heading)
 
 
 def main() -> None:
-    """Entry point: runs a command and turns every ending into an exit code and at most one line."""
-    _hear(_interrupt)
+    """Run a command. Every outcome becomes an exit code and at most one line on standard error."""
+    _handle_signals(_interrupt)
     let_streams_fall_back()
     completion.prepare(os.environ)
     give_libraries_a_place(os.environ)
     try:
-        # Typer turns an interrupt, and --help, into a returned exit code here.
+        # Typer returns an exit code here after an interrupt and after --help.
         code = app(standalone_mode=False)
         if isinstance(code, int) and code:
             _end("interrupted", code)
-        atexit.register(_hear, signal.SIG_IGN)
+        atexit.register(_handle_signals, signal.SIG_IGN)
     except UserError as error:
         _end(str(error), 2)
     except MachineError as error:
@@ -108,34 +109,34 @@ def main() -> None:
     except OSError as error:
         if os.environ.get("AIRFL_TRACEBACK"):
             raise
-        what = f"{error.filename}: " if error.filename else "failed: "
-        _end(f"{what}{error.strerror or error} (AIRFL_TRACEBACK=1 shows where)", 1)
+        prefix = f"{error.filename}: " if error.filename else "failed: "
+        _end(f"{prefix}{error.strerror or error} (AIRFL_TRACEBACK=1 shows the traceback)", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
-        if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` alone
+        if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` without arguments
             typer.echo(usage(), err=True)
             sys.exit(2)
         if usage:
             _end(f"{usage()}{how_to_call(error)}", getattr(error, "exit_code", 2))
         if os.environ.get("AIRFL_TRACEBACK"):
             raise
-        _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows where)", 1)
+        _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows the traceback)", 1)
 
 
-def _hear(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
-    """SIGTERM ends a command as Ctrl-C does; where Ctrl-C is ignored it stays so."""
+def _handle_signals(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    """Install a handler for SIGINT and SIGTERM. A signal that is ignored stays ignored."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """The first signal is for whoever has to tidy up; another one, while they do, is for nobody."""
-    _hear(lambda number, frame: os._exit(130))
+    """Raise KeyboardInterrupt, so that the command can clean up; a second signal ends the process at once."""
+    _handle_signals(lambda number, frame: os._exit(130))
     raise KeyboardInterrupt
 
 
 def _end(message: str, code: int) -> None:
-    atexit.register(_hear, signal.SIG_IGN)  # there is nothing left to stop
+    atexit.register(_handle_signals, signal.SIG_IGN)  # a signal during interpreter shutdown has no effect
     say(f"airfl: {message}")
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""The application, the options its commands share, and how they print."""
+"""The Typer application, the options that commands share, and printing."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="airfl",
     cls=Commands,
-    help="Federated learning whose uplink is a radio channel.\n\n\b\n"
-    "To begin:                            airfl run demo --out runs/first\n"
-    "Options and an example of a command: airfl COMMAND --help",
-    epilog="Exit codes: 0 done, 1 the machine or a bug, 2 what was given, 130 interrupted\n"
-    "Environment: AIRFL_DATA, folder of data sets; AIRFL_CACHE, of decoded ones; AIRFL_TRACEBACK=1, where it failed",
+    help="Simulation of federated learning over a radio channel.\n\n\b\n"
+    "First run:                            airfl run demo --out runs/first\n"
+    "Options and an example of a command:  airfl COMMAND --help",
+    epilog="Exit codes: 0 success, 1 failure or bug, 2 invalid input, 130 interrupted\n"
+    "Environment: AIRFL_DATA, folder of data sets; AIRFL_CACHE, cache folder; AIRFL_TRACEBACK=1, show tracebacks",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
@@ -41,7 +41,7 @@ WIDTH_OF_PLAIN_OUTPUT = 150
 WIDEST = 1000
 
 _CONFIG: dict[str, Any] = {
-    "help": "settings: a TOML file, or a name of `airfl configs`",
+    "help": "settings: a TOML file, or a name listed by `airfl configs`",
     "autocompletion": completion.configurations,
     "show_default": False,
 }
@@ -52,32 +52,34 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[KEY=VALUE ...]",
-        help="settings that replace the file's, such as run.rounds=50",
+        help="settings that override those of the file, such as run.rounds=50",
         autocompletion=completion.settings,
     ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="output folder, new or empty", show_default=False)]
 Device = Annotated[
     str,
-    typer.Option(metavar="|".join(KINDS), help="what is computed on", autocompletion=completion.one_of(lambda: KINDS)),
+    typer.Option(
+        metavar="|".join(KINDS), help="device for the computation", autocompletion=completion.one_of(lambda: KINDS)
+    ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="data sets, looked for here before AIRFL_DATA and ./data", show_default=False),
+    typer.Option(metavar="DIR", help="folder of data sets, searched before AIRFL_DATA and ./data", show_default=False),
 ]
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="folders of sweeps, comparisons or runs")]
 Schemes = Annotated[
     str,
     typer.Option(
         metavar="NAME,NAME",
-        help="these schemes instead of the file's [[compare]] rows",
+        help="schemes, instead of the file's [[compare]] rows",
         autocompletion=completion.some_of(completion.schemes),
     ),
 ]
 
 
-def _allow(wanted: bool) -> None:
-    if wanted:
+def _allow(value: bool) -> None:
+    if value:
         from airfl.plugins import allow_plugins
 
         allow_plugins()
@@ -85,15 +87,13 @@ def _allow(wanted: bool) -> None:
 
 Plugins = Annotated[
     bool,
-    typer.Option(
-        "--plugins", callback=_allow, is_eager=True, help="run the plugin files, which are code, that CONFIG names"
-    ),
+    typer.Option("--plugins", callback=_allow, is_eager=True, help="run the plugin files (code) that CONFIG names"),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="one JSON value on standard output")]
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON value on standard output")]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         typer.echo(f"airfl {__version__}")
         raise typer.Exit
 
@@ -108,30 +108,29 @@ def _options(
 
 
 def say(message: str | None) -> None:
-    """One line on standard error."""
+    """Print a message as one line on standard error."""
     if message:
         tell(" ".join(message.split()))
 
 
 def show(text: str) -> None:
-    """Lines for people on standard output."""
+    """Print text on standard output."""
     typer.echo(sayable(text, sys.stdout.encoding))
 
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
-    """A line for each setting, overridden or from a file, that has no effect, and for each mean gain that bounds move
-    far."""
+    """Print a line for each setting that has no effect, and for each mean gain that the bounds change considerably."""
     from airfl.config.without_effect import without_effect
     from airfl.radio import cut_by_bounds
 
-    for sentence in without_effect(overrides or [], rows):
-        say(sentence)
-    for sentence in dict.fromkeys(filter(None, (cut_by_bounds(row.radio) for row in rows))):
-        say(sentence)
+    for message in without_effect(overrides or [], rows):
+        say(message)
+    for message in dict.fromkeys(filter(None, (cut_by_bounds(row.radio) for row in rows))):
+        say(message)
 
 
 def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
-    """A table for people, or one JSON value."""
+    """Print a list as a table, or as one JSON value."""
     if as_json:
         typer.echo(json.dumps(listing))
         return
@@ -141,23 +140,23 @@ def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
     for heading in listing[0]:
         table.add_column(heading, overflow="fold")
     for entry in listing:
-        table.add_row(*map(_in_words, entry.values()))
+        table.add_row(*map(_as_text, entry.values()))
     print_table(table)
 
 
-def _in_words(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def print_table(table: Any) -> None:
-    """A table on standard output; in a narrow terminal in parts, one below the other, so that no number is cut.
+    """Print a table on standard output. In a narrow terminal it is split into parts, so that no number is cut off.
 
-    Text is printed as it stands: a bracket begins no style, a colon no picture, and nothing moves the cursor.
+    Text is printed literally: it is not interpreted as markup, emoji codes or control sequences.
     """
     console = _console()
     needed = _width(sayable_table(table, console.encoding))
     if not console.is_terminal:
-        # In a file or a pipe no cell is folded; the notes below are, as wide as the table.
+        # In a file or a pipe no cell is folded. The caption is folded to the width of the table.
         _console(width=max(WIDTH_OF_PLAIN_OUTPUT, needed)).print(table)
     elif needed <= console.width:
         console.print(table)
@@ -168,8 +167,8 @@ def print_table(table: Any) -> None:
 
 
 @contextmanager
-def shown_whatever(table: Any) -> Iterator[None]:
-    """Writes files in the block, then prints the table: also where they cannot be written."""
+def table_after(table: Any) -> Iterator[None]:
+    """Print the table after the block, even if writing files in the block fails."""
     try:
         yield
     finally:
@@ -183,18 +182,18 @@ def _console(**options: Any) -> Console:
 
 
 def _width(table: Any) -> int:
-    """Of its columns where nothing is folded."""
+    """Return the width of the table if no cell is folded."""
     from rich.measure import Measurement
 
     title, caption, table.title, table.caption = table.title, table.caption, None, None
-    wide = _console(width=WIDEST, file=io.StringIO())  # a terminal might have a width of its own
+    wide = _console(width=WIDEST, file=io.StringIO())  # a StringIO, since a terminal would limit the width
     needed = Measurement.get(wide, wide.options, table).maximum
     table.title, table.caption = title, caption
     return needed
 
 
 def _parts(table: Any, width: int) -> list[Any]:
-    """Tables of as many columns as fit, each with the first one, which says what a row is."""
+    """Split the table into tables of as many columns as fit. Each repeats the first column, which labels the rows."""
     label, *columns = table.columns
     parts: list[list[Any]] = []
     for column in columns:

@@ -1,4 +1,4 @@
-"""The command that attacks what other commands claim."""
+"""The command `airfl audit`, which attacks runs to obtain lower bounds on epsilon."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ def audit(
         str,
         typer.Option(
             metavar="KIND",
-            help="round (many trials of one), run (one, many canaries) or both",
+            help="round (many trials of one round), run (one run with many canaries) or both",
             autocompletion=completion.one_of(lambda: ATTACKS),
         ),
     ] = "both",
-    trials: Annotated[int, typer.Option(metavar="N", help="rounds, each played with the canary and without")] = 2000,
+    trials: Annotated[
+        int, typer.Option(metavar="N", help="trials of a round, each with and without the canary")
+    ] = 2000,
     canaries: Annotated[
-        int | None, typer.Option(metavar="N", help="canaries of the run; 100, or what there is room for")
+        int | None, typer.Option(metavar="N", help="canaries of a run; default 100, or as many as fit")
     ] = None,
-    confidence: Annotated[float, typer.Option(metavar="X", help="of each lower bound")] = 0.95,
+    confidence: Annotated[float, typer.Option(metavar="X", help="confidence level of each lower bound")] = 0.95,
     against: Annotated[
         str,
         typer.Option(
             metavar="KIND",
-            help="a device without its canary sends nothing (absent) or turns it round (opposite)",
+            help="without its canary, a device sends nothing (absent) or the negated canary (opposite)",
             autocompletion=completion.one_of(lambda: AGAINST),
         ),
     ] = "absent",
@@ -41,7 +43,7 @@ def audit(
         str,
         typer.Option(
             metavar="KIND",
-            help="other devices: trained, silent (nobody trains) or opposed (worst case of replace-one)",
+            help="other devices: trained, silent (no training) or opposed (worst case of replace-one)",
             autocompletion=completion.one_of(lambda: OTHERS),
         ),
     ] = "trained",
@@ -50,7 +52,7 @@ def audit(
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Lower bounds on epsilon, by attacks on runs of a scheme."""
+    """Lower bounds on epsilon, by attacks on a scheme."""
     from airfl.config import load_settings, to_json
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -66,9 +68,9 @@ def audit(
     from airfl.audit.audit import audit as attack_runs
     from airfl.report.audit import audit_table, figures, verdict
 
-    found = attack_runs(settings, options, device, True, data_dir)
+    result = attack_runs(settings, options, device, True, data_dir)
     if as_json:
-        typer.echo(to_json(figures(found)))
+        typer.echo(to_json(figures(result)))
         return
-    print_table(audit_table(found))
-    say(verdict(found))
+    print_table(audit_table(result))
+    say(verdict(result))

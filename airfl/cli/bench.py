@@ -1,4 +1,4 @@
-"""The command that says how fast rounds are, and where their time goes."""
+"""The command `airfl bench`, which measures the speed of rounds."""
 
 from __future__ import annotations
 
@@ -20,60 +20,63 @@ def bench(
     config: NeededConfig = None,
     overrides: Overrides = None,
     *,
-    rounds: Annotated[int, typer.Option(metavar="N", help="rounds that are timed, after one that warms up")] = 5,
-    profile: Annotated[bool, typer.Option("--profile", help="and one round, evaluated, as a table")] = False,
+    rounds: Annotated[int, typer.Option(metavar="N", help="number of timed rounds, after one warm-up round")] = 5,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="also print a table of the stages of one round with evaluation")
+    ] = False,
     as_json: AsJson = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Rounds a second, and where their time goes."""
+    """Rounds per second, and time per stage."""
     from airfl.config import load_settings, to_json
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
 
     if config is None:
-        raise UserError("bench: no CONFIG is given; name one, such as demo; airfl bench demo")
+        raise UserError("bench: CONFIG is missing; give a configuration, for instance airfl bench demo")
     settings = load_settings(config, overrides or [])
     check_kind(device)
     if rounds < 1:
-        raise UserError(f"--rounds: {rounds} rounds cannot be timed; give at least 1")
+        raise UserError(f"--rounds: must be at least 1, got {rounds}")
     check_fit(settings)
     check_recipe(settings)
 
     from airfl.bench import bench as time_rounds
 
-    found = time_rounds(settings, rounds, device, data_dir, profile)
+    result = time_rounds(settings, rounds, device, data_dir, profile)
     if as_json:
-        typer.echo(to_json(found.figures()))
+        typer.echo(to_json(result.figures()))
         return
-    show(_sentence(found))
-    if found.stages is not None:
-        print_table(_stage_table(found))
+    show(_summary(result))
+    if result.stages is not None:
+        print_table(_stage_table(result))
 
 
-def _sentence(found: Bench) -> str:
-    """How fast, how much memory, on what."""
+def _summary(result: Bench) -> str:
+    """Return one line on the speed, the memory, and what was measured."""
     from airfl.config.part_keys import name_of
 
-    settings = found.settings
+    settings = result.settings
     return (
-        f"{settings.scheme.name}, {name_of(settings.task.model)} (d = {found.dimension:,}), {settings.run.selected} of "
-        f"{settings.run.devices:,} devices: {found.rounds_per_second:.4g} rounds/s (median of {len(found.seconds)}, "
-        f"spread {100 * found.spread:.0f}%); {found.device}, engine {settings.local.engine}, chunk "
-        f"{settings.run.chunk}, {settings.run.threads} threads; peak memory {found.peak_memory_bytes / 1e6:,.0f} MB"
+        f"{settings.scheme.name}, {name_of(settings.task.model)} (d = {result.dimension:,}), {settings.run.selected} "
+        f"of {settings.run.devices:,} devices: {result.rounds_per_second:.4g} rounds/s (median of "
+        f"{len(result.seconds)}, spread {100 * result.spread:.0f}%); {result.device}, engine {settings.local.engine}, "
+        f"chunk {settings.run.chunk}, {settings.run.threads} threads; "
+        f"peak memory {result.peak_memory_bytes / 1e6:,.0f} MB"
     )
 
 
-def _stage_table(found: Bench) -> Table:
+def _stage_table(result: Bench) -> Table:
     from rich.table import Table
 
-    assert found.stages is not None
-    total = sum(found.stages.values())
-    table = Table(title="one round, evaluated", title_justify="left", box=None, pad_edge=False)
+    assert result.stages is not None
+    total = sum(result.stages.values())
+    table = Table(title="one round with evaluation", title_justify="left", box=None, pad_edge=False)
     table.add_column("stage")
     table.add_column("ms", justify="right")
     table.add_column("%", justify="right")
-    for name, value in [*found.stages.items(), ("the round", total)]:
+    for name, value in [*result.stages.items(), ("total", total)]:
         table.add_row(name, f"{1e3 * value:,.3f}", f"{100 * value / total:.1f}")
     return table

@@ -1,4 +1,4 @@
-"""The command that checks parts of the user's own."""
+"""The command `airfl check`, which checks user-defined parts."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from airfl.errors import UserError
 def check(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="a Python file that defines parts; it is run, as code", show_default=False),
+        typer.Argument(metavar="FILE", help="Python file that defines parts; its code is run", show_default=False),
     ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE ...]",
-            help="parameters of the parts, settings of the short runs, such as scheme.ratio=0.3",
+            help="parameters of the parts and settings of the short runs, such as scheme.ratio=0.3",
             autocompletion=completion.settings,
         ),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Run a file with parts of your own and check each as airfl's are."""
+    """Check your own parts with the tests of the built-in ones."""
     from airfl.check import check_file
 
-    found = check_file(file, overrides or [])
+    results = check_file(file, overrides or [])
     if as_json:
-        typer.echo(json.dumps([dataclasses.asdict(one) for one in found]))
+        typer.echo(json.dumps([dataclasses.asdict(result) for result in results]))
     else:
-        print_list([_row(dataclasses.asdict(one)) for one in found], as_json=False)
-    wrong = [f"{one.part}: {one.check}" for one in found if one.outcome == "wrong"]
-    if wrong:
-        raise UserError(f"{file}: {len(wrong)} of {len(found)} checks found something wrong ({', '.join(wrong)})")
-    say(f"{file}: {len(found)} checks, nothing wrong")
+        print_list([_row(dataclasses.asdict(result)) for result in results], as_json=False)
+    failed = [f"{result.part}: {result.check}" for result in results if result.outcome == "wrong"]
+    if failed:
+        raise UserError(f"{file}: {len(failed)} of {len(results)} checks failed ({', '.join(failed)})")
+    say(f"{file}: all {len(results)} checks passed")
 
 
-def _row(one: dict[str, Any]) -> dict[str, str]:
-    """A line of the table."""
-    result = one["outcome"] if one["outcome"] != "wrong" else one["found"]
-    if one["outcome"] == "not checked":
-        result = f"not checked {one['found']}"
-    return {"part": one["part"], "check": one["check"], "result": result, "what is checked": one["what"]}
+def _row(result: dict[str, Any]) -> dict[str, str]:
+    """Return a row of the table."""
+    text = result["outcome"] if result["outcome"] != "wrong" else result["found"]
+    if result["outcome"] == "not checked":
+        text = f"not checked {result['found']}"
+    return {"part": result["part"], "check": result["check"], "result": text, "what is checked": result["what"]}

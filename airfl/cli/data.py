@@ -1,4 +1,4 @@
-"""Commands about data sets on disk: where they are looked for, and getting them."""
+"""The commands `airfl data`, which download data sets and list where they are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS_BETWEEN_LINES = 5.0
 data_app = typer.Typer(
     name="data",
     cls=Commands,
-    help="Data sets on disk: where they are, and getting them.",
+    help="Data sets on disk: download them, or list where they are.",
     epilog="Example: airfl data path",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -31,7 +31,9 @@ def get(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="a name of `airfl datasets`", autocompletion=completion.one_of(completion.downloads)
+            metavar="NAME",
+            help="a name listed by `airfl datasets`",
+            autocompletion=completion.one_of(completion.downloads),
         ),
     ],
     data_dir: DataDir = None,
@@ -45,31 +47,33 @@ def get(
         say(f"{name}: from {', '.join(hosts(name))}; licence: {DATASETS[name].licence}")
     with _bytes_progress() as report:
         files = download(name, data_folders(data_dir)[0], report)
-    say(f"there now: {', '.join(str(file) for file in files)}")
+    say(f"available: {', '.join(str(file) for file in files)}")
 
 
 @data_app.command(cls=Command, epilog="airfl data path")
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Where data sets are looked for, and which are there."""
+    """Folders searched for data sets, and which are available."""
     from airfl.cache import cache_folder
     from airfl.doctor.places import found_datasets
     from airfl.tasks.datasets import data_folders
 
     folders = data_folders(data_dir)
-    found = found_datasets(folders)
+    available = found_datasets(folders)
     if as_json:
-        typer.echo(json.dumps({"folders": [str(f) for f in folders], "cache": str(cache_folder()), "found": found}))
+        typer.echo(json.dumps({"folders": [str(f) for f in folders], "cache": str(cache_folder()), "found": available}))
         return
     for folder in folders:
-        show(f"looked in: {folder}{'' if folder.is_dir() else ' (not there)'}")
-    show(f"decoded:   {cache_folder()}")
-    listing = [{"name": name, "found": place or f"no; airfl data get {name}"} for name, place in found.items()]
+        show(f"searched: {folder}{'' if folder.is_dir() else ' (does not exist)'}")
+    show(f"cache:    {cache_folder()}")
+    listing = [
+        {"name": name, "found": location or f"no; airfl data get {name}"} for name, location in available.items()
+    ]
     print_list(listing, as_json=False)
 
 
 @contextmanager
 def _bytes_progress() -> Iterator[Any]:
-    """A progress function for downloads: a bar on a terminal, plain lines elsewhere."""
+    """Yield a progress function for downloads, which shows a bar in a terminal and prints lines elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -1,4 +1,4 @@
-"""The command that says what airfl finds on this machine."""
+"""The command `airfl doctor`, which reports on the installation and the machine."""
 
 from __future__ import annotations
 
@@ -24,91 +24,97 @@ COLUMN = 16
 def doctor(
     imports: Annotated[
         bool,
-        typer.Option("--imports", help="import what is optional or slow too, to see that it works (half a minute)"),
+        typer.Option(
+            "--imports", help="also import optional and slow packages, to check that they work (half a minute)"
+        ),
     ] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Versions, devices, compiler, data; what is missing for what."""
+    """Versions, devices, compiler and data; what is missing."""
     from airfl.doctor import check_up
 
-    found = check_up(data_dir, imports)
+    checkup = check_up(data_dir, imports)
     if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(found)))
+        typer.echo(json.dumps(dataclasses.asdict(checkup)))
     else:
-        for line in lines(found):
+        for line in report_lines(checkup):
             show(line)
-    refuse(found)
+    check_base(checkup)
 
 
-def refuse(found: Checkup) -> None:
-    """MachineError where a package of the base is missing or does not work."""
-    if found.broken:
-        wrong = "; ".join(f"{p.name} {p.problem or 'is missing'}" for p in found.broken)
-        raise MachineError(f"the base does not work: {wrong}")
+def check_base(checkup: Checkup) -> None:
+    """Raise MachineError if a required package is missing or does not work."""
+    if checkup.broken:
+        problems = "; ".join(f"{p.name} {p.problem or 'is missing'}" for p in checkup.broken)
+        raise MachineError(f"required packages do not work: {problems}")
 
 
-def lines(found: Checkup) -> list[str]:
-    """What was found, a heading a line."""
+def report_lines(checkup: Checkup) -> list[str]:
+    """Return the lines of the report."""
     return [
-        *_row("airfl", f"{found.airfl}, Python {found.python}, {found.system}"),
-        *_row("", found.executable),
-        *_row("packages", _versions(found, base=True)),
-        *_row("extras", _versions(found, base=False) or "none"),
-        *_machine(found),
-        *_row("data", "looked for in"),
-        *(line for folder in found.data_folders for line in _row("", folder)),
-        *_row("", f"there: {_names(found, there=True) or 'none'}"),
-        *_row("", f"not there: {_names(found, there=False) or 'none'}; airfl data get NAME"),
+        *_row("airfl", f"{checkup.airfl}, Python {checkup.python}, {checkup.system}"),
+        *_row("", checkup.executable),
+        *_row("packages", _versions(checkup, base=True)),
+        *_row("extras", _versions(checkup, base=False) or "none"),
+        *_machine(checkup),
+        *_row("data", "searched in"),
+        *(line for folder in checkup.data_folders for line in _row("", folder)),
+        *_row("", f"available: {_names(checkup, available=True) or 'none'}"),
+        *_row("", f"not available: {_names(checkup, available=False) or 'none'}; airfl data get NAME"),
         *(
             line
-            for kept in found.kept
-            for line in _row("kept", f"{kept.path}: {kept.holds}{'' if kept.writable else ', cannot be written'}")
+            for folder in checkup.kept
+            for line in _row(
+                "folders", f"{folder.path}: {folder.holds}{'' if folder.writable else ', cannot be written'}"
+            )
         ),
-        *(line for name, value in found.environment.items() for line in _row("environment", f"{name}={value}")),
+        *(line for name, value in checkup.environment.items() for line in _row("environment", f"{name}={value}")),
         "",
-        *_missing(found),
+        *_missing(checkup),
     ]
 
 
-def _machine(found: Checkup) -> list[str]:
-    machine, compiler = found.machine, found.compiler
+def _machine(checkup: Checkup) -> list[str]:
+    machine, compiler = checkup.machine, checkup.compiler
     memory = f", {machine.memory_bytes / 1e9:.1f} GB of memory" if machine.memory_bytes else ""
     cuda = ", ".join(machine.cuda) or machine.problem or "none"
-    named = f"{compiler.version or 'says nothing of itself'} ({compiler.path})" if compiler.path else "none"
+    description = f"{compiler.version or 'unknown version'} ({compiler.path})" if compiler.path else "none"
     return [
-        *_row("processor", f"{machine.cpu}, {machine.cores} cores may be used{memory}"),
+        *_row("processor", f"{machine.cpu}, {machine.cores} usable cores{memory}"),
         *_row("cuda", cuda),
-        *_row("compiler", named),
+        *_row("compiler", description),
     ]
 
 
-def _missing(found: Checkup) -> list[str]:
-    """What does not work, what needs it, how to mend it."""
+def _missing(checkup: Checkup) -> list[str]:
+    """Return the lines on what is missing or does not work, what needs it, and how to fix it."""
     missing = [
-        _row(p.name, f"{p.problem or 'not installed'}; serves {p.serves}; {p.install}")
-        for p in found.packages
+        _row(p.name, f"{p.problem or 'not installed'}; needed for {p.serves}; {p.install}")
+        for p in checkup.packages
         if not p.usable
     ]
-    if found.compiler.path is None:
+    if checkup.compiler.path is None:
         missing.append(
-            _row("C++ compiler", "none of CXX, g++, clang++, cl; long runs of small models are slower without")
+            _row("C++ compiler", "none of CXX, g++, clang++, cl; long runs of small models are slower without one")
         )
-    missing += [_row(name, what) for name, what in found.data.items() if what and not Path(what).is_dir()]
-    missing += [_row(kept.path, f"cannot be written; holds {kept.holds}") for kept in found.kept if not kept.writable]
-    return ["missing, or not working:", *itertools.chain(*missing)] if missing else ["nothing is missing"]
+    missing += [_row(name, state) for name, state in checkup.data.items() if state and not Path(state).is_dir()]
+    missing += [
+        _row(folder.path, f"cannot be written; holds {folder.holds}") for folder in checkup.kept if not folder.writable
+    ]
+    return ["missing or not working:", *itertools.chain(*missing)] if missing else ["nothing is missing"]
 
 
-def _versions(found: Checkup, base: bool) -> str:
-    return ", ".join(f"{p.name} {p.version}" for p in found.packages if p.base == base and p.version)
+def _versions(checkup: Checkup, base: bool) -> str:
+    return ", ".join(f"{p.name} {p.version}" for p in checkup.packages if p.base == base and p.version)
 
 
-def _names(found: Checkup, there: bool) -> str:
-    return ", ".join(name for name, place in found.data.items() if (place is not None) == there)
+def _names(checkup: Checkup, available: bool) -> str:
+    return ", ".join(name for name, state in checkup.data.items() if (state is not None) == available)
 
 
 def _row(heading: str, text: str) -> list[str]:
-    """A heading and what belongs to it, indented, as many lines as it takes."""
+    """Return a heading and its text, wrapped and indented."""
     return textwrap.wrap(
         text,
         WIDTH,

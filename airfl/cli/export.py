@@ -1,4 +1,4 @@
-"""The command that gives traces to other tools."""
+"""The command `airfl export`, which converts traces for other tools."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from airfl.exports import FORMATS, check_format
 
 def export(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="run folder, or any folder of runs", show_default=False)
+        Path | None, typer.Argument(metavar="DIR", help="folder of a run, or of several runs", show_default=False)
     ] = None,
     *,
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="FORMAT", help=f"needed: {', '.join(FORMATS)}", autocompletion=completion.one_of(lambda: FORMATS)
+            metavar="FORMAT", help=f"required: {', '.join(FORMATS)}", autocompletion=completion.one_of(lambda: FORMATS)
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="needed: folder for the files, each run in the one it has in DIR")
+        Path | None, typer.Option(metavar="DIR", help="required: output folder, with the subfolders of DIR")
     ] = None,
 ) -> None:
-    """Traces for other tools; the channel of a run, to be replayed."""
+    """Convert traces for other tools; channels for replay."""
     if folder is None or to is None or out is None:
         missing = "DIR" if folder is None else "--to" if to is None else "--out"
         raise UserError(f"export: {missing} is missing; airfl export DIR --to {'|'.join(FORMATS)} --out FOLDER")
@@ -37,5 +37,5 @@ def export(
     from airfl.exports import export as write
 
     files = write(folder, to, out, say)
-    shown = ", ".join(map(str, files)) if len(files) <= 8 else f"{len(files)} files in {out}"
-    say(f"written: {shown}")
+    listed = ", ".join(map(str, files)) if len(files) <= 8 else f"{len(files)} files in {out}"
+    say(f"written: {listed}")

@@ -1,4 +1,4 @@
-"""The papers' figures and tables from finished runs."""
+"""The command `airfl figures`, which draws the figures and tables of the papers from finished runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from airfl.cli.app import Folders, say
 def figures(
     folders: Folders,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for NAME.pdf and NAME.png")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="output folder for NAME.pdf and NAME.png")],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="these, such as accuracy-ratio or accuracy-against-KEY, instead of all that the data is there for",
+            help="figures, such as accuracy-ratio or accuracy-against-KEY; default all for which the runs have data",
             autocompletion=completion.some_of(completion.figures),
         ),
     ] = None,
@@ -28,7 +28,7 @@ def figures(
         typer.Option(metavar="KEY=VALUE,...", help="only runs with these settings", autocompletion=completion.axes),
     ] = None,
 ) -> None:
-    """The papers' figures and tables, of any runs."""
+    """Draw the figures and tables of the papers."""
     from airfl.output import check_can_be_folder
     from airfl.report.paper.figures import draw_figures, find_figure
     from airfl.report.paper.selection import read_conditions, select
@@ -44,6 +44,6 @@ def figures(
     read = read_some_results(folders)
     for line in read.unreadable.values():
         say(f"left out: {line}")
-    found = select(read, conditions)
-    files = draw_figures(found, out, names, lambda line: say(f"left out: {line}"))
+    selected = select(read, conditions)
+    files = draw_figures(selected, out, names, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

@@ -1,4 +1,4 @@
-"""Commands that say what there is."""
+"""Commands that list schemes, models, data sets and configurations, and print settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Part)
 
 
 def schemes(as_json: AsJson = False) -> None:
-    """The schemes: name, link, paper."""
+    """List the schemes: name, link, paper."""
     from airfl.schemes.names import SCHEMES
 
     entries = list(SCHEMES.values())
@@ -41,7 +41,7 @@ def schemes(as_json: AsJson = False) -> None:
 
 
 def models(as_json: AsJson = False) -> None:
-    """The models: name, parameters, input shape, classes."""
+    """List the models: name, parameters, input shape, classes."""
     from airfl.tasks.models import MODELS
 
     listing = [
@@ -52,13 +52,13 @@ def models(as_json: AsJson = False) -> None:
             "classes": m.classes,
             "text": text_of(m),
         }
-        for name, m in _shown(MODELS)
+        for name, m in _instances(MODELS)
     ]
     print_list(listing, as_json)
 
 
 def datasets(as_json: AsJson = False) -> None:
-    """The data sets: name, input shape, classes, licence."""
+    """List the data sets: name, input shape, classes, licence."""
     from airfl.tasks.datasets import DATASETS
 
     listing = [
@@ -69,13 +69,13 @@ def datasets(as_json: AsJson = False) -> None:
             "text": text_of(d),
             "licence": d.licence,
         }
-        for name, d in _shown(DATASETS)
+        for name, d in _instances(DATASETS)
     ]
     print_list(listing, as_json)
 
 
 def configs(as_json: AsJson = False) -> None:
-    """The settings files that come with airfl: name, what it is."""
+    """List the settings files that come with airfl."""
     from airfl.shipped import configurations, title
 
     listing = [{"name": name, "text": title(file), "file": str(file)} for name, file in configurations().items()]
@@ -86,11 +86,11 @@ def config(
     path: MaybeConfig = None,
     overrides: Overrides = None,
     *,
-    as_toml: Annotated[bool, typer.Option("--toml", help="as a settings file to be edited, its rows included")] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,
+    as_toml: Annotated[bool, typer.Option("--toml", help="print as a settings file, including its rows")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of all settings")] = False,
     plugins: Plugins = False,
 ) -> None:
-    """Check settings and print them with defaults, or their schema."""
+    """Check settings and print them, or their schema."""
     from airfl.config import Settings, load_settings, to_json
     from airfl.config.load import settings_file
 
@@ -98,26 +98,26 @@ def config(
         typer.echo(to_json(Settings.model_json_schema(), indent=2))
         return
     if path is None:
-        raise UserError("config: a settings file or --schema is wanted")
+        raise UserError("config: CONFIG is missing; give a settings file or --schema")
     if as_toml:
         typer.echo(settings_file(path, overrides or []), nl=False)
         return
     typer.echo(to_json(load_settings(path, overrides or []).model_dump(), indent=2))
 
 
-def _shown(registry: Registry[P]) -> Iterator[tuple[str, P]]:
-    """The parts of a registry, each with its defaults; one that needs a parameter has none and is left out."""
+def _instances(registry: Registry[P]) -> Iterator[tuple[str, P]]:
+    """Yield the parts of a registry with default parameters, except those with a required parameter."""
     for name, part in registry.items():
         if all(one.default is not REQUIRED for one in parameters_of(part)):
             yield name, part()
 
 
 def text_of(part: Model | Dataset) -> str:
-    """What it is in one line."""
+    """Return a description of one line."""
     return part.text or (type(part).__doc__ or "").partition("\n")[0]
 
 
 def _file_of(scheme: type[Scheme]) -> str:
-    """Where its class stands: below the package for those that come with it, in full for a user's own."""
-    home = scheme.__module__
-    return f"{home.replace('.', '/')}.py" if home.startswith("airfl.") else str(sys.modules[home].__file__)
+    """Return the source file of a scheme: relative for built-in ones, the full path for user-defined ones."""
+    module = scheme.__module__
+    return f"{module.replace('.', '/')}.py" if module.startswith("airfl.") else str(sys.modules[module].__file__)

@@ -1,4 +1,4 @@
-"""The command that says what a run's privacy is worth, without running it."""
+"""The command `airfl privacy`, which computes the epsilon of a run without running it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airfl.errors import UserError
 Sampling = Literal["poisson", "without_replacement", "none"]
 Adjacency = Literal["add_remove", "replace_one"]
 
-BARE = "of bare numbers, instead of CONFIG"
+NO_CONFIG = "without CONFIG"
 
 
 def privacy(
@@ -22,11 +22,11 @@ def privacy(
     overrides: Overrides = None,
     *,
     noise_multiplier: Annotated[
-        float | None, typer.Option(metavar="X", help=f"sigma over C, {BARE}; without it --epsilon asks for it")
+        float | None, typer.Option(metavar="X", help=f"sigma over C, {NO_CONFIG}; or give --epsilon")
     ] = None,
-    sampling_rate: Annotated[float, typer.Option(metavar="Q", help="q = r/N")] = 1.0,
-    rounds: Annotated[int, typer.Option(metavar="T", help="how many")] = 1,
-    delta: Annotated[float | None, typer.Option(metavar="X", help="of the statement")] = None,
+    sampling_rate: Annotated[float, typer.Option(metavar="Q", help="sampling rate q = r/N")] = 1.0,
+    rounds: Annotated[int, typer.Option(metavar="T", help="number of rounds")] = 1,
+    delta: Annotated[float | None, typer.Option(metavar="X", help="target delta")] = None,
     sampling: Annotated[
         Sampling | None, typer.Option(metavar="KIND", help=f"{', '.join(get_args(Sampling))}; default poisson")
     ] = None,
@@ -45,14 +45,16 @@ def privacy(
         ),
     ] = "auto",
     epsilon: Annotated[
-        float | None, typer.Option(metavar="X", help="the inverse: the smallest noise multiplier for it")
+        float | None, typer.Option(metavar="X", help="find the smallest noise multiplier for this epsilon")
     ] = None,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for privacy.png and privacy.pdf")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="output folder for privacy.png and privacy.pdf")
+    ] = None,
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Claimed and true epsilon of a run, or of bare numbers."""
+    """Claimed and true epsilon, of CONFIG or of numbers."""
     from airfl.config import to_json
 
     if config is None:
@@ -60,15 +62,15 @@ def privacy(
         from airfl.report.privacy import bare_table
 
         if overrides or plot:
-            raise UserError("privacy: --plot and section.key=value need a CONFIG; bare numbers take neither")
-        given = BareNumbers(noise_multiplier, sampling_rate, rounds, delta, sampling, adjacency, accountant, epsilon)
-        found = bare_figures(given)
+            raise UserError("privacy: --plot and section.key=value need CONFIG; give one, or leave them out")
+        numbers = BareNumbers(noise_multiplier, sampling_rate, rounds, delta, sampling, adjacency, accountant, epsilon)
+        figures = bare_figures(numbers)
         if as_json:
-            typer.echo(to_json(found))
+            typer.echo(to_json(figures))
         else:
-            print_table(bare_table(found))
+            print_table(bare_table(figures))
         return
-    _check_no_bare(
+    _check_not_given(
         {
             "--noise-multiplier": noise_multiplier,
             "--delta": delta,
@@ -90,19 +92,19 @@ def privacy(
 
     from airfl.calculator import privacy_of
 
-    of_run = privacy_of(settings, data_dir)
-    files = plot_privacy(of_run, plot) if plot else []
+    result = privacy_of(settings, data_dir)
+    files = plot_privacy(result, plot) if plot else []
     if as_json:
-        typer.echo(to_json(of_run.figures()))
+        typer.echo(to_json(result.figures()))
     else:
-        print_table(privacy_table(of_run))
-        say(of_run.verdict())
+        print_table(privacy_table(result))
+        say(result.verdict())
     if files:
         say("written: " + ", ".join(str(file) for file in files))
 
 
-def _check_no_bare(options: dict[str, Any]) -> None:
-    """With a CONFIG its settings are what counts."""
+def _check_not_given(options: dict[str, Any]) -> None:
+    """Raise UserError for an option that CONFIG replaces by a setting."""
     keys = {
         "--noise-multiplier": "scheme.noise_multiplier",
         "--delta": "privacy.delta",
@@ -114,5 +116,4 @@ def _check_no_bare(options: dict[str, Any]) -> None:
     }
     for name, value in options.items():
         if value is not None:
-            instead = f"give {keys[name]}=... instead" if name in keys else "leave it out"
-            raise UserError(f"{name}: is for bare numbers; with a CONFIG {instead}")
+            raise UserError(f"{name}: cannot be combined with CONFIG; give {keys[name]}=... instead")

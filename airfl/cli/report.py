@@ -1,4 +1,4 @@
-"""The command that writes the report."""
+"""The command `airfl report`, which writes the HTML report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def report(
         Path | None, typer.Option(metavar="FILE", help="default report.html in the first DIR", show_default=False)
     ] = None,
 ) -> None:
-    """One HTML page: tables, plots, fronts, privacy."""
+    """Write an HTML page: tables, plots, Pareto fronts, privacy."""
     from airfl.report.page import write_page
 
     say(f"written: {write_page(folders, out, say=say)}")

@@ -1,4 +1,4 @@
-"""Commands that run schemes and draw what they did."""
+"""The commands `airfl run`, `compare`, `budget` and `plot`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from airfl.cli.app import (
     print_table,
     say,
     say_without_effect,
-    shown_whatever,
+    table_after,
 )
 from airfl.device import check_kind
 from airfl.errors import DivergedError
 
-Resume = Annotated[bool, typer.Option("--resume", help="go on with what was cut off in OUT")]
-Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="scalars of every round, to OUT/tensorboard")]
+Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
+Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
     tensorboard: Tensorboard = False,
     plugins: Plugins = False,
 ) -> None:
-    """Run one scheme; the trace goes to OUT/trace.h5."""
+    """Run one scheme and write its trace to OUT/trace.h5."""
     from airfl.callbacks.tensorboard import TensorBoard, check_live
     from airfl.config import load_settings
     from airfl.output import check_can_be_folder, check_no_run
@@ -66,9 +66,9 @@ def run(
     from airfl.simulation import run as simulate
 
     if resume and is_complete(out, settings):
-        found = summary_of(out)
-        say(f"{out}: complete already, {found.rounds} rounds; nothing is left to do")
-        print_table(terminal_table([TableRow(settings.scheme.name, [found])], f"{out}"))
+        summary = summary_of(out)
+        say(f"{out}: already complete, {summary.rounds} rounds; nothing to do")
+        print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{out}"))
         return
     name = settings.scheme.name
     callbacks = [TensorBoard()] if tensorboard else []
@@ -87,17 +87,17 @@ def compare(
     *,
     out: Out,
     schemes: Schemes = "",
-    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="seeds a row, counted up from run.seed")] = 1,
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="seeds per row, counted from run.seed")] = 1,
     device: Device = "cpu",
     data_dir: DataDir = None,
     copy_to: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder for a copy of table and figure, replaced there")
+        Path | None, typer.Option(metavar="DIR", help="folder for copies of table and figure, which are overwritten")
     ] = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
     plugins: Plugins = False,
 ) -> None:
-    """Run several on the same devices and fades; table, figures."""
+    """Run several schemes on the same devices and channels."""
     from airfl.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.config import load_rows
     from airfl.report.comparison import check_copies, check_report
@@ -133,12 +133,12 @@ def compare(
         results = compare_rows(
             rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks
         )
-    with shown_whatever(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
+    with table_after(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
         files = write_report(results, out)
         if copy_to:
             files = [*files, *copy_report(files, copy_to)]
-    for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
-        say(sentence)
+    for message in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
+        say(message)
     for row, result in zip(rows, results, strict=True):
         say(unmet(row.settings, result.summaries[0].epsilon, data_dir))
     say("written: " + ", ".join(str(file) for file in files))
@@ -152,11 +152,13 @@ def budget(
     overrides: Overrides = None,
     *,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for budget.png and budget.pdf")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="output folder for budget.png and budget.pdf")
+    ] = None,
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Energy, resources and privacy of a whole run."""
+    """Energy, resources and privacy of a run, without running it."""
     from airfl.config import load_settings, to_json
     from airfl.report.budget import FILES, budget_table, plot_budget
     from airfl.report.figures import check_new_figures
@@ -169,12 +171,12 @@ def budget(
 
     from airfl.budget import link_budget
 
-    found = link_budget(settings, data_dir)
-    files = plot_budget(found, plot) if plot else []
+    result = link_budget(settings, data_dir)
+    files = plot_budget(result, plot) if plot else []
     if as_json:
-        typer.echo(to_json(found.figures()))
+        typer.echo(to_json(result.figures()))
     else:
-        print_table(budget_table(found, settings.delta))
+        print_table(budget_table(result, settings.delta))
     if files:
         say("written: " + ", ".join(str(file) for file in files))
 
@@ -182,9 +184,9 @@ def budget(
 def plot(
     folders: Folders,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for learning and privacy, .png, .pdf")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="output folder for the figures, as .png and .pdf")],
 ) -> None:
-    """Learning against rounds, energy and resources; privacy."""
+    """Plot learning over rounds, energy, resources; privacy."""
     from airfl.report.comparison import FIGURES, write_figures
     from airfl.report.figures import check_new_figures
     from airfl.report.paper.names import group_names

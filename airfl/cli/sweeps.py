@@ -1,4 +1,4 @@
-"""Commands for many runs: sweep, results."""
+"""The commands `airfl sweep` and `airfl results`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from airfl.cli.app import (
     print_table,
     say,
     say_without_effect,
-    shown_whatever,
+    table_after,
 )
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
     from airfl.results.collect import Group
 
-Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="runs a point, seeds counted up from run.seed")]
-Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points at a time, on this machine")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds per point, counted from run.seed")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points run in parallel on this machine")]
 Cluster = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="of a Dask scheduler that runs the points", show_default=False)
+    str | None,
+    typer.Option(metavar="ADDRESS", help="address of a Dask scheduler that runs the points", show_default=False),
 ]
 
 
@@ -39,12 +40,12 @@ def sweep(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE,... ...]",
-            help="settings; several values, or an inclusive range lo:hi:step, are swept over, each key with each",
+            help="settings; several values, or an inclusive range lo:hi:step, are swept over as a grid",
             autocompletion=completion.axes,
         ),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="new, empty, or a sweep to go on with")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="output folder: new, empty, or a sweep to continue")],
     seeds: Seeds = 1,
     jobs: Jobs = 1,
     cluster: Cluster = None,
@@ -53,16 +54,16 @@ def sweep(
         typer.Option(
             "--zip",
             metavar="KEY,KEY",
-            help="keys that go together, value by value",
+            help="keys that vary together, value by value",
             autocompletion=completion.some_of(completion.keys),
         ),
     ] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="each of the file's [[compare]] rows at each point")] = False,
+    rows: Annotated[bool, typer.Option("--rows", help="run each of the file's [[compare]] rows at each point")] = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Run a grid of points; what is finished is kept."""
+    """Run a grid of settings; continues a previous sweep."""
     from airfl.results.tidy import check_files, write
     from airfl.sweeps.points import Plan, build_points
     from airfl.sweeps.values import split_axes
@@ -72,8 +73,8 @@ def sweep(
     points = build_points(config, fixed, Plan(axes, zipped, rows=rows, seeds=seeds))
     from airfl.sweeps.place import Place, check_points
 
-    where = Place(jobs, cluster, device, data_dir)
-    check_points(points, out, where)
+    place = Place(jobs, cluster, device, data_dir)
+    check_points(points, out, place)
     check_files(out, replace=True)
     say_without_effect([*fixed, *axes], [point.settings for point in points])
 
@@ -83,19 +84,19 @@ def sweep(
 
     try:
         with sweep_progress() as report:
-            results = run_points(points, out, where, report)
+            results = run_points(points, out, place, report)
     except KeyboardInterrupt:
-        say(f"{out}: finished points are kept; the same command goes on")
+        say(f"{out}: finished points are kept; run the same command to continue")
         raise
     if results.runs:
-        with shown_whatever(results_table(results, str(out))):
+        with table_after(results_table(results, str(out))):
             files = write(results, out, replace=True)
         say("written: " + ", ".join(str(file) for file in files))
     for line in results.unreadable.values():
         say(f"left out: {line}")
     failed = sum(str(out / point.folder) in results.failed for point in points)
     if failed:
-        raise MachineError(f"{out}: {failed} of {len(points)} points failed; the same command tries them again")
+        raise MachineError(f"{out}: {failed} of {len(points)} points failed; run the same command to retry them")
 
 
 def results(
@@ -103,21 +104,22 @@ def results(
     *,
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="folder for results.parquet and results.csv, a line a run")
+        Path | None,
+        typer.Option(metavar="DIR", help="output folder for results.parquet and results.csv, with one row per run"),
     ] = None,
-    sort: Annotated[str | None, typer.Option(metavar="KEY", help="a swept key or a figure to sort by")] = None,
+    sort: Annotated[str | None, typer.Option(metavar="KEY", help="swept key or column to sort by")] = None,
     at: Annotated[
         list[str] | None,
         typer.Option(
             metavar="COST[=VALUE]",
-            help="accuracy at equal rounds, energy, resource_elements, air_time_s or uplink_bits; without a value at "
-            "the largest that all reach",
+            help="accuracy at equal rounds, energy, resource_elements, air_time_s or uplink_bits; default VALUE: the "
+            "largest that all runs reach",
             autocompletion=completion.one_of(completion.costs),
         ),
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(metavar="ACCURACY", min=0, max=1, help="what it costs to reach this accuracy, a share of 1"),
+        typer.Option(metavar="ACCURACY", min=0, max=1, help="cost of reaching this accuracy, from 0 to 1"),
     ] = None,
 ) -> None:
     """Averages over seeds; comparisons at equal cost."""
@@ -129,34 +131,34 @@ def results(
         from airfl.results.tidy import check_files
 
         check_files(out)
-    found = read_results(folders)
-    budgets = dict(_budget(text, found.groups) for text in at or [])
-    table = results_table(found, ", ".join(map(str, folders)), sort) if found.runs else None
+    read = read_results(folders)
+    budgets = dict(_budget(text, read.groups) for text in at or [])
+    table = results_table(read, ", ".join(map(str, folders)), sort) if read.runs else None
     files = []
     if out:
         from airfl.results.tidy import write
 
-        files = write(found, out)
+        files = write(read, out)
     if as_json:
-        typer.echo(to_json(plain_results(found, sort, budgets, target)))
+        typer.echo(to_json(plain_results(read, sort, budgets, target)))
     elif table is not None:
         print_table(table)
         if budgets:
-            print_table(equal_table(found, budgets, sort))
+            print_table(equal_table(read, budgets, sort))
         if target is not None:
-            print_table(target_table(found, target, sort))
-    for line in found.unreadable.values():
+            print_table(target_table(read, target, sort))
+    for line in read.unreadable.values():
         say(f"left out: {line}")
-    for folder, cause in found.failed.items():
+    for folder, cause in read.failed.items():
         say(f"failed: {folder}: {cause}")
-    if found.missing:
-        say(f"{found.missing} points are not finished; the same `airfl sweep` goes on with them")
+    if read.missing:
+        say(f"{read.missing} points are not finished; run the same `airfl sweep` command to continue")
     if files:
         say("written: " + ", ".join(str(file) for file in files))
 
 
 def _budget(text: str, groups: Sequence[Group]) -> tuple[str, float]:
-    """COST or COST=VALUE."""
+    """Parse COST or COST=VALUE. Without a value, the budget is the largest cost that all groups reach."""
     from airfl.results.equal_cost import check_cost, check_units, common_budget
 
     cost, equals, value = text.partition("=")
@@ -169,5 +171,5 @@ def _budget(text: str, groups: Sequence[Group]) -> tuple[str, float]:
     except ValueError:
         budget = 0.0
     if not budget > 0:
-        raise UserError(f"--at {text}: a number above 0 is wanted, for instance {cost}=1000")
+        raise UserError(f"--at {text}: VALUE must be a positive number, for instance {cost}=1000")
     return cost, budget

@@ -1,4 +1,4 @@
-"""The command that tunes."""
+"""The command `airfl tune`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ def tune(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE,... ...]",
-            help="settings; several values, or a range lo:hi:step, are tried, each key with each; with --trials also "
-            "intervals lo:hi:log, lo:hi:linear",
+            help="settings; several values, or a range lo:hi:step, are tried as a grid; with --trials also intervals "
+            "lo:hi:log, lo:hi:linear",
             autocompletion=completion.axes,
         ),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="for the runs and tuned.toml: new, empty, or to go on with")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="output folder for the runs and tuned.toml: new, empty, or to continue")
+    ],
     schemes: Schemes = "",
     trials: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="trials a row that Optuna proposes, instead of all")
+        int | None,
+        typer.Option(metavar="N", min=1, help="trials per row, proposed by Optuna, instead of the whole grid"),
     ] = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
@@ -37,7 +40,7 @@ def tune(
     as_json: AsJson = False,
     plugins: Plugins = False,
 ) -> None:
-    """Choose values for each scheme on held-out data."""
+    """Tune settings of each scheme on held-out data."""
     from airfl.config import to_json
     from airfl.config.without_effect import OWNERS
     from airfl.sweeps.place import Place
@@ -48,9 +51,9 @@ def tune(
     fixed, listed = split_axes(fixed)
     axes = checked_axes({**listed, **intervals})
     names = [name.strip() for name in schemes.split(",") if name.strip()]
-    rows, where = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
-    firsts = check_tuning(config, fixed, rows, axes, seeds, out, where, trials)
-    if not OWNERS & set(axes):  # else another value of theirs may give a key its effect
+    rows, place = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
+    firsts = check_tuning(config, fixed, rows, axes, seeds, out, place, trials)
+    if not OWNERS & set(axes):  # otherwise another value of these keys may give a key its effect
         say_without_effect([*fixed, *axes], [point.settings for point in firsts])
 
     from airfl.report.tuning import plain_tuning, tuned_table, warnings
@@ -72,13 +75,13 @@ def tune(
             progress=True,
         )
     except KeyboardInterrupt:
-        say(f"{out}: finished points are kept; the same command goes on")
+        say(f"{out}: finished points are kept; run the same command to continue")
         raise
-    found, file = tuning.chosen, tuning.file
+    chosen, file = tuning.chosen, tuning.file
     if as_json:
-        typer.echo(to_json(plain_tuning(found)))
+        typer.echo(to_json(plain_tuning(chosen)))
     else:
-        print_table(tuned_table(found, str(out)))
-    for line in warnings(found):
+        print_table(tuned_table(chosen, str(out)))
+    for line in warnings(chosen):
         say(line)
-    say(f"written: {file}; airfl {'compare' if len(found) > 1 else 'run'} {file} --out DIR")
+    say(f"written: {file}; airfl {'compare' if len(chosen) > 1 else 'run'} {file} --out DIR")

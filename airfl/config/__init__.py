@@ -1,4 +1,4 @@
-"""Settings: validated, frozen, from TOML; without torch."""
+"""Validated, frozen settings, read from TOML or given as Python objects. Nothing here imports torch."""
 
 from airfl.config.differences import differences
 from airfl.config.given import Config, Overrides

@@ -1,4 +1,4 @@
-"""Arguments of the public functions: a wrong one is refused in one line, as the command line refuses an option."""
+"""Argument checks of the public functions. A wrong argument raises a UserError of one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 def public(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose arguments are checked when it is called: their names, and the types of those in `WANTED`."""
+    """Decorate a public function: check the names of its arguments, and the types of those listed in `EXPECTED`."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -34,16 +34,16 @@ def _check(name: str, signature: inspect.Signature, args: tuple[Any, ...], named
         if key not in parameters:
             setting = keys_named(key)
             close = f"; did you mean overrides={{{setting[0]!r}: ...}}?" if setting else nearest(key, parameters)
-            raise UserError(f"{name}: there is no argument {key!r}{close} (allowed: {', '.join(parameters)})")
+            raise UserError(f"{name}: unknown argument {key!r}{close} (allowed: {', '.join(parameters)})")
     try:
-        given = signature.bind(*args, **named).arguments
-    except TypeError as error:  # one is missing, is there twice, or is one too many
+        arguments = signature.bind(*args, **named).arguments
+    except TypeError as error:  # an argument is missing, given twice, or superfluous
         raise UserError(f"{name}: {error} (arguments: {', '.join(parameters)})") from None
-    for key, value in given.items():
-        if key in WANTED and value is not parameters[key].default:
-            fits, wanted = WANTED[key]
-            if not fits(value):
-                raise UserError(f"{name}: {key} must be {wanted}, got {value!r}")
+    for key, value in arguments.items():
+        if key in EXPECTED and value is not parameters[key].default:
+            is_valid, expected = EXPECTED[key]
+            if not is_valid(value):
+                raise UserError(f"{name}: {key} must be {expected}, got {value!r}")
 
 
 def _is_path(value: object) -> bool:
@@ -57,7 +57,7 @@ def _is_count(value: object) -> bool:
         return False
 
 
-def _is_switch(value: object) -> bool:
+def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
 
@@ -73,14 +73,14 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_text(value: object) -> bool:
+def _is_string(value: object) -> bool:
     return isinstance(value, str)
 
 
-COUNT = (_is_count, "a whole number of at least 1")
-SWITCH = (_is_switch, "True or False")
+COUNT = (_is_count, "a positive integer")
+SWITCH = (_is_bool, "True or False")
 FOLDER = (_is_path, "the path of a folder, for instance 'runs/first'")
-WANTED: dict[str, tuple[Callable[[object], bool], str]] = {
+EXPECTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "out": FOLDER,
     "data_dir": FOLDER,
     "device": (_is_device, "'cpu' or 'cuda'"),
@@ -90,11 +90,12 @@ WANTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "resume": SWITCH,
     "finish_rounds": SWITCH,
     "progress": (_is_progress, "True, False or a function"),
-    "cluster": (_is_text, "the address of a Dask scheduler"),
+    "cluster": (_is_string, "the address of a Dask scheduler"),
     "canaries": COUNT,
     "confidence": (_is_number, "a number between 0 and 1"),
-    "attack": (_is_text, "'round', 'run' or 'both'"),
-    "against": (_is_text, "'absent' or 'opposite'"),
-    "others": (_is_text, "'trained', 'silent' or 'opposed'"),
+    "attack": (_is_string, "'round', 'run' or 'both'"),
+    "against": (_is_string, "'absent' or 'opposite'"),
+    "others": (_is_string, "'trained', 'silent' or 'opposed'"),
 }
-"""Of arguments that have one meaning everywhere: what they must be. A default is always allowed."""
+"""Argument -> (check, what the argument must be), for arguments that mean the same in every function. The default of an
+argument is always allowed."""

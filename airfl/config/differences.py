@@ -1,4 +1,4 @@
-"""Where two settings differ."""
+"""The differences between two settings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ AUTOMATIC = {
     "power.alignment": "auto",
     "privacy.delta": None,
 }
-"""Settings that a trace has resolved, and what they are before that."""
+"""Settings whose values are resolved in a trace -> their values before that."""
 
 
 def differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any]]:
-    """(dotted key, value before, value now) of what differs."""
-    old, new = before.model_dump(), now.model_dump()
-    for section, table in new.items():
-        for key in dict.fromkeys([*table, *old[section]]):  # two schemes have different keys
-            then, given = old[section].get(key), table.get(key)
-            if then != given:
-                yield f"{section}.{key}", then, given
+    """Yield (dotted key, value before, value now) for each setting that differs."""
+    old_tables, new_tables = before.model_dump(), now.model_dump()
+    for section, table in new_tables.items():
+        for key in dict.fromkeys([*table, *old_tables[section]]):  # two schemes may have different keys
+            old, new = old_tables[section].get(key), table.get(key)
+            if old != new:
+                yield f"{section}.{key}", old, new

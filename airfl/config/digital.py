@@ -1,4 +1,4 @@
-"""The settings of the digital uplink: orthogonal OFDMA, its error model, secure aggregation."""
+"""The settings of the digital uplink: subcarrier allocation (OFDMA), error model and secure aggregation."""
 
 from __future__ import annotations
 
@@ -17,52 +17,56 @@ ERROR_MODEL = NamedPart(ERROR_MODELS, "digital.error_model", "capacity")
 
 
 class _Digital(Section):
-    """How bits go over the air where a scheme's link is digital."""
+    """Transmission of bits, for schemes whose link is digital."""
 
     model_config = ConfigDict(defer_build=True)
 
     allocation: Annotated[str | Allocation, ALLOCATION] = Field(
-        "equal", description="how the devices share the subcarriers"
+        "equal", description="how the subcarriers are allocated to the devices"
     )
-    error_model: Annotated[str | ErrorModel, ERROR_MODEL] = Field("capacity", description="rate and errors of a link")
+    error_model: Annotated[str | ErrorModel, ERROR_MODEL] = Field(
+        "capacity", description="model of a link's rate and block errors"
+    )
     power: Literal["total", "per-element"] = Field(
         "total",
-        description="a device's power is spread over its own subcarriers (energy = power x air time), or it has the "
-        "same power on an element as over the whole band",
+        description="total = a device spreads its power over its own subcarriers (energy = power x air time); "
+        "per-element = its power per resource element is the same as over the whole band",
     )
     deadline_s: MaybeInfinite = Field(
-        float("inf"), gt=0, description="of the uplink, the ideal one too: who is not through by then is not heard"
+        float("inf"),
+        gt=0,
+        description="deadline of the uplink, also of an ideal one; messages that are not complete by then are lost",
     )
     secure_aggregation: Literal["assumed", "counted", "off"] = Field(
         "assumed",
-        description="the server sees the sum only, as the papers have it; counted: modular bits and key exchange are "
-        "charged; off: it sees every message",
+        description="assumed = the server sees the sum only, at no cost, as in the papers; counted = the bits of "
+        "modular arithmetic and of the key exchange are charged; off = the server sees every message",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, data: Any) -> Any:
-        # Both may read gap_db: that of an object is not made the other part's.
+        # Both parts may read gap_db. The value in a part given as an object must not become that of the other part.
         for slot, other in ((ERROR_MODEL, ALLOCATION), (ALLOCATION, ERROR_MODEL)):
             data = slot.flattened(data, cls.model_fields, shared=other.keys_read(data))
         return data
 
     @property
     def allocation_rule(self) -> Allocation:
-        """The allocation itself, with its parameters."""
+        """The allocation rule, with its parameters."""
         return ALLOCATION.of(self)
 
     @property
     def link_errors(self) -> ErrorModel:
-        """The error model itself, with its parameters."""
+        """The error model, with its parameters."""
         return ERROR_MODEL.of(self)
 
 
 if TYPE_CHECKING:
 
     class DigitalSettings(_Digital):
-        """With the keys of all error models and allocations, which the part of the one that is chosen has:
-        `link_errors`, `allocation_rule`."""
+        """The section, with the keys of all error models and allocation rules; `link_errors` and `allocation_rule` are
+        the chosen ones with their parameters."""
 
         gap_db: float = 0.0
         target_error: float = 0.1

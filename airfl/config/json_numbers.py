@@ -1,4 +1,4 @@
-"""Numbers in JSON: those that are not finite are the strings "inf", "-inf" and "nan", both ways."""
+"""JSON with non-finite numbers, which are written and read as the strings "inf", "-inf" and "nan"."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator
 
 
 def to_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON text of plain data, with non-finite numbers as strings."""
+    """Serialise plain data as JSON, with non-finite numbers as strings."""
     return json.dumps(_plain(value), indent=indent, allow_nan=False)
 
 
@@ -24,7 +24,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_plain(value: Any) -> Any:
-    """A value of JSON as `to_json` wrote it: the three strings become numbers again."""
+    """Convert a value that `to_json` has written: the strings "inf", "-inf" and "nan" become numbers again."""
     return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
 
 

@@ -1,4 +1,4 @@
-"""Types of settings that are names in a table: the table alone says what is allowed."""
+"""Types of settings whose allowed values are the names in a table of built-in implementations."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from channels.fading.variation import VARIATIONS
 from channels.topology import PATH_LOSS, PLACEMENTS
 
 
-def _in_table(what: str, table: Collection[str]) -> tuple[Any, Any]:
+def _in_table(kind: str, table: Collection[str]) -> tuple[Any, Any]:
     def check(name: str) -> str:
         if name not in table:
             allowed = ", ".join(sorted(table))
-            raise ValueError(f"there is no {what} {name!r}{nearest(name, table)} (allowed: {allowed})")
+            raise ValueError(f"there is no {kind} {name!r}{nearest(name, table)} (allowed: {allowed})")
         return name
 
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})
 
 
 VariationName = Annotated[str, *_in_table("variation", VARIATIONS)]
-PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
+PlacementName = Annotated[str, *_in_table("topology kind", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
 CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]

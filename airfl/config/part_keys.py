@@ -1,11 +1,12 @@
-"""A section that holds a part by its name, and the parameters of all parts of that kind as keys of its own.
+"""Sections that hold a part by its name, and the parameters of all parts of that kind as keys of the section.
 
     [channel]
     fading = "rician"
     rician_k = 5.0
 
-The keys are made from the classes of the parts. In place of the name a table, `fading = { name = "rician", k = 5.0 }`,
-or an object may be given; what the section's keys can say is kept by them, so that it is the same settings.
+The keys are generated from the classes of the parts. A table, `fading = { name = "rician", k = 5.0 }`, or an object may
+be given instead of the name. If the section's keys can express it, it is stored as name and keys, so that both forms
+give equal settings.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ S = TypeVar("S", bound=Section)
 
 
 class PartTable(Mapping[str, Any]):
-    """A part that no name stands for, as the table of its class's name and its parameters; validated again, it is the
-    part itself."""
+    """The name and parameters of a part that is not registered under its name, as a read-only mapping.
+
+    Validating it gives the part itself.
+    """
 
     def __init__(self, part: Part) -> None:
         self.part, self._table = part, table_of(part)
@@ -61,181 +64,201 @@ class PartTable(Mapping[str, Any]):
 
 
 def table_of(part: Part) -> dict[str, Any]:
-    """The name and parameters of a part as files and traces have them: a function by where it stands, and without those
-    that are none by default, which TOML cannot say."""
-    told = {one.name: getattr(part, one.name) for one in parameters_of(type(part))}
-    none = [one.name for one in parameters_of(type(part)) if one.default is None and told[one.name] is None]
-    return {"name": name_of(part), **{key: _written(value) for key, value in told.items() if key not in none}}
+    """Return the name and parameters of a part as written to files and traces.
+
+    A function is replaced by its qualified name. Parameters that are None by default are left out, since TOML has no
+    null.
+    """
+    values = {parameter.name: getattr(part, parameter.name) for parameter in parameters_of(type(part))}
+    none = [
+        parameter.name
+        for parameter in parameters_of(type(part))
+        if parameter.default is None and values[parameter.name] is None
+    ]
+    return {"name": name_of(part), **{key: _plain(value) for key, value in values.items() if key not in none}}
 
 
 def name_of(part: Part | str) -> str:
-    """What a part, or its name, is called: the name of its class, or else of the class itself."""
+    """Return the registered name of a part, given the part or its name; the name of its class if it has none."""
     return part if isinstance(part, str) else part.name or type(part).__name__
 
 
-def _written(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     if callable(value):
-        where = value if hasattr(value, "__qualname__") else type(value)
-        return f"{where.__module__}.{where.__qualname__}"
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
     return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)
 class NamedPart(Generic[P]):
-    """Annotation of a key that holds a part by its name, or a part of the user's own.
+    """Annotation of a key that holds a part by its name, or a user-defined part.
 
     Attributes:
-        registry: Where names are looked up.
+        registry: The registry in which names are looked up.
         key: The dotted key, for messages.
-        default: The name where none is given.
-        made_of: What makes a part of an object that is no part, a name or a table, such as a function.
-        beside: Names that stand for something else than a part of the registry.
-        fits: Which parts of the registry the key may hold, None for all.
+        default: The name of the part if none is given.
+        factory: Function that builds the part from any object, for keys that also take, for instance, a function; None
+            for `registry.build`.
+        extra_names: Further allowed names, which do not stand for a part of the registry.
+        accepts: Predicate of the classes that the key may hold; None for all.
     """
 
     registry: Registry[P]
     key: str
     default: str
-    made_of: Callable[[object], P] | None = None
-    beside: tuple[str, ...] = ()
-    fits: Callable[[type[P]], bool] | None = None
+    factory: Callable[[object], P] | None = None
+    extra_names: tuple[str, ...] = ()
+    accepts: Callable[[type[P]], bool] | None = None
 
     @property
     def names(self) -> list[str]:
-        """That the key may have, in order."""
-        return sorted([*(name for name in self.registry if self._holds(name)), *self.beside])
+        """The names that the key may have, sorted."""
+        return sorted([*(name for name in self.registry if self._is_allowed(name)), *self.extra_names])
 
-    def _holds(self, name: str) -> bool:
-        return name in self.registry and (self.fits is None or self.fits(self.registry[name]))
+    def _is_allowed(self, name: str) -> bool:
+        return name in self.registry and (self.accepts is None or self.accepts(self.registry[name]))
 
     def flattened(self, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str] = ()) -> Any:
-        """A section's data with the part that they hold as a table or an object, by name where the section's own keys
-        say all of it.
+        """Return a section's data with a part that is a table or an object replaced by its name and the section's keys.
+
+        The part stays an object if it is user-defined, or if the section's keys cannot express it.
 
         Args:
-            data: As they are given to the section.
-            keys: Those of the section.
-            shared: Those that another part of the section reads, too, and that are not set otherwise for this one.
+            data: The data given to the section.
+            keys: The keys of the section.
+            shared: Keys that another part of the section reads, too, and that must not be set for this one.
 
-        Raises ValueError for what is no part, and for a key that says otherwise than the part.
+        Raises ValueError if the part cannot be built, or if a key contradicts it.
         """
         section, _, slot = self.key.partition(".")
-        given = data.get(slot) if isinstance(data, dict) else None
-        if given is None or isinstance(given, str):
+        value = data.get(slot) if isinstance(data, dict) else None
+        if value is None or isinstance(value, str):
             return data
-        part = self._part(given)
+        part = self._part(value)
         own = parameters_of(type(part))
-        if part.name not in self.registry or self.registry[part.name] is not type(part) or self._travels(type(part)):
+        registered = part.name in self.registry and self.registry[part.name] is type(part)
+        if not registered or self._stays_object(type(part)):
             return {**data, slot: part}
-        for one in own:
-            kept = data.get(one.key, one.default) if one.key in shared else one.default
-            if (one.key not in keys or one.key in shared) and getattr(part, one.name) != kept:
+        for parameter in own:
+            implied = data.get(parameter.key, parameter.default) if parameter.key in shared else parameter.default
+            if (parameter.key not in keys or parameter.key in shared) and getattr(part, parameter.name) != implied:
                 return {**data, slot: part}
-        own = tuple(one for one in own if one.key in keys)
-        for one in own:
-            value, beside = getattr(part, one.name), data.get(one.key)
-            if beside not in (None, value, keys[one.key].default):
+        own = tuple(parameter for parameter in own if parameter.key in keys)
+        for parameter in own:
+            of_part, of_key = getattr(part, parameter.name), data.get(parameter.key)
+            if of_key not in (None, of_part, keys[parameter.key].default):
                 raise ValueError(
-                    f"{section}.{one.key}: {self.key} is {part!r}, which has its own {one.name} (given: {beside!r}); "
-                    "give one of the two"
+                    f"{section}.{parameter.key}: {of_key!r} contradicts {parameter.name} of {self.key} = {part!r}; set "
+                    "only one of the two"
                 )
-        return {**data, slot: part.name, **{one.key: _listed(getattr(part, one.name)) for one in own}}
+        return {**data, slot: part.name, **{parameter.key: _listed(getattr(part, parameter.name)) for parameter in own}}
 
     def keys_read(self, data: Any) -> set[str]:
-        """The keys of a section that its part would take its parameters from, by the data that are given to it."""
-        given = data.get(self.key.partition(".")[2], self.default) if isinstance(data, dict) else self.default
-        part = self.registry.get(given) if isinstance(given, str) else type(self._part(given))
-        return {one.key for one in parameters_of(part) if one.key} if part else set()
+        """Return the keys that the part of a section reads its parameters from, according to the section's data."""
+        value = data.get(self.key.partition(".")[2], self.default) if isinstance(data, dict) else self.default
+        part = self.registry.get(value) if isinstance(value, str) else type(self._part(value))
+        return {parameter.key for parameter in parameters_of(part) if parameter.key} if part else set()
 
-    def _part(self, given: object) -> P:
-        if isinstance(given, PartTable):
-            given = given.part
-        elif isinstance(given, Mapping):
-            given = {key: from_plain(value) for key, value in given.items()}
+    def _part(self, value: object) -> P:
+        if isinstance(value, PartTable):
+            value = value.part
+        elif isinstance(value, Mapping):
+            value = {key: from_plain(parameter) for key, parameter in value.items()}
         try:
-            part = (self.made_of or self.registry.build)(given)  # type: ignore[arg-type]
+            part = (self.factory or self.registry.build)(value)  # type: ignore[arg-type]
         except PartError as error:
             raise ValueError(told(error, self.key)) from None
-        if self.fits is not None and not self.fits(type(part)):
-            raise ValueError(f"{self.key}: {self.registry.kind} {part!r} cannot be named here{self._allowed()}")
-        for name, value in part.values().items():
-            if not (_is_plain(value) or callable(value)):
+        if self.accepts is not None and not self.accepts(type(part)):
+            raise ValueError(f"{self.key}: the {self.registry.kind} {part!r} cannot be used here{self._allowed()}")
+        for name, parameter in part.values().items():
+            if not (_is_plain(parameter) or callable(parameter)):
                 raise ValueError(
-                    f"{self.key}: {name} of {type(part).__name__} is {type(value).__name__}, which settings cannot "
-                    "hold; take numbers, texts and lists of them, or give a function"
+                    f"{self.key}: {name} of {type(part).__name__} must be a number, a string, a list of these or a "
+                    f"function, got {type(parameter).__name__}"
                 )
         return part
 
     def of(self, section: Section) -> P:
-        """The part of a section, from its name and keys where it is held by name; ValueError where there is none."""
-        given = getattr(section, self.key.partition(".")[2])
-        if not isinstance(given, str):
-            found: P = given
-            return found
-        part: type[P] = self.registry[given]
-        known = type(section).model_fields
-        keys = {one.name: getattr(section, one.key) for one in parameters_of(part) if one.key in known}
+        """Return the part of a section, built from its name and keys if necessary. Raises ValueError if that fails."""
+        value = getattr(section, self.key.partition(".")[2])
+        if not isinstance(value, str):
+            held: P = value
+            return held
+        part: type[P] = self.registry[value]
+        fields = type(section).model_fields
+        parameters = {
+            parameter.name: getattr(section, parameter.key)
+            for parameter in parameters_of(part)
+            if parameter.key in fields
+        }
         try:
-            if not keys:
-                return self.registry.build(given)
-            made: P = _built(part, tuple(keys.items()))
-            return made
+            if not parameters:
+                return self.registry.build(value)
+            built: P = _built(part, tuple(parameters.items()))
+            return built
         except PartError as error:
-            raise ValueError(self._told(error, part)) from None
+            raise ValueError(self._message(error, part)) from None
 
-    def _told(self, error: PartError, part: type[P]) -> str:
-        """The message of an error, with the section's own key of the parameter in it."""
-        flat = next((one.key for one in parameters_of(part) if one.name == error.key), "")
-        if not flat:
+    def _message(self, error: PartError, part: type[P]) -> str:
+        """Return the message of an error, with the section's key for the parameter in it."""
+        section_key = next((parameter.key for parameter in parameters_of(part) if parameter.name == error.key), "")
+        if not section_key:
             return told(error, self.key)
-        message, key = str(error), f"{self.key.partition('.')[0]}.{flat}"
-        of_its_name = message.startswith(f"{error.key} ")
-        return f"{key} {message.removeprefix(f'{error.key} ')}" if of_its_name else f"{key}: {message}"
+        message, key = str(error), f"{self.key.partition('.')[0]}.{section_key}"
+        if message.startswith(f"{error.key} "):
+            return f"{key} {message.removeprefix(f'{error.key} ')}"
+        return f"{key}: {message}"
 
-    def held_by_name(self, given: object) -> bool:
-        """Whether this is the name of a part of the user's own, which takes parameters from the section's keys."""
-        return isinstance(given, str) and given not in self.beside and given not in self.registry.classes.values()
+    def held_by_name(self, value: object) -> bool:
+        """Return whether this is the name of a user-defined part, which reads parameters from the section's keys."""
+        return isinstance(value, str) and value not in self.extra_names and value not in self.registry.classes.values()
 
     def foreign(self, section: Section) -> Iterator[tuple[str, list[str]]]:
-        """Each of the section's keys that is set and belongs to other parts than its own, with their names."""
+        """Yield each key of the section that is set but read by other parts only, with the names of these."""
         part = type(self.of(section))
-        own = {one.key for one in parameters_of(part)}
+        own = {parameter.key for parameter in parameters_of(part)}
         for key, (_, names) in keys_of(self.registry).items():
             if key not in own and getattr(section, key) != type(section).model_fields[key].default:
                 yield key, names
 
-    def _checked(self, given: object) -> str | P:
-        if isinstance(given, str):
-            if given in self.beside:
-                return given
-            if not self._holds(given):
+    def _checked(self, value: object) -> str | P:
+        if isinstance(value, str):
+            if value in self.extra_names:
+                return value
+            if not self._is_allowed(value):
                 raise ValueError(
-                    f"there is no {self.registry.kind} {given!r}{nearest(given, self.names)}{self._allowed()}"
+                    f"there is no {self.registry.kind} {value!r}{nearest(value, self.names)}{self._allowed()}"
                 )
-            return self._part(given) if self._travels(self.registry[given]) else given
-        return self._part(given)
+            return self._part(value) if self._stays_object(self.registry[value]) else value
+        return self._part(value)
 
-    def _travels(self, part: type[P]) -> bool:
-        """Whether it is held as an object even where it has a name: a user's own, whose code goes with it to other
-        processes and into fingerprints, but one that takes parameters from the section's keys."""
-        return part.name not in self.registry.classes.values() and not any(one.key for one in parameters_of(part))
+    def _stays_object(self, part: type[P]) -> bool:
+        """Return whether the part is held as an object even if it is given by name.
+
+        This holds for user-defined parts, whose code is sent to other processes and is part of fingerprints, unless
+        they read parameters from the section's keys.
+        """
+        return part.name not in self.registry.classes.values() and not any(
+            parameter.key for parameter in parameters_of(part)
+        )
 
     def _allowed(self) -> str:
         return f" (allowed: {', '.join(self.names)})"
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        def plain(given: str | P, info: core_schema.SerializationInfo) -> Any:
-            if isinstance(given, str):
-                return given
-            named = given.name in self.registry and self.registry[given.name] is type(given)
-            return table_of(given) if named or info.mode == "json" else PartTable(given)
+        def plain(value: str | P, info: core_schema.SerializationInfo) -> Any:
+            if isinstance(value, str):
+                return value
+            registered = value.name in self.registry and self.registry[value.name] is type(value)
+            return table_of(value) if registered or info.mode == "json" else PartTable(value)
 
         return core_schema.no_info_plain_validator_function(
             self._checked, serialization=core_schema.plain_serializer_function_ser_schema(plain, info_arg=True)
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        parts = {name: self.registry[name] for name in self.names if name not in self.beside}
+        parts = {name: self.registry[name] for name in self.names if name not in self.extra_names}
         name = {"type": "string", "enum": self.names}
         return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default), parts)]}
 
@@ -260,22 +283,29 @@ def _is_plain(value: Any) -> bool:
 
 
 def keys_of(*kinds: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list[str]]]:
-    """The keys that parts give a section, in order: each with its parameter and the names of the parts that have it. Of
-    a registry's parts those that come with the package."""
-    found: dict[str, tuple[Parameter, list[str]]] = {}
+    """Return key -> (parameter, names of the parts that have it) for the keys that parts add to a section, in order.
+
+    Of a registry only the built-in parts count.
+    """
+    keys: dict[str, tuple[Parameter, list[str]]] = {}
     for parts in kinds:
         for name in parts.classes.values() if isinstance(parts, Registry) else parts:
-            for one in parameters_of(parts[name]):
-                if one.key:
-                    found.setdefault(one.key, (one, []))[1].append(name)
-    return found
+            for parameter in parameters_of(parts[name]):
+                if parameter.key:
+                    keys.setdefault(parameter.key, (parameter, []))[1].append(name)
+    return keys
 
 
 def parts_of(section: Section, parts: Mapping[str, type[P]]) -> dict[str, P]:
-    """All of these parts by name, from the section's keys for them; what has no key is at its default."""
+    """Build all of these parts from the section's keys, by name. Parameters without a key have their defaults."""
     return {
         name: _built(
-            part, tuple((one.name, _tupled(getattr(section, one.key))) for one in parameters_of(part) if one.key)
+            part,
+            tuple(
+                (parameter.name, _tupled(getattr(section, parameter.key)))
+                for parameter in parameters_of(part)
+                if parameter.key
+            ),
         )
         for name, part in parts.items()
     }
@@ -288,21 +318,21 @@ def with_keys(
     after: str | None,
     places: Mapping[str, str],
 ) -> type[S]:
-    """A section with the keys of parts.
+    """Create a section with the keys of parts.
 
     Args:
-        base: The section without them; one that defers its building is built once, here.
-        name: Of the class.
-        parts: By name, or their registry, or several of these; a key that parts of several have is one key.
-        after: The key that theirs follow, None where there is none before them.
-        places: Key -> the one that it follows instead.
+        base: The section without these keys. If it defers its building, it is built once, here.
+        name: The name of the class.
+        parts: The parts by name, their registry, or several of these. A key that parts of several have is one key.
+        after: The key after which the new keys are placed; None to place them first.
+        places: Key -> the key after which it is placed instead.
     """
     kinds = parts if isinstance(parts, tuple) else (parts,)
-    made = {key: field_of(one) for key, (one, _) in keys_of(*kinds).items()}
-    section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **made)  # type: ignore[call-overload]
+    new_fields = {key: field_of(parameter) for key, (parameter, _) in keys_of(*kinds).items()}
+    section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **new_fields)  # type: ignore[call-overload]
     order = list(base.model_fields)
     ends = {place: place for place in {after, *places.values()}}
-    for key in made:
+    for key in new_fields:
         place = places.get(key, after)
         before = ends[place]
         order.insert(0 if before is None else order.index(before) + 1, key)
@@ -311,68 +341,81 @@ def with_keys(
     section.model_fields.clear()
     section.model_fields.update(ordered)
     section.model_config["defer_build"] = False
-    section.model_rebuild(force=True)  # keys are written and listed in this order
-    found: type[S] = section
-    return found
+    section.model_rebuild(force=True)  # fixes the order in which keys are written and listed
+    created: type[S] = section
+    return created
 
 
-def field_of(one: Parameter) -> tuple[Any, FieldInfo]:
-    """Type and field of a key, as pydantic takes them, of the parameter that it holds; one that is required may be
-    left out as long as its part is not the one that is chosen."""
-    kinds = [_kind_of(one, kind) for kind in kinds_of(one.hint)]
-    default = one.default
+def field_of(parameter: Parameter) -> tuple[Any, FieldInfo]:
+    """Return the type and the pydantic field of the key that holds a parameter.
+
+    The key of a required parameter is None by default, since it is required only if its part is chosen.
+    """
+    kinds = [_kind_of(parameter, kind) for kind in kinds_of(parameter.hint)]
+    default = parameter.default
     if default is REQUIRED:
         kinds, default = [*kinds, None], None
     hint: Any = functools.reduce(lambda first, other: first | other, kinds) if len(kinds) > 1 else kinds[0]
-    unit = f" [{one.unit}]" if one.unit else ""
-    return hint, Field(default, description=f"{one.description}{unit}")
+    unit = f" [{parameter.unit}]" if parameter.unit else ""
+    return hint, Field(default, description=f"{parameter.description}{unit}")
 
 
-def _kind_of(one: Parameter, kind: Any) -> Any:
-    bounds = {word: getattr(one, word) for word in ("gt", "ge", "lt", "le") if getattr(one, word) is not None}
-    if kind is float and one.ge == LEAST_SCALE and one.le == MOST_SCALE:
-        return ScaleOrZero if 0.0 in one.also else ScaleOrInfinite if math.inf in one.also else Scale
-    if kind is float and not one.also:
+def _kind_of(parameter: Parameter, kind: Any) -> Any:
+    bounds = {
+        word: getattr(parameter, word) for word in ("gt", "ge", "lt", "le") if getattr(parameter, word) is not None
+    }
+    if kind is float and parameter.ge == LEAST_SCALE and parameter.le == MOST_SCALE:
+        return ScaleOrZero if 0.0 in parameter.also else ScaleOrInfinite if math.inf in parameter.also else Scale
+    if kind is float and not parameter.also:
         return Annotated[float, Field(**bounds), AllowInfNan(False)]
-    if kind is int and not one.also:
+    if kind is int and not parameter.also:
         return Annotated[int, Field(**bounds)] if bounds else int
     if kind in (bool, str, type(None)) or get_origin(kind) is Literal:
         return kind
     if get_origin(kind) is tuple:
         hints = get_args(kind)
-        listed: Any = list.__class_getitem__(_kind_of(one, hints[0]))
+        listed: Any = list.__class_getitem__(_kind_of(parameter, hints[0]))
         return (
             listed if hints[-1] is Ellipsis else Annotated[listed, Field(min_length=len(hints), max_length=len(hints))]
         )
-    raise TypeError(f"{one.key}: no key is made of a parameter of type {kind} with those bounds; leave its key out")
+    raise TypeError(
+        f"{parameter.key}: a parameter of type {kind} with these bounds cannot have a key; declare it without one"
+    )
 
 
 def other_parts(settings: Any, tables: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """(dotted key, recorded, given) wherever recorded settings have another part of the user's own than `settings`."""
-    for section, key, recorded, given in _own_parts(settings, tables):
-        now = table_of(given) if isinstance(given, Part) else given
-        then = dict(recorded) if isinstance(recorded, Mapping) else recorded
-        if to_json(then) != to_json(now):  # as it is recorded: inf is a text there
-            yield f"{section}.{key}", then, now
+    """Yield (dotted key, recorded, current) for each user-defined part that differs from the recorded one.
+
+    Args:
+        settings: The current settings.
+        tables: The recorded settings.
+    """
+    for section, key, recorded, current in _own_parts(settings, tables):
+        new = table_of(current) if isinstance(current, Part) else current
+        old = dict(recorded) if isinstance(recorded, Mapping) else recorded
+        if to_json(old) != to_json(new):  # compared as JSON, since infinity is recorded as a string
+            yield f"{section}.{key}", old, new
 
 
 def with_parts_of(settings: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded settings as tables, with the parts of the user's own that `settings` have: nothing recorded is made into
-    one. What is no table is left as it is."""
+    """Return recorded settings as tables, with user-defined parts replaced by those of `settings`.
+
+    No user-defined part is built from recorded data. Anything that is not a mapping is returned unchanged.
+    """
     if not isinstance(tables, Mapping):
         return tables
-    made = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
-    for section, key, _, given in _own_parts(settings, tables):
-        made[section][key] = given
-    return made
+    copied = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
+    for section, key, _, current in _own_parts(settings, tables):
+        copied[section][key] = current
+    return copied
 
 
 def _own_parts(settings: Any, tables: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
-    """(section, key, recorded, given) of what is a part of the user's own on either side."""
+    """Yield (section, key, recorded, current) for each key that holds a user-defined part on either side."""
     for section, table in tables.items() if isinstance(tables, Mapping) else ():
         if not isinstance(table, Mapping) or not isinstance(getattr(settings, section, None), Section):
             continue
-        for key, given in getattr(settings, section):
+        for key, current in getattr(settings, section):
             recorded = table.get(key)
-            if isinstance(given, Part) or isinstance(recorded, Mapping):
-                yield section, key, recorded, given
+            if isinstance(current, Part) or isinstance(recorded, Mapping):
+                yield section, key, recorded, current

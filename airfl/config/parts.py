@@ -1,4 +1,4 @@
-"""Settings that are parts: given as an object, a name, or a table of a name and its own parameters."""
+"""Settings that are parts, given as an object, a name, or a table of a name and parameters."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KINDS = {float: "number", int: "integer", bool: "boolean", str: "string", type(N
 
 @dataclass(frozen=True)
 class PartOf(Generic[P]):
-    """Annotation of a section that is a part of a registry.
+    """Annotation of a section that holds a part of a registry.
 
     Attributes:
-        registry: Where names are looked up.
-        section: What it is called in settings files, for messages.
-        default: The name where none is given.
-        about: One line for the reference.
+        registry: The registry in which names are looked up.
+        section: The name of the section in settings files, for messages.
+        default: The name of the part if none is given.
+        about: A description of one line for the reference.
     """
 
     registry: Registry[P]
@@ -34,17 +34,17 @@ class PartOf(Generic[P]):
     default: str
     about: str = ""
 
-    def build(self, given: object) -> P:
-        """The part; ValueError, with the dotted key, for what is none."""
-        if isinstance(given, Mapping):
-            given = {key: from_plain(value) for key, value in given.items()}
+    def build(self, value: object) -> P:
+        """Build the part. Raises ValueError, with the dotted key, if it cannot be built."""
+        if isinstance(value, Mapping):
+            value = {key: from_plain(parameter) for key, parameter in value.items()}
         try:
-            return self.registry.build(given, self.default)  # type: ignore[arg-type]
+            return self.registry.build(value, self.default)  # type: ignore[arg-type]
         except PartError as error:
             raise ValueError(told(error, self.section)) from None
 
     def table(self, part: P, *, changed: bool = False) -> dict[str, Any]:
-        """Name and parameters as a file has them; changed: only what is not at its default."""
+        """Return the name and parameters as in a file. With `changed`, only those that differ from their defaults."""
         values = part.changed() if changed else part.values()
         if changed and part.name == self.default:
             return values
@@ -63,7 +63,7 @@ class PartOf(Generic[P]):
 
 
 def told(error: PartError, section: str) -> str:
-    """The message of a part's error with the dotted key in it."""
+    """Return the message of a part's error with the dotted key in it."""
     message, key = str(error), error.key
     if key is None:
         return f"{section}: {message}"
@@ -71,29 +71,31 @@ def told(error: PartError, section: str) -> str:
 
 
 def schema_of(slot: PartOf[Any], parts: Mapping[str, type[Part]] | None = None) -> dict[str, Any]:
-    """JSON schema of a part: all keys, each with the parts that have it, and for each name the keys that it has.
+    """Return the JSON schema of a part: all keys, each with the parts that have it, and the keys allowed for each name.
 
     Args:
-        slot: Where the part stands.
-        parts: By name, those that may stand there; None for all of the registry.
+        slot: The declaration of the section or key that holds the part.
+        parts: Name -> class of the parts that it may hold; None for all of the registry.
     """
     parts = slot.registry if parts is None else parts
-    named = {name: {one.name: one for one in parameters_of(part)} for name, part in parts.items()}
+    parameters = {
+        name: {parameter.name: parameter for parameter in parameters_of(part)} for name, part in parts.items()
+    }
     holders: dict[str, list[str]] = {}
-    for name, known in named.items():
-        for key in known:
+    for name, own in parameters.items():
+        for key in own:
             holders.setdefault(key, []).append(name)
     properties: dict[str, Any] = {
         "name": {
             "type": "string",
-            "enum": sorted(named),
+            "enum": sorted(parameters),
             "default": slot.default,
-            "description": f"which {slot.registry.kind}",
+            "description": f"name of the {slot.registry.kind}",
         }
     }
-    for key, having in holders.items():
-        of_all = len(having) == len(named)
-        properties[key] = property_of(named[having[0]][key], "" if of_all else f" ({', '.join(having)})")
+    for key, names in holders.items():
+        in_all = len(names) == len(parameters)
+        properties[key] = property_of(parameters[names[0]][key], "" if in_all else f" ({', '.join(names)})")
     is_default = {"not": {"required": ["name"]}}
     return {
         "type": "object",
@@ -109,44 +111,46 @@ def schema_of(slot: PartOf[Any], parts: Mapping[str, type[Part]] | None = None) 
                         *([is_default] if name == slot.default else []),
                     ]
                 },
-                "then": {"propertyNames": {"enum": ["name", *known]}},
+                "then": {"propertyNames": {"enum": ["name", *own]}},
             }
-            for name, known in named.items()
+            for name, own in parameters.items()
         ],
     }
 
 
 def section_of(schema: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The JSON schema of a section, whether it stands there or is referred to."""
+    """Return the JSON schema of a section, with references resolved."""
     entry: dict[str, Any] = schema["properties"][section]
-    found: dict[str, Any] = schema["$defs"][entry["$ref"].rpartition("/")[2]] if "$ref" in entry else entry
-    return found
+    resolved: dict[str, Any] = schema["$defs"][entry["$ref"].rpartition("/")[2]] if "$ref" in entry else entry
+    return resolved
 
 
-def property_of(one: Parameter, of_whom: str = "") -> dict[str, Any]:
-    """JSON schema of a parameter; of_whom: put behind its description."""
-    found = [_kind(one, kind) for kind in kinds_of(one.hint)]
-    schema = found[0] if len(found) == 1 else {"anyOf": found}
-    unit = f" [{one.unit}]" if one.unit else ""
-    default = {} if one.default is REQUIRED else {"default": one.default}
-    return {**schema, **default, "description": f"{one.description}{unit}{of_whom}"}
+def property_of(parameter: Parameter, suffix: str = "") -> dict[str, Any]:
+    """Return the JSON schema of a parameter, with `suffix` appended to its description."""
+    types = [_type_schema(parameter, kind) for kind in kinds_of(parameter.hint)]
+    schema = types[0] if len(types) == 1 else {"anyOf": types}
+    unit = f" [{parameter.unit}]" if parameter.unit else ""
+    default = {} if parameter.default is REQUIRED else {"default": parameter.default}
+    return {**schema, **default, "description": f"{parameter.description}{unit}{suffix}"}
 
 
-def _kind(one: Parameter, kind: Any) -> dict[str, Any]:
+def _type_schema(parameter: Parameter, kind: Any) -> dict[str, Any]:
     if typing.get_origin(kind) is Literal:
-        named = typing.get_args(kind)
-        return {"type": KINDS[type(named[0])], "enum": list(named)}
+        allowed = typing.get_args(kind)
+        return {"type": KINDS[type(allowed[0])], "enum": list(allowed)}
     if typing.get_origin(kind) is tuple:
-        return {"type": "array", "items": _kind(one, typing.get_args(kind)[0])}
+        return {"type": "array", "items": _type_schema(parameter, typing.get_args(kind)[0])}
     schema: dict[str, Any] = {"type": KINDS[kind]} if kind in KINDS else {}
     if kind not in (float, int):
         return schema
-    lowest = min((value for value in one.also if one.ge is None or value < one.ge), default=one.ge)
-    if one.gt is not None and 0.0 not in one.also:
-        schema["exclusiveMinimum"] = one.gt
+    lowest = min(
+        (value for value in parameter.also if parameter.ge is None or value < parameter.ge), default=parameter.ge
+    )
+    if parameter.gt is not None and 0.0 not in parameter.also:
+        schema["exclusiveMinimum"] = parameter.gt
     elif lowest is not None:
         schema["minimum"] = lowest
-    if math.inf not in one.also:
-        bounds = {"exclusiveMaximum": one.lt, "maximum": one.le}
+    if math.inf not in parameter.also:
+        bounds = {"exclusiveMaximum": parameter.lt, "maximum": parameter.le}
         schema |= {word: bound for word, bound in bounds.items() if bound is not None}
     return schema

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in one line of plain words."""
+"""Error messages of one line for pydantic's validation errors."""
 
 from __future__ import annotations
 
@@ -11,37 +11,81 @@ from airfl.errors import nearest
 
 
 def first_line(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first thing that is wrong, in one line: the key, what was given, what is allowed. model: what was
-    validated."""
+    """Describe the first problem in one line: the key, what is allowed, and what was given.
+
+    Args:
+        error: The error.
+        model: The class that was validated.
+    """
     problems = error.errors(include_url=False)
-    # A misspelt key often leaves another one missing: name the misspelt one.
+    # A misspelt key often leaves another one missing; the message names the misspelt one.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    # Section and key are the user's own words; after them pydantic names types, such as list[float].
+    # Section and key are what the user wrote. After them pydantic appends names of types, such as list[float].
     path = [str(part) for at, part in enumerate(problem["loc"]) if at < 2 or "[" not in str(part)]
     key = ".".join(path[:2])
     given = problem["input"]
     match problem["type"]:
         case "extra_forbidden":
             allowed = _allowed_keys(model, path[:-1])
-            what = "key" if path[:-1] or not _has_sections(model) else "section"
-            return f"{key}: unknown {what}{nearest(path[-1], allowed)} (allowed: {', '.join(allowed)})"
+            kind = "key" if path[:-1] or not _has_sections(model) else "section"
+            return f"{key}: unknown {kind}{nearest(path[-1], allowed)} (allowed: {', '.join(allowed)})"
         case "missing":
             return f"{key}: missing; [local] needs epochs or steps, and clip_norm or gradient_bound"
         case "value_error":
             message = problem["msg"].removeprefix("Value error, ")
-            of_a_key = len(path) > (1 if _has_sections(model) else 0)
-            return f"{key}: {message}" if of_a_key else message
+            if len(path) <= (1 if _has_sections(model) else 0):  # of the model or a section, and names keys itself
+                return message
+            return f"{key} {message}" if message.startswith("must ") else f"{key}: {message}"
         case "model_type" | "model_attributes_type":
-            return f"{key}: a table [{key}] is wanted, not {given!r}"
-    message = problem["msg"].replace("Input should be", "should be")
-    alternatives = _types_wanted(problems, problem["loc"][:2])
-    return f"{key}: {alternatives or message} (given: {given!r})"
+            return f"{key} must be a table [{key}], got {given!r}"
+    alternatives = [other for other in problems if other["loc"][:2] == problem["loc"][:2]]
+    if len(alternatives) > 1:  # the key may be of several types, each of which reports a problem
+        phrases = dict.fromkeys(
+            f"a list with every entry {_requirement(other)}" if _of_entry(other) else _requirement(other)
+            for other in alternatives
+        )
+        separator = ", or " if any(" or " in phrase for phrase in phrases) else " or "
+        return f"{key} must be {separator.join(phrases)}, got {given!r}"
+    subject = f"{key}: every entry" if _of_entry(problem) else key
+    return f"{subject} must be {_requirement(problem)}, got {given!r}"
 
 
-def _types_wanted(problems: Sequence[Any], location: tuple[Any, ...]) -> str:
-    """One phrase for a key that may be of several types, each of which complained."""
-    messages = [p["msg"].replace("Input should be ", "") for p in problems if tuple(p["loc"][:2]) == tuple(location)]
-    return "should be " + ", or ".join(dict.fromkeys(messages)) if len(messages) > 1 else ""
+TYPES = {
+    "bool_type": "true or false",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "an integer",
+    "list_type": "a list",
+    "string_type": "a string",
+}
+
+
+def _requirement(problem: Any) -> str:
+    """Return the requirement that was violated, as a phrase that follows "must be"."""
+    kind, context = problem["type"], problem.get("ctx", {})
+    match kind:
+        case "greater_than":
+            return "positive" if context["gt"] == 0 else f"greater than {_number(context['gt'])}"
+        case "greater_than_equal":
+            return f"at least {_number(context['ge'])}"
+        case "less_than":
+            return f"less than {_number(context['lt'])}"
+        case "less_than_equal":
+            return f"at most {_number(context['le'])}"
+        case "too_short":
+            return f"a list of at least {context['min_length']} entries"
+        case "too_long":
+            return f"a list of at most {context['max_length']} entries"
+    return TYPES.get(kind) or problem["msg"].removeprefix("Input should be ")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def _of_entry(problem: Any) -> bool:
+    """Return whether the problem is in an entry of a list rather than in the value of the key itself."""
+    return any(isinstance(part, int) for part in problem["loc"])
 
 
 def _allowed_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
@@ -54,6 +98,6 @@ def _allowed_keys(model: type[BaseModel], path: Sequence[str]) -> list[str]:
 
 
 def _has_sections(model: type[BaseModel]) -> bool:
-    """Whether it is made of tables, as a settings file is."""
+    """Return whether the model consists of sections, as a settings file does."""
     kinds = (field.annotation for field in model.model_fields.values())
     return any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in kinds)

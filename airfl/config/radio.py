@@ -1,4 +1,4 @@
-"""The settings of the radio: selection, channel, topology, channel knowledge, antennas, power, grid."""
+"""The settings of the radio: selection, channel, topology, CSI, antennas, power and grid."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ RULE = NamedPart(SELECTIONS, "selection.kind", "uniform")
 
 
 class _Selection(Section):
-    """Who takes part in a round."""
+    """Selection of the devices that take part in a round."""
 
     model_config = ConfigDict(defer_build=True)
 
     kind: Annotated[str | SelectionRule, RULE] = Field(
         "uniform",
-        description="r of N without replacement, every device with probability r/N, or by the channel: threshold, "
-        "best-k, proportional-fair, energy-budget",
+        description="selection rule: uniform (r of N without replacement), poisson (each device with probability r/N), "
+        "or by the channel: threshold, best-k, proportional-fair, energy-budget",
     )
 
     @model_validator(mode="before")
@@ -54,14 +54,14 @@ class _Selection(Section):
 
     @property
     def rule(self) -> SelectionRule:
-        """The rule itself, with its parameters."""
+        """The selection rule, with its parameters."""
         return RULE.of(self)
 
 
 if TYPE_CHECKING:
 
     class SelectionSettings(_Selection):
-        """With the keys of all rules, which the part of the one that is chosen has: `rule`."""
+        """The section, with the keys of all rules; `rule` is the chosen one with its parameters."""
 
         candidates: int = 0
 
@@ -78,35 +78,41 @@ class _Channel(Section):
     model_config = ConfigDict(defer_build=True)
 
     fading: Annotated[str | Fading, FADING] = Field(
-        "exponential", description="law of |h|, or a frequency-selective model"
+        "exponential", description="fading law of |h|, or a frequency-selective model"
     )
     mean_gain: Scale = Field(
-        0.02, description="mean of |h| before the bounds (selective models: its rms); a topology takes its place"
+        0.02, description="mean of |h| before the bounds (selective models: rms of |h|); unused with a topology"
     )
     min_gain: Scale = Field(1e-4, description="smallest |h|, in normalised units")
     max_gain: Scale = Field(0.1, description="largest |h|, in normalised units")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
     variation: VariationName = Field(
-        "independent", description="from round to round: independent, constant, or jakes (J0(2 pi f_D t))"
+        "independent",
+        description="variation from round to round: independent, constant, or jakes (correlation J0(2 pi f_D t))",
     )
-    speed_m_s: ScaleOrZero = Field(0.0, description="of the devices: f_D = speed x carrier / c")
+    speed_m_s: ScaleOrZero = Field(0.0, description="speed of the devices; f_D = speed x carrier / c")
     carrier_hz: Scale = Field(3.5e9, description="carrier frequency")
-    round_s: Scale = Field(1.0, description="time from one round's transmission to the next")
+    round_s: Scale = Field(1.0, description="time between the transmissions of two rounds")
     coherence: Literal["round", "slot", "symbol"] = Field(
         "round",
-        description="time over which a moving device's channel is held constant within a round: a selective "
-        "model's, or a flat one with variation = jakes",
+        description="time over which a moving device's channel is constant within a round, for selective models and "
+        "for flat ones with variation = jakes",
     )
     units: Literal["normalised", "physical"] = Field(
-        "normalised", description="the papers' (noise_std, max_snr_db), or W and J (tx_power_dbm, noise_figure_db)"
+        "normalised",
+        description="normalised = the papers' units (noise_std, max_snr_db); physical = W and J (tx_power_dbm, "
+        "noise_figure_db)",
     )
-    noise_std: Scale = Field(1.0, description="sigma0, of the noise on one observed real entry, in normalised units")
-    noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
-    noise_figure_db: Spread = Field(7.0, description="of the receiver, in physical units")
-    temperature_k: Scale = Field(290.0, description="of the receiver, in physical units")
+    noise_std: Scale = Field(
+        1.0, description="sigma0, standard deviation of the noise on one received real entry, in normalised units"
+    )
+    noise: bool = Field(True, description="false sets the noise z to 0 and leaves beta unchanged")
+    noise_figure_db: Spread = Field(7.0, description="noise figure of the receiver, in physical units")
+    temperature_k: Scale = Field(290.0, description="noise temperature of the receiver, in physical units")
     interference_to_noise_db: Decibels | None = Field(
         None,
-        description="inter-cell interference over sigma0^2; it stays without noise, and never counts as privacy noise",
+        description="inter-cell interference over sigma0^2; it remains with noise = false, and never counts as privacy "
+        "noise; default none",
     )
 
     @model_validator(mode="before")
@@ -117,28 +123,30 @@ class _Channel(Section):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.min_gain > self.max_gain:
-            raise ValueError(f"channel.min_gain ({self.min_gain}) is above channel.max_gain ({self.max_gain})")
+            raise ValueError(
+                f"channel.min_gain must be at most channel.max_gain = {self.max_gain}, got {self.min_gain}"
+            )
         file = getattr(self, "replay_file", None)
         if (self.fading == "replay") != (file is not None):
             raise ValueError(
-                f'channel.replay_file: goes with channel.fading = "replay", and only with it (fading: {self.fading!r}, '
-                f"replay_file: {file!r})"
+                f'channel.replay_file must be set if, and only if, channel.fading = "replay"; got {file!r} with '
+                f"channel.fading = {self.fading!r}"
             )
         if self.variation == "jakes" and not self.speed_m_s:
-            raise ValueError('channel.speed_m_s: channel.variation = "jakes" needs a speed above 0')
+            raise ValueError('channel.speed_m_s must be positive with channel.variation = "jakes", got 0')
         FADING.of(self)
         return self
 
     @property
     def fading_model(self) -> Fading:
-        """The fading itself, with its parameters."""
+        """The fading, with its parameters."""
         return FADING.of(self)
 
 
 if TYPE_CHECKING:
 
     class ChannelSettings(_Channel):
-        """With the keys of all fadings, which the part of the one that is chosen has: `fading_model`."""
+        """The section, with the keys of all fadings; `fading_model` is the chosen one with its parameters."""
 
 else:
     ChannelSettings = with_keys(
@@ -153,23 +161,23 @@ else:
 
 
 class _Topology(Section):
-    """Where the devices are, and what distance costs. Needs channel.units = "physical"."""
+    """Positions of the devices and path loss. Requires channel.units = "physical"."""
 
     model_config = ConfigDict(defer_build=True)
 
-    kind: PlacementName = Field("none", description="none, disc, annulus or coordinates")
+    kind: PlacementName = Field("none", description="placement of the devices: none, disc, annulus or coordinates")
     path_loss: PathLossName | None = Field(
         None,
-        description="log-distance, or 3GPP TR 38.901's umi, uma and rma; default that of channel.fading where that is "
-        "one of the latter, else umi",
+        description="path loss model: log-distance, or umi, uma or rma of 3GPP TR 38.901; default that of "
+        "channel.fading if it is one of the latter, else umi",
     )
 
     def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
-        """The cell, of a kind that is not none.
+        """Return the cell, for kinds other than none.
 
         Args:
-            path_loss: The model, which may follow from the fading.
-            carrier_hz: The channel's.
+            path_loss: The path loss model, which may follow from the fading.
+            carrier_hz: The carrier frequency of the channel, in Hz.
         """
         cell = parts_of(self, {"cell": Topology})["cell"]
         return replace(cell, kind=self.kind, path_loss=path_loss, carrier_hz=carrier_hz)
@@ -178,7 +186,7 @@ class _Topology(Section):
 if TYPE_CHECKING:
 
     class TopologySettings(_Topology):
-        """With the keys of `channels.topology.Topology`."""
+        """The section, with the keys of `channels.topology.Topology`."""
 
         los: Literal["probability", "los", "nlos"] = "probability"
         base_height_m: float | None = None
@@ -194,20 +202,20 @@ else:
 
 
 class _Csi(Section):
-    """What is known of the channel. The defaults know it perfectly."""
+    """Channel state information (CSI). The defaults are perfect CSI."""
 
     model_config = ConfigDict(defer_build=True)
 
     @property
     def imperfections(self) -> Imperfections:
-        """The impairments, with their parameters."""
+        """The impairments of the CSI, with their parameters."""
         return Imperfections(**parts_of(self, IMPAIRMENTS))  # type: ignore[arg-type]
 
 
 if TYPE_CHECKING:
 
     class CsiSettings(_Csi):
-        """With the keys of all impairments, which `imperfections` has as parts."""
+        """The section, with the keys of all impairments; `imperfections` holds them as parts."""
 
 else:
     CsiSettings = with_keys(
@@ -223,29 +231,31 @@ COMBINER = NamedPart(COMBINERS, "antennas.combining", "max-min")
 
 
 class _Antennas(Section):
-    """The receiver's antennas."""
+    """The antennas of the receiver."""
 
     model_config = ConfigDict(defer_build=True)
 
     combining: Annotated[str | Combiner, COMBINER] = Field(
-        "max-min", description="how they are combined; with one antenna all are the same"
+        "max-min", description="how the antennas are combined; without effect if there is one antenna"
     )
     array: ArrayName = Field(
-        "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
+        "linear",
+        description="array geometry: linear (horizontal), rectangular (vertical, in rows) or circular (horizontal)",
     )
     angle: Literal["device", "broadside"] = Field(
         "device",
-        description="direction of a device's line of sight, and of the paths that scatter around it: device = its own, "
-        "from its position or drawn once for the run; broadside = straight ahead for all",
+        description="direction of a device's line of sight and of the paths scattered around it: device = from its "
+        "position, or drawn once per run; broadside = the broadside direction for all devices",
     )
     sector_deg: Annotated[float, Field(ge=0, le=360)] = Field(
-        120.0, description="azimuths are drawn uniformly within half of it on either side of the broadside"
+        120.0, description="width of the sector around the broadside in which azimuths are drawn uniformly"
     )
     broadside_deg: Annotated[float, Field(ge=-360, le=360)] = Field(
         0.0, description="azimuth of the broadside in the cell, from the x axis towards the y axis"
     )
     correlation: CorrelationName = Field(
-        "independent", description="of the diffuse part between antennas: independent, exponential or local-scattering"
+        "independent",
+        description="correlation of the diffuse part between antennas: independent, exponential or local-scattering",
     )
 
     @model_validator(mode="before")
@@ -255,24 +265,24 @@ class _Antennas(Section):
 
     @property
     def combiner(self) -> Combiner:
-        """The combiner itself, with its parameters."""
+        """The combiner, with its parameters."""
         return COMBINER.of(self)
 
     @property
     def geometry(self) -> AntennaArray:
-        """Where they are; ValueError for rows that do not divide them."""
+        """The array geometry. Raises ValueError if the number of rows does not divide the number of antennas."""
         return replace(parts_of(self, {"array": AntennaArray})["array"], kind=self.array)
 
     @property
     def diffuse_correlation(self) -> SpatialCorrelation:
-        """Of the diffuse part between them."""
+        """The spatial correlation of the diffuse part between antennas."""
         return replace(parts_of(self, {"correlation": SpatialCorrelation})["correlation"], kind=self.correlation)
 
 
 if TYPE_CHECKING:
 
     class AntennaSettings(_Antennas):
-        """With the keys of `AntennaArray` and `SpatialCorrelation`."""
+        """The section, with the keys of `AntennaArray` and `SpatialCorrelation`."""
 
         count: int = 1
 
@@ -293,50 +303,56 @@ POLICY = NamedPart(POLICIES, "power.policy", "pfels")
 
 
 class _Power(Section):
-    """What a device may spend, and how it spends it."""
+    """Power limits of the devices, and power control."""
 
     model_config = ConfigDict(defer_build=True)
 
     max_snr_db: Decibels | list[Decibels] = Field(
-        [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]; in normalised units"
+        [2.0, 15.0], description="P_i/(d sigma0^2) in dB, a number or [low, high]; in normalised units"
     )
     tx_power_dbm: Decibels | list[Decibels] = Field(
-        23.0, description="of a device over the used subcarriers: a number, or [low, high]; in physical units"
+        23.0,
+        description="transmit power of a device over the used subcarriers, a number or [low, high]; in physical units",
     )
-    spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
+    spacing: Literal["linear", "db"] = Field(
+        "linear", description="scale in which [low, high] is uniform: linear = the ratio, db = dB"
+    )
     spread: Literal["band", "message"] = Field(
         "band",
         description="in physical units, for analog messages with fewer resource elements than used subcarriers: band = "
-        "each element has 1/K of the power; message = the message's elements share all of it",
+        "each element has 1/K of the power; message = the elements of the message share all of the power",
     )
     limit: Literal["round_energy", "transmit_power"] = Field(
         "round_energy",
-        description="P_i bounds a round's energy whatever is sent, or the power of each entry (as in physical units)",
+        description="what P_i bounds: round_energy = the energy of a round; transmit_power = the power of each entry, "
+        "as always in physical units",
     )
-    strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
-    policy: Annotated[str | Policy, POLICY] = Field(
-        "pfels", description="how power follows the channel, in analog schemes"
-    )
+    strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no round exceeds P_i")
+    policy: Annotated[str | Policy, POLICY] = Field("pfels", description="power control policy of analog schemes")
     participation: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="share of fades in which a device is to send; instead of threshold"
+        None, description="share of channel states in which a device transmits; instead of threshold"
     )
     alignment: Literal["auto", "sample", "population", "schedule"] = Field(
         "auto",
-        description="what settles beta: sample = the least reach of the selected devices (PFELS, eq. 36), which tells "
-        "an observer who knows the gains who was selected; population = the least reach of all N devices, all of which "
-        "send pilots; schedule = power.coefficient, or else the privacy bound, in every round, and a device that "
-        "cannot reach it is silent; auto = sample, but under privacy.bound = accountant whichever of them delivers the "
-        "most signal over noise",
+        description="what determines beta: sample = the smallest beta that the selected devices can reach (PFELS, "
+        "eq. 36), which reveals the selection to an observer who knows the gains; population = the smallest that all N "
+        "devices can reach, all of which send pilots; schedule = power.coefficient, or else the privacy bound, in "
+        "every round, and a device that cannot reach it does not transmit; auto = sample, but under privacy.bound = "
+        "accountant the one with the highest signal-to-noise ratio",
     )
     divide_by: Literal["selected", "expected", "active"] = Field(
-        "selected", description="the sum is divided by the selected, the expected senders, or those that send"
+        "selected",
+        description="divisor of the sum: the number of selected devices, of expected transmitters, or of actual ones",
     )
     peak_db: Decibels | None = Field(
         None,
-        description="largest energy of a resource element over its mean at the limit, in dB; default no peak limit",
+        description="peak limit: largest energy of a resource element over its mean at the power limit, in dB; default "
+        "no peak limit",
     )
     peak: Literal["back-off", "clip"] = Field(
-        "back-off", description="keep to the peak limit by a smaller beta, or clip elements (and record how many)"
+        "back-off",
+        description="how the peak limit is met: back-off = by a smaller beta; clip = by clipping elements, whose "
+        "number is recorded",
     )
 
     @model_validator(mode="before")
@@ -348,7 +364,7 @@ class _Power(Section):
     @classmethod
     def _pair(cls, value: float | list[float]) -> float | list[float]:
         if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
-            raise ValueError(f"a number or a pair [low, high] with low <= high is wanted, not {value}")
+            raise ValueError(f"must be a number or a pair [low, high] with low <= high, got {value}")
         return value
 
     @model_validator(mode="after")
@@ -356,20 +372,21 @@ class _Power(Section):
         threshold = getattr(self, "threshold", 0.0) or self.power_policy.least_power
         if threshold and self.participation is not None:
             raise ValueError(
-                f"power.participation: give it or power.threshold, not both ({self.participation} and {threshold})"
+                f"power.participation and power.threshold exclude each other, got {self.participation} and "
+                f"{threshold}; give one of the two"
             )
         return self
 
     @property
     def power_policy(self) -> Policy:
-        """The policy itself, with its parameters."""
+        """The power policy, with its parameters."""
         return POLICY.of(self)
 
 
 if TYPE_CHECKING:
 
     class PowerSettings(_Power):
-        """With the keys of all policies, which the part of the one that is chosen has: `power_policy`."""
+        """The section, with the keys of all policies; `power_policy` is the chosen one with its parameters."""
 
         threshold: float = 0.0
         coefficient: float | None = None
@@ -386,41 +403,51 @@ else:
 
 
 class GridSettings(Section):
-    """The OFDMA grid."""
+    """The OFDM resource grid, and the downlink."""
 
-    subcarriers: Annotated[int, Field(ge=1, le=1_000_000)] = Field(3300, description="K")
-    resource_blocks: Count | None = Field(None, description="instead of subcarriers: 12 each")
+    subcarriers: Annotated[int, Field(ge=1, le=1_000_000)] = Field(3300, description="K, number of subcarriers")
+    resource_blocks: Count | None = Field(
+        None, description="number of resource blocks of 12 subcarriers; instead of subcarriers"
+    )
     used: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
-        None, description="[[first, last], ...], inclusive: the subcarriers that carry updates; default all"
+        None, description="ranges [[first, last], ...], inclusive, of the subcarriers that carry updates; default all"
     )
     spacing_hz: Scale = Field(15000.0, description="subcarrier spacing")
     prefix: Literal["mean", "normal", "extended"] = Field(
         "mean",
-        description="cyclic prefix: the mean of a slot's symbols, or each as TS 38.211 has it (15, 30, 60, 120 kHz)",
+        description="cyclic prefix: mean = the mean over the symbols of a slot; normal, extended = that of each symbol "
+        "in TS 38.211 (15, 30, 60, 120 kHz)",
     )
     packing: Literal["real", "iq"] = Field(
-        "real", description="entries on the real part, or on both parts, of an element"
+        "real", description="entries per resource element: real = one, on the real part; iq = two, one on each part"
     )
     symbol_duration_s: Scale | None = Field(
-        None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz"
+        None, description="duration of a symbol with its prefix; default 15/(14 spacing), 71.43 us at 15 kHz"
     )
-    downlink: bool = Field(False, description="charge the broadcast of model, mask seed and beta")
-    downlink_snr_db: Decibels = Field(50.0, description="its energy an element over sigma0^2, in normalised units")
-    downlink_power_dbm: Decibels = Field(43.0, description="of the base station, in physical units")
-    waveform: bool = Field(False, description="send the entries as OFDM in time: IFFT, prefix, multipath, FFT")
+    downlink: bool = Field(False, description="charge the broadcast of the model, the mask seed and beta")
+    downlink_snr_db: Decibels = Field(
+        50.0, description="energy of the downlink per resource element over sigma0^2, in normalised units"
+    )
+    downlink_power_dbm: Decibels = Field(43.0, description="transmit power of the base station, in physical units")
+    waveform: bool = Field(
+        False, description="simulate the OFDM waveform in the time domain: IFFT, prefix, multipath, FFT"
+    )
     clip_db: Decibels | None = Field(
-        None, description="clip the transmitted waveform that far above its rms; with waveform = true"
+        None,
+        description="clipping level of the transmitted waveform over its rms, for waveform = true; default no clipping",
     )
 
     @model_validator(mode="after")
     def _consistent(self) -> GridSettings:
         if self.resource_blocks is not None and self.subcarriers not in (3300, 12 * self.resource_blocks):
             raise ValueError(
-                f"grid.resource_blocks: {self.resource_blocks} are {12 * self.resource_blocks} subcarriers, not "
+                f"grid.resource_blocks: {self.resource_blocks} are {12 * self.resource_blocks} subcarriers, but "
                 f"grid.subcarriers = {self.subcarriers}; give one of the two"
             )
         if self.clip_db is not None and not self.waveform:
-            raise ValueError("grid.clip_db: needs grid.waveform = true")
+            raise ValueError("grid.clip_db requires grid.waveform = true")
         if self.prefix != "mean" and self.symbol_duration_s is not None:
-            raise ValueError(f'grid.symbol_duration_s: follows from grid.prefix = "{self.prefix}"; give one of the two')
+            raise ValueError(
+                f'grid.symbol_duration_s: grid.prefix = "{self.prefix}" determines it; give one of the two'
+            )
         return self

@@ -1,4 +1,4 @@
-"""The sections of the settings that say what a radio is."""
+"""The sections of the settings that define the radio."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from airfl.config.radio import (
 
 @dataclass(frozen=True)
 class RadioSections:
-    """All that a radio is made from, beside how many devices there are: nothing of what is learned, who is selected and
-    what is claimed.
+    """The settings of the radio, except the number of devices. Learning, selection and privacy are not part of it.
 
     Attributes:
-        channel: Fading, noise, units.
-        topology: Where devices are, and what is lost on the way.
-        csi: What is known of the channel.
-        antennas: Of the server.
-        power: What devices may send.
-        grid: Resource elements, and the downlink.
-        digital: Links that carry bits.
+        channel: Fading, receiver noise and units.
+        topology: Positions of the devices, and path loss.
+        csi: Channel state information (CSI).
+        antennas: The antennas of the receiver.
+        power: Power limits of the devices, and power control.
+        grid: The OFDM resource grid, and the downlink.
+        digital: Transmission of bits, for schemes whose link is digital.
     """
 
     channel: ChannelSettings = field(default_factory=ChannelSettings)

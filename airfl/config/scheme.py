@@ -1,4 +1,4 @@
-"""The section `scheme`: which scheme, with its own parameters."""
+"""The section `scheme`: the name of the scheme, and its parameters."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ SCHEME = PartOf(
     SCHEMES,
     "scheme",
     "pfels",
-    "Which scheme, and its own parameters; in brackets the schemes that have a key, which others refuse.",
+    "The scheme and its parameters. Parentheses name the schemes that have a key; other schemes reject it.",
 )
 SchemePart = Annotated[Scheme, SCHEME]

@@ -1,4 +1,4 @@
-"""What every section of the settings is made of."""
+"""The base class and the types of all sections of the settings."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ else:
     ModelMetaclass = type(BaseModel)
 
 LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
-"""What single precision carries on."""
+"""Range of magnitudes that single precision represents safely."""
 
 
-def _carried_by_single_precision(value: float) -> float:
+def _in_single_precision(value: float) -> float:
     if not LEAST_SCALE <= value <= MOST_SCALE:
-        raise ValueError(f"a number between 1e-20 and 1e20 is wanted, not {value:g}")
+        raise ValueError(f"must be between 1e-20 and 1e20, got {value:g}")
     return value
 
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
-ScaleOrZero = Annotated[NotNegative, AfterValidator(lambda value: value and _carried_by_single_precision(value))]
+Scale = Annotated[Positive, AfterValidator(_in_single_precision)]
+ScaleOrZero = Annotated[NotNegative, AfterValidator(lambda value: value and _in_single_precision(value))]
 ScaleOrInfinite = Annotated[
     float,
     Field(gt=0),
     BeforeValidator(from_plain),
-    AfterValidator(lambda value: value if math.isinf(value) else _carried_by_single_precision(value)),
+    AfterValidator(lambda value: value if math.isinf(value) else _in_single_precision(value)),
 ]
 Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -56,53 +56,54 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 
 
-CALLED = {"LocalSettings": "LocalSgd", "TaskSettings": "NamedTask", "AntennaSettings": "Antennas"}
-"""What users call sections whose class has another name: `airfl.LocalSgd`."""
+PUBLIC_NAMES = {"LocalSettings": "LocalSgd", "TaskSettings": "NamedTask", "AntennaSettings": "Antennas"}
+"""Class name of a section -> its public name, where removing the suffix does not give it: `airfl.LocalSgd`."""
 
 
-def called(section: type) -> str:
-    """What users call a section: `airfl.Grid` is GridSettings."""
+def public_name(section: type) -> str:
+    """Return the public name of a section: GridSettings is `airfl.Grid`."""
     name = section.__name__
-    return CALLED.get(name, name.removesuffix("Settings") or name)
+    return PUBLIC_NAMES.get(name, name.removesuffix("Settings") or name)
 
 
-class _Told(ModelMetaclass):
-    """What makes a section of arguments, as users do: what is wrong with them is a UserError of one line."""
+class _UserErrors(ModelMetaclass):
+    """Metaclass of sections: calling the class with invalid arguments raises a UserError of one line."""
 
-    def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805  a class is called
+    def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805  the instance of a metaclass is a class
         if args:
             fields = cls.model_fields  # type: ignore[attr-defined]
-            raise UserError(f"{called(cls)}: arguments are given by name, such as {next(iter(fields))}=...")
+            raise UserError(f"{public_name(cls)}: takes keyword arguments only, such as {next(iter(fields))}=...")
         try:
             return super().__call__(**named)
         except ValidationError as error:
-            raise UserError(f"{called(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
+            raise UserError(f"{public_name(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
 
 
-class Section(BaseModel, metaclass=_Told):
-    """A table of the settings file: no unknown keys, no conversions, no changes afterwards."""
+class Section(BaseModel, metaclass=_UserErrors):
+    """Base class of the tables of a settings file. It rejects unknown keys and type conversions, and is immutable."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
-        """The docstring has a line for each setting, made from its declaration."""
+        """Append a line for each setting to the docstring, generated from its declaration."""
         lines = attribute_lines(cls, cls.model_fields)
         if lines:
             cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), "", "Attributes:", *lines])
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """The JSON schema describes each setting by itself, the section in its first sentences alone."""
-        found = handler(schema)
-        handler.resolve_ref_schema(found)["description"] = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
-        return found
+        """Return the JSON schema, with the first paragraph of the docstring as description of the section."""
+        json_schema = handler(schema)
+        summary = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
+        handler.resolve_ref_schema(json_schema)["description"] = summary
+        return json_schema
 
     def __repr_name__(self) -> str:
-        return called(type(self))
+        return public_name(type(self))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """What is not at its default."""
+        """Yield the keys that differ from their defaults, with their values."""
         for key, field in type(self).model_fields.items():
             value = getattr(self, key)
             if field.is_required() or value != field.get_default(call_default_factory=True):
@@ -113,7 +114,7 @@ class Section(BaseModel, metaclass=_Told):
 
 
 def attribute_lines(section: type[BaseModel], keys: Iterable[str]) -> list[str]:
-    """A line of a docstring for each of these keys that is described."""
+    """Return one docstring line for each of these keys that has a description."""
     return [_line(key, field) for key in keys if (field := section.model_fields[key]).description]
 
 
@@ -121,8 +122,8 @@ def _line(key: str, field: FieldInfo) -> str:
     bounds = [
         f"{words} {getattr(one, key):g}" for one in field.metadata for key, words in BOUNDS.items() if hasattr(one, key)
     ]
-    told = [str(field.description), *([" and ".join(bounds)] if bounds else [])]
+    facts = [str(field.description), *([" and ".join(bounds)] if bounds else [])]
     default = None if field.is_required() else field.get_default(call_default_factory=True)
-    if default is not None or "default" not in told[0]:  # of some the description says what none stands for
-        told.append("required" if field.is_required() else f"default {default!r}")
-    return f"    {key}: {'; '.join(told)}."
+    if default is not None or "default" not in facts[0]:  # the description may say what the default None means
+        facts.append("required" if field.is_required() else f"default {default!r}")
+    return f"    {key}: {'; '.join(facts)}."

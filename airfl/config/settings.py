@@ -1,7 +1,7 @@
-"""The settings of a run: one frozen class a section, strict types, every key with a default.
+"""The settings of a run: one frozen class per section, with strict types and a default for every key.
 
-What can be said without data, model or torch is checked here. `Settings` holds what was given; a run's trace holds the
-resolved copy, in which automatic values (threads, chunk, engine, delta ...) are those that were used.
+Everything that does not depend on data, model or torch is validated here. `Settings` holds the values as given. The
+trace of a run holds a resolved copy, with the values used for automatic settings (threads, chunk, engine, delta ...).
 """
 
 from __future__ import annotations
@@ -34,91 +34,101 @@ from airfl.privacy.accountants import ACCOUNTANTS, Accountant
 from airfl.selection.rule import ChannelRule
 from channels.part import Part
 
-ACCOUNTANT = NamedPart(ACCOUNTANTS, "privacy.accountant", "auto", fits=lambda one: one.of_runs)
+ACCOUNTANT = NamedPart(ACCOUNTANTS, "privacy.accountant", "auto", accepts=lambda one: one.of_runs)
 
 
 class RunSettings(Section):
-    """How long, how many, from which seed."""
+    """Length of the run, number of devices, seed, and execution."""
 
-    rounds: Count = Field(100, description="T, communication rounds")
-    seed: int = Field(0, ge=0, lt=2**63, description="root of every random stream; 0 is a seed")
-    devices: Count = Field(1000, description="N, the population")
-    selected: Count = Field(32, description="r, devices a round")
-    evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
-    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0 = as many as torch takes")
-    chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = the fastest that fits")
+    rounds: Count = Field(100, description="T, number of communication rounds")
+    seed: int = Field(0, ge=0, lt=2**63, description="seed from which every random stream is derived")
+    devices: Count = Field(1000, description="N, number of devices in the population")
+    selected: Count = Field(32, description="r, number of devices selected per round")
+    evaluate_every: Count = Field(10, description="evaluation interval in rounds; the last round is always evaluated")
+    threads: int = Field(0, ge=0, le=1024, description="number of CPU threads; 0 = PyTorch's default")
+    chunk: int = Field(
+        0, ge=0, description="number of devices trained in one batch; 0 = the fastest that fits into memory"
+    )
     checkpoint_s: NotNegative = Field(
-        30.0, description="seconds of work that a killed run may lose; 0 = by run.checkpoint_every alone"
+        30.0,
+        description="checkpoint interval, the work in seconds that a killed run may lose; 0 = checkpoint_every only",
     )
     checkpoint_every: int = Field(
-        0, ge=0, description="rounds between checkpoints, beside those by time; both 0 = the run cannot be resumed"
+        0,
+        ge=0,
+        description="checkpoint interval in rounds, in addition to checkpoint_s; both 0 = the run cannot be resumed",
     )
     non_finite: Literal["stop", "drop", "clip"] = Field(
         "stop",
-        description="what is done about a device whose update is not finite: the run stops, the device counts as "
-        "sending zeros, or its update is clipped as one without bound would be (nan as 0); it is never averaged as it "
-        "is",
+        description="handling of an update that is not finite: stop = the run stops; drop = the device counts as "
+        "sending zeros; clip = the update becomes the limit of clipping as its infinite entries grow (nan counts as "
+        "0); it is never averaged unchanged",
     )
     tuned: bool = Field(
-        False, description="says that step size and the like were chosen for this scheme; `airfl tune` writes it"
+        False, description="states that hyperparameters were tuned for this scheme; set by `airfl tune`"
     )
 
 
 class LocalSettings(Section):
-    """Local training: SGD with momentum, started afresh every round."""
+    """Local training: SGD with momentum, which is reset every round."""
 
     epochs: int = Field(
-        0, ge=0, description="passes over a device's data; exactly one of epochs and steps (0 = not used)"
+        0, ge=0, description="number of passes over a device's data; exactly one of epochs and steps (0 = not used)"
     )
-    steps: int = Field(0, ge=0, description="tau, SGD steps")
-    batch_size: Count = Field(10, description="samples a step; a pass's last batch may be smaller")
-    learning_rate: Positive = Field(0.05, description="eta")
+    steps: int = Field(0, ge=0, description="tau, number of SGD steps")
+    batch_size: Count = Field(10, description="samples per step; the last batch of a pass may be smaller")
+    learning_rate: Positive = Field(0.05, description="eta, learning rate")
     schedule: Schedule = Field(
         "constant",
-        description="of eta over rounds: constant, inverse-sqrt (eta/sqrt(t + 1)), exponential (eta decay^t)",
+        description="learning rate schedule over rounds: constant, inverse-sqrt (eta/sqrt(t + 1)), exponential (eta "
+        "decay^t)",
     )
-    decay: Fraction = Field(0.99, description="of schedule = exponential")
-    decay_every: Count = Field(1, description="rounds between decays of schedule = exponential")
-    momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
-    clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
-    gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
+    decay: Fraction = Field(0.99, description="decay factor of schedule = exponential")
+    decay_every: Count = Field(1, description="decay interval in rounds of schedule = exponential")
+    momentum: float = Field(
+        0.0, ge=0, lt=1, description="momentum of SGD; its buffer is zero at the start of every round"
+    )
+    clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update, which is clipped to it")
+    gradient_bound: Scale | None = Field(
+        None, description="C1, bound on the gradient norm; instead of clip_norm, C = learning_rate x steps x C1"
+    )
     engine: Literal[
         "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel"
     ] = Field(
         "auto",
-        description="how a chunk of devices is computed; auto = the fastest, measured once for a long run",
+        description="how a chunk of devices is computed; auto = the fastest, which long runs measure at the start",
     )
     measure: bool = Field(
         True,
-        description="whether engine = auto and chunk = 0 of a long run are measured; false takes what is good on most "
-        "machines, as every point of a sweep does",
+        description="measure the fastest engine = auto and chunk = 0 in long runs; false = use defaults that are good "
+        "on most machines, as the points of a sweep do",
     )
     precision: Literal["float32", "tf32", "bf16"] = Field(
-        "float32", description="of products of matrices inside, where the machine has others; sums stay float32"
+        "float32",
+        description="precision of matrix products, where the machine supports others; accumulation stays in float32",
     )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> LocalSettings:
         if bool(self.epochs) == bool(self.steps):
             raise ValueError(
-                "give exactly one of local.epochs and local.steps "
-                f"(given: {self.epochs} and {self.steps}; 0 = not used)"
+                f"give exactly one of local.epochs and local.steps, got {self.epochs} and {self.steps} (0 = not used)"
             )
         if (self.clip_norm is None) == (self.gradient_bound is None):
             raise ValueError(
-                "give exactly one of local.clip_norm and local.gradient_bound "
-                f"(given: {self.clip_norm} and {self.gradient_bound})"
+                "give exactly one of local.clip_norm and local.gradient_bound, "
+                f"got {self.clip_norm} and {self.gradient_bound}"
             )
         if self.gradient_bound is not None and not self.steps:
             raise ValueError(
-                "local.gradient_bound needs local.steps, for C = learning_rate x steps x C1; "
+                "local.gradient_bound requires local.steps, since C = learning_rate x steps x C1; "
                 "with local.epochs give local.clip_norm"
             )
         return self
 
     @property
     def update_bound(self) -> float:
-        """C: given, or learning_rate x steps x C1 (PFELS lemma 2)."""
+        """C: clip_norm, or learning_rate x steps x C1 (PFELS lemma 2)."""
         if self.clip_norm is not None:
             return self.clip_norm
         assert self.gradient_bound is not None
@@ -126,57 +136,57 @@ class LocalSettings(Section):
 
 
 class ServerSettings(Section):
-    """What the server does with the decoded mean update."""
+    """Server optimizer, and weights of the mean update."""
 
-    learning_rate: Positive = Field(1.0, description="what the decoded mean update is multiplied by")
-    schedule: Schedule = Field("constant", description="of the server's learning rate; as local.schedule")
-    decay: Fraction = Field(0.99, description="of schedule = exponential")
-    decay_every: Count = Field(1, description="rounds between decays of schedule = exponential")
+    learning_rate: Positive = Field(1.0, description="factor by which the decoded mean update is multiplied")
+    schedule: Schedule = Field("constant", description="learning rate schedule of the server, as local.schedule")
+    decay: Fraction = Field(0.99, description="decay factor of schedule = exponential")
+    decay_every: Count = Field(1, description="decay interval in rounds of schedule = exponential")
     beta1: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="beta_1 of Fed-SPA's server, eq. 6")
     beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.99, description="beta_2 of Fed-SPA's server, eq. 6")
     kappa: Positive = Field(1e-3, description="kappa of Fed-SPA's server, eq. 6")
     weights: Literal["equal", "samples"] = Field(
-        "equal", description="of the mean: equal, or n_i over the population's mean sample count"
+        "equal", description="weights of the mean: equal, or n_i over the mean sample count of the population"
     )
 
 
 class PrivacySettings(Section):
-    """What is claimed, and how power control keeps to it."""
+    """The privacy target, and its accounting."""
 
     epsilon: MaybeInfinite = Field(
         1.5,
         gt=0,
-        description="claimed per round, or by theorems on runs for the run; of the run with bound = "
-        "accountant; inf drops the bound",
+        description="target epsilon, per round or, if the paper's theorem covers a run, per run; with bound = "
+        "accountant that of the whole run; inf = no privacy bound",
     )
-    delta: float | None = Field(None, gt=0, lt=1, description="default 1/N")
+    delta: float | None = Field(None, gt=0, lt=1, description="target delta; default 1/N")
     bound: Literal["paper", "accountant"] = Field(
         "paper",
-        description="where power control, or the devices' noise, takes its privacy bound from: the paper's own "
-        "theorem, or the accountant, so that the whole run really ends at epsilon",
+        description="origin of the privacy bound on power control or on the devices' noise: paper = the theorem of the "
+        "paper; accountant = the accountant, so that the whole run ends at epsilon",
     )
     accountant: Annotated[str | Accountant, ACCOUNTANT] = Field(
         "auto",
-        description="of the whole run's epsilon: auto = loss distributions, that is pld for Poisson samples, "
-        "dominating-pair for samples of fixed size",
+        description="accountant of the whole run's epsilon; auto = privacy loss distributions, that is pld for Poisson "
+        "sampling and dominating-pair for samples of fixed size",
     )
     observer: Literal["auto", "third_party", "server"] = Field(
         "auto",
-        description="from whom a client is protected: third_party sees what is broadcast, not who took part; server "
-        "asked them and sees the raw samples of all antennas; auto = third_party, or server where it sees single "
-        "messages",
+        description="adversary: third_party = observes the broadcasts, but not which devices were selected; server = "
+        "knows the selection and the raw samples of all antennas; auto = third_party, or server if it receives "
+        "individual messages",
     )
     gains: Literal["public", "private"] = Field(
         "public",
         description="whether a third party knows the channel gains and power limits of all devices: public = it does, "
-        "so that a beta which follows from the selected devices tells of them, which is accounted; private = it does "
-        "not, and beta is taken to tell nothing of who was selected, which no proof covers",
+        "and what a beta computed from the selected devices reveals about them is accounted for; private = it does "
+        "not, and beta is assumed to reveal nothing about the selection, which no proof covers",
     )
     csi_error: Literal["realised", "quantile", "unbounded"] = Field(
         "realised",
-        description="how a contribution that arrives stronger than beta, the channel being known imperfectly, counts: "
-        "as it was (the observer is granted the true channel), by a quantile whose tail is paid out of half of delta "
-        "(mmse or ls estimates and ageing of Gaussian channels), or not at all (epsilon is inf)",
+        description="accounting of contributions received above beta because of imperfect CSI: realised = their actual "
+        "amplitude (the observer knows the true channel); quantile = a quantile whose tail takes half of delta (mmse "
+        "or ls estimates and ageing of Gaussian channels); unbounded = no bound (epsilon is inf)",
     )
 
     @model_validator(mode="before")
@@ -186,71 +196,73 @@ class PrivacySettings(Section):
 
     @property
     def privacy_accountant(self) -> Accountant:
-        """The accountant itself, with its parameters."""
+        """The accountant, with its parameters."""
         return ACCOUNTANT.of(self)
 
     @field_validator("epsilon")
     @classmethod
     def _number(cls, value: float) -> float:
         if math.isnan(value):
-            raise ValueError("a positive number or inf is wanted, not nan")
+            raise ValueError("must be a positive number or inf, got nan")
         return value
 
 
 class ComputeSettings(Section):
-    """What local computation costs: energy kappa f^2 a cycle, time 1/f a cycle (Yang, Chen, Saad, Hong, Shikh-Bahaei
-    2021, eq. 4 and 5; Burd and Brodersen 1996)."""
+    """Cost of local computation: energy kappa f^2 and time 1/f per cycle (Yang, Chen, Saad, Hong, Shikh-Bahaei 2021,
+    eq. 4 and 5; Burd and Brodersen 1996)."""
 
     cycles_per_sample: NotNegative = Field(
-        0.0, le=1e20, description="CPU cycles for one sample's gradient; 0 charges nothing"
+        0.0, le=1e20, description="CPU cycles per sample and gradient; 0 = computation is not charged"
     )
-    frequency_hz: Scale = Field(1e9, description="f, of a device's processor")
-    capacitance: Positive = Field(1e-28, le=1e20, description="kappa, effective switched capacitance, J s^2 a cycle")
+    frequency_hz: Scale = Field(1e9, description="f, clock frequency of a device's processor")
+    capacitance: Positive = Field(
+        1e-28, le=1e20, description="kappa, effective switched capacitance, in J s^2 per cycle"
+    )
 
 
 class TraceSettings(Section):
-    """What the trace holds beyond the per-round figures."""
+    """Optional contents of the trace, beyond the per-round quantities."""
 
     signals: bool | list[Annotated[int, Field(ge=0)]] = Field(
         False,
-        description="record coordinates, transmitted and received symbols: of all rounds, none, or those listed",
+        description="record coordinates, transmitted and received symbols of all rounds, of none, or of those listed",
     )
     gradient_norm: bool = Field(
         False,
-        description="record ||grad f||^2 over all training samples, the model's penalty included, wherever a round is "
-        "evaluated: a pass over all of them each time",
+        description="record ||grad f||^2 over all training samples, including the model's penalty, at every "
+        "evaluation; this takes a pass over all samples each time",
     )
 
     def records_signals(self, round_index: int) -> bool:
-        """Whether this round's signals go into the trace."""
+        """Return whether the signals of this round are recorded."""
         return self.signals if isinstance(self.signals, bool) else round_index in self.signals
 
     @property
     def any_signals(self) -> bool:
-        """Whether any round's signals do."""
+        """Whether the signals of any round are recorded."""
         return bool(self.signals)
 
 
 class Settings(Section):
-    """Everything a run is made from.
+    """All settings of a run.
 
     Attributes:
-        run: How long, how many, from which seed (`RunSettings`).
-        task: What is learned, from which data, divided how (`TaskSettings`).
+        run: Length of the run, number of devices, seed, and execution (`RunSettings`).
+        task: Model, data set, and partition of the data (`TaskSettings`).
         local: Local training (`LocalSettings`).
-        scheme: The scheme, with its own parameters (a class of `airfl.schemes`).
-        server: What the server does with the decoded mean update (`ServerSettings`).
-        selection: Who is asked (`SelectionSettings`).
-        channel: Fading, noise, units (`ChannelSettings`).
-        topology: Where devices are, and what is lost on the way (`TopologySettings`).
-        csi: What is known of the channel (`CsiSettings`).
-        antennas: Of the server (`AntennaSettings`).
-        power: What devices may send (`PowerSettings`).
-        grid: Resource elements, and the downlink (`GridSettings`).
-        digital: Links that carry bits (`DigitalSettings`).
-        privacy: What is claimed, and how power control keeps to it (`PrivacySettings`).
-        compute: What local computation costs (`ComputeSettings`).
-        trace: What the trace holds beyond the per-round figures (`TraceSettings`).
+        scheme: The scheme, with its parameters (a class of `airfl.schemes`).
+        server: Server optimizer, and weights of the mean update (`ServerSettings`).
+        selection: Selection of the devices of a round (`SelectionSettings`).
+        channel: Fading, receiver noise and units (`ChannelSettings`).
+        topology: Positions of the devices, and path loss (`TopologySettings`).
+        csi: Channel state information (`CsiSettings`).
+        antennas: The antennas of the receiver (`AntennaSettings`).
+        power: Power limits of the devices, and power control (`PowerSettings`).
+        grid: The OFDM resource grid, and the downlink (`GridSettings`).
+        digital: Transmission of bits, for schemes whose link is digital (`DigitalSettings`).
+        privacy: The privacy target, and its accounting (`PrivacySettings`).
+        compute: Cost of local computation (`ComputeSettings`).
+        trace: Optional contents of the trace (`TraceSettings`).
     """
 
     run: RunSettings = RunSettings()
@@ -276,23 +288,21 @@ class Settings(Section):
         late = [index for index in listed if index >= self.run.rounds]
         if late:
             raise ValueError(
-                f"trace.signals: there is no round {late[0]}; run.rounds = {self.run.rounds} are numbered from 0"
+                f"trace.signals: rounds must be less than run.rounds = {self.run.rounds}, since they are numbered from "
+                f"0, got {late[0]}"
             )
         return self
 
     @model_validator(mode="after")
     def _selected_of_devices(self) -> Settings:
         if self.run.selected > self.run.devices:
-            raise ValueError(
-                f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); "
-                "select at most all of them"
-            )
+            raise ValueError(f"run.selected must be at most run.devices = {self.run.devices}, got {self.run.selected}")
         rule = self.selection.rule
         candidates = rule.candidates if isinstance(rule, ChannelRule) else self.selection.candidates
         if candidates and not self.run.selected <= candidates <= self.run.devices:
             raise ValueError(
-                f"selection.candidates ({candidates}) lies outside run.selected = {self.run.selected} to run.devices = "
-                f"{self.run.devices}; 0 takes all devices"
+                f"selection.candidates must be between run.selected = {self.run.selected} and run.devices = "
+                f"{self.run.devices}, or 0 for all devices, got {candidates}"
             )
         return self
 
@@ -300,13 +310,13 @@ class Settings(Section):
     def _server_sees_the_true_channel(self) -> Settings:
         if self.privacy.observer == "server" and self.privacy.csi_error != "realised":
             raise ValueError(
-                "privacy.csi_error: what the server sees on its antennas is accounted with the true channel; take "
-                f'"realised" (given: {self.privacy.csi_error!r})'
+                'privacy.csi_error must be "realised" with privacy.observer = "server", which is accounted with the '
+                f"true channel, got {self.privacy.csi_error!r}"
             )
         return self
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """What is not at its default, by dotted key."""
+        """Yield the dotted keys that differ from their defaults, with their values."""
         for section, value in dict(self).items():
             if isinstance(value, Part):
                 default = type(self).model_fields[section].get_default(call_default_factory=True)
@@ -316,30 +326,30 @@ class Settings(Section):
 
     @property
     def radio(self) -> RadioSections:
-        """The sections that a radio is made from."""
+        """The sections that define the radio."""
         return RadioSections(**{one.name: getattr(self, one.name) for one in fields(RadioSections)})
 
     @property
     def delta(self) -> float:
-        """The delta of the privacy statement: given, or 1/N."""
+        """The delta of the privacy guarantee: privacy.delta, or 1/N."""
         return self.privacy.delta if self.privacy.delta is not None else 1.0 / self.run.devices
 
     @property
     def power_limit(self) -> Literal["round_energy", "transmit_power"]:
-        """What P_i bounds; a power in dBm is one of every moment."""
+        """What P_i bounds. In physical units, where powers are in dBm, this is always the transmit power."""
         return self.power.limit if self.channel.units == "normalised" else "transmit_power"
 
     @property
     def csi_tail(self) -> float:
-        """The part of delta that pays for quantiles of the channel error, over the whole run."""
+        """The share of delta spent on quantiles of the channel error, over the whole run."""
         return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0
 
     def resolved(self, **changes: Any) -> Settings:
-        """A copy with some keys replaced, resolved(run={"chunk": 32}), or a part, resolved(scheme=Pfels(ratio=0.3)).
+        """Return a copy with keys replaced, resolved(run={"chunk": 32}), or parts, resolved(scheme=Pfels(ratio=0.3)).
 
-        What is not named stays the object it is.
+        Sections that are not named are shared with the original.
 
-        Raises UserError for a value that is not allowed.
+        Raises UserError for an invalid value.
         """
         data = dict(self)
         for section, values in changes.items():
@@ -350,7 +360,7 @@ class Settings(Section):
             if isinstance(before, Part) and isinstance(values, str | type):
                 data[section] = {"name": values}
             elif not isinstance(values, Mapping):
-                data[section] = values  # a part or a section as a whole, or what is refused
+                data[section] = values  # a whole part or section, or an invalid value, which validation rejects
             elif isinstance(before, Part):
                 kept = {} if "name" in values else before.values()
                 data[section] = {"name": type(before), **kept, **values}

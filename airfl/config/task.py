@@ -1,4 +1,4 @@
-"""The section `task`: what is learned, from which data, divided how."""
+"""The section `task`: model, data set, and partition of the data among the devices."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from airfl.tasks.partitions.rule import PartitionRule
 from channels.part import Part
 
 P = TypeVar("P", bound=Part)
-DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", beside=(OWN,))
-MODEL: NamedPart[Model] = NamedPart(MODELS, "task.model", "mlp", beside=(OWN,))
-PARTITION: NamedPart[PartitionRule] = NamedPart(PARTITIONS, "task.partition", "iid", beside=(OWN,))
+DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", extra_names=(OWN,))
+MODEL: NamedPart[Model] = NamedPart(MODELS, "task.model", "mlp", extra_names=(OWN,))
+PARTITION: NamedPart[PartitionRule] = NamedPart(PARTITIONS, "task.partition", "iid", extra_names=(OWN,))
 
 
 class _Task(Section):
-    """What is learned, from which data, divided how."""
+    """The learning task: model, data set, and partition of the data among the devices."""
 
     model_config = ConfigDict(defer_build=True)
 
     dataset: Annotated[str | Dataset, DATASET] = Field(
-        "fashion-mnist-sample", description="a name of `airfl datasets`; own = that of an airfl.Task"
+        "fashion-mnist-sample", description="data set, a name listed by `airfl datasets`; own = that of an airfl.Task"
     )
     model: Annotated[str | Model, MODEL] = Field(
-        "mlp", description="a name of `airfl models`; own = that of an airfl.Task"
+        "mlp", description="model, a name listed by `airfl models`; own = that of an airfl.Task"
     )
     partition: Annotated[str | PartitionRule, PARTITION] = Field(
         "iid", description="how the training data is divided among the devices"
@@ -56,30 +56,30 @@ class _Task(Section):
 
     @property
     def dataset_part(self) -> Dataset:
-        """The data set itself, with its parameters; UserError where it is that of an `airfl.Task`."""
+        """The data set, with its parameters. Raises UserError if it is that of an `airfl.Task`."""
         return _part(DATASET, self.dataset, self)
 
     @property
     def model_part(self) -> Model:
-        """The model itself, with its parameters; UserError where it is that of an `airfl.Task`."""
+        """The model, with its parameters. Raises UserError if it is that of an `airfl.Task`."""
         return _part(MODEL, self.model, self)
 
     @property
     def partition_rule(self) -> PartitionRule:
-        """The partition itself, with its parameters; UserError where it is that of an `airfl.Task`."""
+        """The partition rule, with its parameters. Raises UserError if it is that of an `airfl.Task`."""
         return _part(PARTITION, self.partition, self)
 
 
-def _part(slot: NamedPart[P], given: str | P, section: Section) -> P:
-    if given == OWN:
-        raise UserError(f"{slot.key}: {OWN!r} stands for an airfl.Task; run it from Python, with task=")
+def _part(slot: NamedPart[P], value: str | P, section: Section) -> P:
+    if value == OWN:
+        raise UserError(f"{slot.key}: {OWN!r} stands for an airfl.Task; run it from Python with task=...")
     return slot.of(section)
 
 
 if TYPE_CHECKING:
 
     class TaskSettings(_Task):
-        """With the keys of all partitions, which the part of the one that is chosen has: `partition_rule`."""
+        """The section, with the keys of all partitions; `partition_rule` is the chosen one with its parameters."""
 
         dirichlet_alpha: float = 0.5
         min_samples: int = 0

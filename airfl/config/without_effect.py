@@ -1,4 +1,4 @@
-"""Settings that change nothing, since what they belong to is not chosen."""
+"""Detection of settings that have no effect, because the option that uses them is not selected."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from channels.part import Part
 from channels.power import POLICIES
 
 LINK = "scheme.link"
-"""An owner whose value is the link that a scheme has, where it is auto."""
+"""Pseudo-key whose value is the link of the scheme, with auto resolved."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a key needs to count.
+    """A condition under which a key has an effect.
 
     Attributes:
         owner: Dotted key of the setting that decides.
-        counts: Values of that setting with which the key counts; empty for all but those of `idle`.
-        idle: Values with which it does not count, unless `or_else` is met.
-        or_else: Another need, of which either is enough; None for none.
-        values: The need is there only where the key has one of these values; empty for any.
-        own: Whether the key may count for a part of the user's own, of which nothing is known here.
+        active: Values of that setting with which the key has an effect; empty for all except those in `inactive`.
+        inactive: Values with which the key has no effect, unless `or_else` is met.
+        or_else: An alternative condition, which suffices if it is met; None for none.
+        values: Values of the key to which the condition applies; empty for all.
+        own: Whether the key may have an effect on a user-defined part, about which nothing is known here.
     """
 
     owner: str
-    counts: tuple[str, ...] = ()
-    idle: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    inactive: tuple[str, ...] = ()
     or_else: Needs | None = None
     values: tuple[str, ...] = ()
     own: bool = True
 
     def met(self, settings: Settings, key: str) -> bool:
-        """Whether the key counts in these settings."""
+        """Return whether the condition is met for the key in these settings."""
         return self.met_by(lambda owner: _value(settings, owner), key)
 
     def met_by(self, value_of: Callable[[str], str | None], key: str) -> bool:
-        """The same of settings in another form. value_of: a key's value as text, None where it is not known, and the
-        key may count."""
+        """Return whether the condition is met for settings in any form.
+
+        `value_of` gives the value of a key as a string, or None if it is unknown, in which case the condition is met.
+        """
         if self.values and value_of(key) not in self.values:
             return True
         if self.or_else is not None and self.or_else.met_by(value_of, key):
@@ -52,19 +54,19 @@ class Needs:
         value = value_of(self.owner)
         if self.owner in NAMES and value is not None and value not in NAMES[self.owner]:
             return self.own
-        return value is None or (value in self.counts if self.counts else value not in self.idle)
+        return value is None or (value in self.active if self.active else value not in self.inactive)
 
     def sentence(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
-        """That these keys change nothing in these rows, and why."""
-        verb = "changes" if len(keys) == 1 else "change"
-        return f"{', '.join(keys)} {verb} nothing: {self._why(keys, rows)}"
+        """Return the message that these keys have no effect in these rows, with the reason."""
+        verb = "has" if len(keys) == 1 else "have"
+        return f"{', '.join(keys)} {verb} no effect: {self._why(keys, rows)}"
 
     def _why(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
         unmet = [settings for settings in rows if not any(self.met(settings, key) for key in keys)]
-        chosen = dict.fromkeys(_value(settings, self.owner).removesuffix(".0") for settings in unmet)
-        wanted = f", not {' or '.join(self.counts)}" if self.counts else ""
+        values = dict.fromkeys(_value(settings, self.owner).removesuffix(".0") for settings in unmet)
+        required = f", not {' or '.join(self.active)}" if self.active else ""
         other = f", and {self.or_else._why(keys, rows)}" if self.or_else else ""
-        return f"{self.owner} is {', '.join(chosen)}{wanted}{other}"
+        return f"{self.owner} is {', '.join(values)}{required}{other}"
 
 
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
@@ -74,42 +76,44 @@ NAMES: dict[str, frozenset[str]] = {
     "channel.fading": frozenset(FADINGS.classes.values()),
     "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
 }
-"""Of parts that come with the package, by the key that names them."""
+"""Names of the built-in parts, by the key that selects them."""
 
 
 def _has_angles(fading: type[Fading]) -> bool:
     return issubclass(fading, SelectiveFading) and fading.own_angles
 
 
-def fadings(fits: Callable[[type[Fading]], bool]) -> tuple[str, ...]:
-    """Names of the fadings that come with the package of which that is so."""
-    return tuple(name for name in FADINGS.classes.values() if fits(FADINGS[name]))
+def fadings(predicate: Callable[[type[Fading]], bool]) -> tuple[str, ...]:
+    """Return the names of the built-in fadings whose class satisfies the predicate."""
+    return tuple(name for name in FADINGS.classes.values() if predicate(FADINGS[name]))
 
 
 RECORDED = fadings(lambda one: not one.drawn)
 SELECTIVE = fadings(lambda one: issubclass(one, SelectiveFading))
-DRAWN = Needs("channel.fading", idle=RECORDED)
-"""Of recorded gains nothing is drawn, scaled, or bounded."""
-AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
-DRAWN_OR_AGED = Needs("channel.fading", idle=RECORDED, or_else=AGED)
+DRAWN = Needs("channel.fading", inactive=RECORDED)
+"""Recorded gains are not drawn, scaled or bounded."""
+AGED, MOVED = Needs("csi.delay_s", inactive=("0", "0.0")), Needs("channel.speed_m_s", inactive=("0", "0.0"))
+DRAWN_OR_AGED = Needs("channel.fading", inactive=RECORDED, or_else=AGED)
 IN_SIGHT = Needs("channel.fading", fadings(lambda one: one.line_of_sight and issubclass(one, FlatFading)))
-SEEN = Needs("topology.los", idle=("nlos",), or_else=NOT_PLACED)
+LINE_OF_SIGHT = Needs("topology.los", inactive=("nlos",), or_else=NOT_PLACED)
 IN_AREA = Needs("topology.kind", ("disc", "annulus"))
-SHADOWED = Needs("topology.shadowing_std_db", idle=("0.0",))
+SHADOWED = Needs("topology.shadowing_std_db", inactive=("0.0",))
 SHADOWED_BY_MODEL = Needs(
-    "topology.path_loss", idle=("log-distance",), or_else=Needs("topology.shadowing_std_db", idle=("None", "0.0"))
+    "topology.path_loss",
+    inactive=("log-distance",),
+    or_else=Needs("topology.shadowing_std_db", inactive=("None", "0.0")),
 )
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
-"""Messages are added up in the air, with phases, amplitudes and noise of their own."""
+"""Messages superpose on the channel, with individual phases and amplitudes, and with noise."""
 SUPERPOSED_OR_CHARGED = Needs(LINK, ("analog",), or_else=CHARGED)
 AMPLITUDE_OR_RATE = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
-"""What is known of a gain sets an amplitude, or a rate that the true one may not carry."""
+"""The CSI determines a transmit amplitude, or a rate that may exceed the capacity of the true channel."""
 ANALOG_OR_ENERGY_BUDGET = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
 WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", SELECTIVE))
-"""Of a waveform other links have the taps of a selective channel."""
-NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", idle=("inf",)))
-"""The ideal link loses who is not through by a deadline, and nobody else."""
+"""For links other than analog, the waveform only affects the taps of a selective channel."""
+LOSSY = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", inactive=("inf",)))
+"""The ideal link loses only messages that miss a deadline."""
 TRUNCATED = Needs(LINK, ("analog",), values=("expected",))
 DIGITAL, DIGITAL_OR_IDEAL = Needs(LINK, ("digital",)), Needs(LINK, ("digital", "ideal"))
 OF_LINKS = (
@@ -118,24 +122,27 @@ OF_LINKS = (
     AMPLITUDE_OR_RATE,
     ANALOG_OR_ENERGY_BUDGET,
     WAVEFORM_MATTERS,
-    NOT_ALL_HEARD,
+    LOSSY,
     TRUNCATED,
     DIGITAL,
     DIGITAL_OR_IDEAL,
     CHARGED,
 )
-SEVERAL = Needs("antennas.count", idle=("1",))
-DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
-ARRAY_MATTERS = Needs(
-    "channel.fading", idle=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
+SEVERAL = Needs("antennas.count", inactive=("1",))
+DIFFUSE, CORRELATED = (
+    Needs("channel.fading", inactive=("fixed",)),
+    Needs("antennas.correlation", inactive=("independent",)),
 )
-"""Without a line of sight, independent antennas are all alike wherever they are."""
+ARRAY_MATTERS = Needs(
+    "channel.fading", inactive=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
+)
+"""Without a line of sight, the geometry does not matter to independent antennas."""
 FROM_DEVICES = Needs("antennas.angle", ("device",))
 EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
 LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
 
-ALSO_NEEDED = {"rician_k": (SEEN,)}
-"""What a parameter of a fading needs beside it."""
+ALSO_NEEDED = {"rician_k": (LINE_OF_SIGHT,)}
+"""Additional conditions of parameters of a fading."""
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -150,7 +157,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     **{
         f"channel.{key}": (Needs("channel.fading", tuple(names), own=False), *ALSO_NEEDED.get(key, ()))
         for key, (_, names) in keys_of(FADINGS).items()
-        if key != "replay_file"  # refused without the fading that it is for
+        if key != "replay_file"  # validation rejects it with another fading
     },
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
@@ -171,7 +178,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "csi.pilots": (ESTIMATED,),
     "csi.pilot_snr_db": (ESTIMATED,),
     "power.limit": (NORMALISED, ANALOG_OR_ENERGY_BUDGET),
-    "power.divide_by": (NOT_ALL_HEARD, TRUNCATED),
+    "power.divide_by": (LOSSY, TRUNCATED),
     **dict.fromkeys(
         (
             "power.spread",
@@ -212,52 +219,55 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
 }
-"""key -> all that it needs to count."""
+"""Dotted key -> the conditions under which it has an effect, all of which must be met."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
 NOT_ON_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count")
-"""What an uplink may meet, and the broadcast does not."""
+"""Impairments and antennas of the uplink, which do not affect the broadcast."""
 
 
 def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterator[str]:
-    """A sentence for each overridden key that changes none of these settings' runs, and one for what else is set of a
-    channel that is replayed instead, for another link, or for a downlink that it does not reach."""
-    given = list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
-    told = set()
-    for key in (key for key in given if key.startswith("scheme.") and key != "scheme.name"):
+    """Yield a message for each overridden key that has no effect in any of these rows.
+
+    Further messages name other keys that are set without effect, because the channel is replayed, the link is another
+    one, or the downlink does not depend on them.
+    """
+    overridden = list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
+    reported = set()
+    for key in (key for key in overridden if key.startswith("scheme.") and key != "scheme.name"):
         name = key.partition(".")[2]
         lacking = dict.fromkeys(settings.scheme.name for settings in rows if name not in settings.scheme.values())
         if lacking:
-            have = "it has" if len(lacking) == 1 else "they have"
-            yield f"{key} is left out of {', '.join(lacking)}: {have} no {name}"
-    for key in given:
+            verb = "has" if len(lacking) == 1 else "have"
+            yield f"{key} is ignored for {', '.join(lacking)}, which {verb} no {name}"
+    for key in overridden:
         unmet = [_unmet(key, settings) for settings in rows]
         if unmet and unmet[0] and all(unmet):
-            told.add(key)
+            reported.add(key)
             yield unmet[0].sentence([key], rows)
     for needs in (DRAWN, DRAWN_OR_AGED, *OF_LINKS):
-        of_needs = [key for key in BELONGS_TO if needs in BELONGS_TO[key] and key not in {*given, *told}]
+        of_needs = [key for key in BELONGS_TO if needs in BELONGS_TO[key] and key not in {*overridden, *reported}]
         keys = [
             key for key in of_needs if _is_set(key, rows) and not any(needs.met(settings, key) for settings in rows)
         ]
         if keys:
-            told.update(keys)
+            reported.update(keys)
             yield needs.sentence(keys, rows)
     charged = [settings for settings in rows if settings.grid.downlink]
-    missed = [key for key in NOT_ON_DOWNLINK if key not in told and _is_set(key, charged)]
+    missed = [key for key in NOT_ON_DOWNLINK if key not in reported and _is_set(key, charged)]
     if missed:
         yield (
-            f"{', '.join(missed)} {'does' if len(missed) == 1 else 'do'} not reach the downlink: the broadcast is "
-            "counted at the capacity of the channel as it is, over its noise, at one antenna"
+            f"{', '.join(missed)} {'does' if len(missed) == 1 else 'do'} not affect the downlink: the broadcast is "
+            "charged at the capacity of the true channel with noise and one receive antenna"
         )
 
 
 def _unmet(key: str, settings: Settings) -> Needs | None:
-    """What the key lacks in these settings, if anything."""
+    """Return the first condition of the key that is not met in these settings, if any."""
     return next((needs for needs in BELONGS_TO.get(key, ()) if not needs.met(settings, key)), None)
 
 
 def _is_set(key: str, rows: Sequence[Settings]) -> bool:
-    """Whether the key has, in any of these, another value than by itself."""
+    """Return whether the key differs from its default in any of these rows."""
     section, _, name = key.partition(".")
     tables = [getattr(settings, section) for settings in rows]
     return any(getattr(table, name) != type(table).model_fields[name].default for table in tables)

@@ -1,6 +1,6 @@
-"""What airfl finds on this machine: packages, devices, compiler, data, folders. `airfl doctor` prints it.
+"""Inspection of the installation: packages, devices, compiler, data sets and folders. `airfl doctor` prints the result.
 
-Standard library at the top of each file, so that it can tell what is missing where anything else is.
+These modules import only the standard library at the top, so that they work in a broken installation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from airfl.doctor.machine import Compiler, Machine, compiler, machine
 from airfl.doctor.packages import Package, base_packages, extra_packages
-from airfl.doctor.places import Kept, data_places, kept
+from airfl.doctor.places import CacheFolder, cache_folders, data_places
 from airfl.version import __version__
 
 VARIABLES = (
@@ -25,25 +25,25 @@ VARIABLES = (
     "TORCHINDUCTOR_CACHE_DIR",
     "HDF5_USE_FILE_LOCKING",
 )
-"""What changes what airfl does, where it is set."""
+"""Environment variables that affect airfl."""
 
 
 @dataclass(frozen=True)
 class Checkup:
-    """Everything that the check of an installation found.
+    """The result of inspecting an installation.
 
     Attributes:
         airfl: Version of airfl.
         python: Version of Python.
         executable: Path of the Python interpreter.
         system: Operating system, its release and the processor's architecture.
-        packages: Packages that airfl needs or can use.
+        packages: Packages that airfl requires or can use.
         machine: Processor, memory and accelerators.
-        compiler: The C++ compiler that the compiled engine would take.
-        data_folders: Where data sets are looked for.
-        data: By data set the folder that it is in, or what is wrong with what is there; None where it is not there.
-        kept: Folders that things are kept in.
-        environment: Environment variables that airfl reads and that are set, by name.
+        compiler: The C++ compiler that the compiled engine would use.
+        data_folders: Folders that are searched for data sets.
+        data: Data set -> its folder, or the problem with its files; None if it was not found.
+        kept: Cache folders.
+        environment: Name -> value of the environment variables that airfl reads and that are set.
     """
 
     airfl: str
@@ -55,17 +55,22 @@ class Checkup:
     compiler: Compiler
     data_folders: tuple[str, ...]
     data: dict[str, str | None]
-    kept: tuple[Kept, ...]
+    kept: tuple[CacheFolder, ...]
     environment: dict[str, str]
 
     @property
     def broken(self) -> list[Package]:
-        """Packages of the base that are missing or do not work."""
+        """The required packages that are missing or do not work."""
         return [package for package in self.packages if package.base and not package.usable]
 
 
 def check_up(data_dir: str | Path | None = None, imports: bool = False) -> Checkup:
-    """Look at everything; imports: import what takes seconds too, which is Sionna's models and the extras' packages."""
+    """Inspect the installation.
+
+    Args:
+        data_dir: Folder of data sets, as in `airfl.run`.
+        imports: Also import packages that take seconds: Sionna's models and the packages of the extras.
+    """
     packages = (*base_packages(imports), *extra_packages(imports))
     folders, data = data_places(data_dir)
     return Checkup(
@@ -78,6 +83,6 @@ def check_up(data_dir: str | Path | None = None, imports: bool = False) -> Check
         compiler(),
         folders,
         data,
-        kept(),
+        cache_folders(),
         {name: os.environ[name] for name in VARIABLES if name in os.environ},
     )

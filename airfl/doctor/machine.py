@@ -1,4 +1,4 @@
-"""What there is to compute with: processor, memory, CUDA devices, a C++ compiler."""
+"""Processor, memory, CUDA devices and C++ compiler of the machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COMPILERS = ("g++", "clang++", "cl")
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine as far as a run depends on it.
+    """The hardware of the machine.
 
     Attributes:
         cpu: Model of the processor.
-        cores: Cores that this process may use.
+        cores: Number of cores that this process may use.
         memory_bytes: Memory of the machine in bytes, None if unknown.
-        cuda: CUDA devices as torch names them.
-        problem: Why torch does not name any, None for no problem.
+        cuda: Names of the CUDA devices, from torch.
+        problem: Why torch cannot list the devices, None if it can.
     """
 
     cpu: str
@@ -35,11 +35,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Compiler:
-    """The C++ compiler that the compiled engine would take.
+    """The C++ compiler that the compiled engine would use.
 
     Attributes:
-        path: Its path, None without one.
-        version: What it says of itself, None without one.
+        path: Its path, None if there is none.
+        version: First line of its version output, None if there is none.
     """
 
     path: str | None
@@ -47,13 +47,13 @@ class Compiler:
 
 
 def machine() -> Machine:
-    """Processor, memory, CUDA devices."""
+    """Return the processor, the memory and the CUDA devices."""
     try:
         import torch
 
-        found = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
-        cuda, problem = tuple(map(torch.cuda.get_device_name, found)), None
-    except Exception as error:  # a broken torch, or a driver that is
+        devices = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+        cuda, problem = tuple(map(torch.cuda.get_device_name, devices)), None
+    except Exception as error:  # torch or the driver is broken
         cuda, problem = (), one_line(str(error).partition("\n")[0])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
@@ -68,20 +68,20 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(named), "") or platform.processor() or platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(models), "") or platform.processor() or platform.machine()
 
 
 def compiler() -> Compiler:
-    """The first of $CXX, g++, clang++, cl that is there, as `airfl.local.engines.compiled` looks for one."""
+    """Return the first of $CXX, g++, clang++, cl that exists, as `airfl.local.engines.compiled` does."""
     names = (os.environ.get("CXX", COMPILERS[0]), *COMPILERS)
     path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         return Compiler(None, None)
     try:
-        # cl knows no --version, and tells its own in passing.
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
+        # cl does not support --version, but prints its version anyway.
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        return Compiler(path, one_line(f"does not run: {error}"))
-    lines = [line for line in f"{told.stdout}\n{told.stderr}".splitlines() if line.strip()]
+        return Compiler(path, one_line(f"cannot be run: {error}"))
+    lines = [line for line in f"{output.stdout}\n{output.stderr}".splitlines() if line.strip()]
     return Compiler(path, one_line(lines[0].strip()) if lines else None)

@@ -1,4 +1,4 @@
-"""The packages that airfl needs, and those that single commands do: which are there, and whether they work."""
+"""The packages that airfl requires, and those that single features require: their versions, and whether they work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from airfl.errors import one_line
 
-# Distribution -> what is imported of it, what it serves.
+# Distribution -> (imported module, what needs it).
 BASE = {
     "numpy": ("numpy", "everything"),
     "torch": ("torch", "training"),
@@ -34,46 +34,49 @@ BASE = {
     "plotly": ("plotly.graph_objects", "airfl report"),
     "jinja2": ("jinja2", "airfl report"),
     "tomli-w": ("tomli_w", "airfl tune"),
-    "cloudpickle": ("cloudpickle", "sweeps over parts of your own"),
+    "cloudpickle": ("cloudpickle", "sweeps over user-defined parts"),
 }
-# The part of a package that is used, where it takes seconds to import.
+# Distribution -> the module that is really used, if importing it takes seconds.
 SLOW = {"sionna-no-rt": "sionna.phy"}
-# Extra -> distributions, any of which will do -> what is imported, what it serves.
+# Extra -> distributions, any of which suffices -> (imported module, what needs it).
 EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
     "cluster": {("distributed",): ("distributed", "airfl sweep, airfl tune: --cluster")},
     "mlflow": {
         ("mlflow-skinny",): ("mlflow", "airfl.callbacks.MLflow"),
-        ("sqlalchemy",): ("sqlalchemy", "airfl.callbacks.MLflow, its file in the run's folder"),
-        ("alembic",): ("alembic", "airfl.callbacks.MLflow, its file in the run's folder"),
+        ("sqlalchemy",): ("sqlalchemy", "airfl.callbacks.MLflow with a local file"),
+        ("alembic",): ("alembic", "airfl.callbacks.MLflow with a local file"),
     },
     "optuna": {("optuna",): ("optuna", "airfl tune --trials")},
     "tensorboard": {("tensorboard",): ("torch.utils.tensorboard", "--tensorboard; airfl.callbacks.TensorBoard")},
     "tensorflow": {("tensorflow", "tensorflow-cpu"): ("tensorflow", "airfl export --to tfrecord")},
     "test": {
-        ("pytest",): ("pytest", "pytest tests/conformance, for what you add"),
-        ("pytest-xdist",): ("xdist", "the tests, in a process a core"),
-        ("pytest-random-order",): ("random_order", "the tests, in random order"),
-        ("hypothesis",): ("hypothesis", "pytest tests/conformance, for what you add"),
-        ("ruff",): ("ruff", "its style"),
-        ("mypy",): ("mypy", "its types"),
+        ("pytest",): ("pytest", "pytest tests/conformance, for your own parts"),
+        ("pytest-xdist",): ("xdist", "running the tests in parallel"),
+        ("pytest-random-order",): ("random_order", "running the tests in random order"),
+        ("hypothesis",): ("hypothesis", "pytest tests/conformance, for your own parts"),
+        ("ruff",): ("ruff", "style checks"),
+        ("mypy",): ("mypy", "type checks"),
     },
     "wandb": {("wandb",): ("wandb", "airfl.callbacks.WandB")},
     "rt": {("sionna-rt",): ("sionna.rt", "ray-traced gains for channel.fading=replay")},
-    "bench": {("pfl",): ("pfl", "make bench, beside pfl"), ("flwr",): ("flwr", "make bench, beside Flower")},
+    "bench": {
+        ("pfl",): ("pfl", "make bench, comparison with pfl"),
+        ("flwr",): ("flwr", "make bench, comparison with Flower"),
+    },
 }
 
 
 @dataclass(frozen=True)
 class Package:
-    """A package that airfl needs or can use.
+    """A package that airfl requires or can use.
 
     Attributes:
         name: Its name on PyPI.
-        version: Installed version, None where it is not installed.
-        problem: Why it does not work, None if nothing is known.
+        version: Installed version, None if it is not installed.
+        problem: Why it does not work, None if no problem is known.
         serves: What needs it.
-        install: What installs it.
-        base: Whether airfl does not work without it.
+        install: Command that installs it.
+        base: Whether airfl requires it.
     """
 
     name: str
@@ -85,12 +88,12 @@ class Package:
 
     @property
     def usable(self) -> bool:
-        """Installed, and nothing against it."""
+        """Whether it is installed without a known problem."""
         return self.version is not None and self.problem is None
 
 
 def base_packages(imports: bool = False) -> list[Package]:
-    """Those that airfl needs, each imported; what is slow of them only if `imports`."""
+    """Return the required packages, each imported; slow modules are imported only if `imports` is true."""
     bounds = _bounds()
     return [
         _package(
@@ -107,7 +110,7 @@ def base_packages(imports: bool = False) -> list[Package]:
 
 
 def extra_packages(imports: bool) -> list[Package]:
-    """Those of the extras; imported only if `imports`."""
+    """Return the packages of the extras, which are imported only if `imports` is true."""
     bounds = _bounds()
     return [
         _package(names, module, serves, f'pip install "airfl[{extra}]"', bounds, base=False, imported=imports)
@@ -125,7 +128,7 @@ def _package(
     name, version = next(iter(installed.items()))
     problem = import_problem(module) if imported else None
     if problem is None and not within(version, bounds.get(name, "")):
-        problem = f"{bounds[name]} is wanted"
+        problem = f"requires version {bounds[name]}"
     return Package(name, version, problem, serves, install, base)
 
 
@@ -137,17 +140,20 @@ def _version(name: str) -> str | None:
 
 
 def _bounds() -> dict[str, str]:
-    """Distribution -> the versions that airfl asks for, as pip has them; empty where airfl itself is not installed."""
+    """Return distribution -> version specifier that airfl requires; empty if airfl itself is not installed."""
     try:
-        wanted = importlib.metadata.requires("airfl") or []
+        requirements = importlib.metadata.requires("airfl") or []
     except importlib.metadata.PackageNotFoundError:
         return {}
-    found = [re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*\(?([^;)]*)", line) for line in wanted]
-    return {match[1]: match[2].replace(" ", "") for match in found if match and match[2].strip()}
+    matches = [re.match(r"([\w.-]+)(?:\[[^]]*\])?\s*\(?([^;)]*)", line) for line in requirements]
+    return {match[1]: match[2].replace(" ", "") for match in matches if match and match[2].strip()}
 
 
 def within(version: str, bounds: str) -> bool:
-    """Whether "2.13.0+cpu" is within ">=2.9,<3"; only the numbers count, and only >=, < and ==."""
+    """Return whether a version, such as "2.13.0+cpu", satisfies bounds, such as ">=2.9,<3".
+
+    Only the numbers are compared, and only >=, < and == are supported.
+    """
     compare: dict[str, Callable[[Any, Any], bool]] = {">=": ge, "<": lt, "==": eq}
     terms = re.findall(r"(>=|==|<(?!=))([\d.]+)", bounds)
     return all(compare[sign](_numbers(version), _numbers(bound)) for sign, bound in terms)
@@ -156,18 +162,18 @@ def within(version: str, bounds: str) -> bool:
 def _numbers(version: str) -> tuple[int, ...]:
     start = re.match(r"\d+(?:\.\d+)*", version)
     numbers = [int(number) for number in start[0].split(".")] if start else [0]
-    while len(numbers) > 1 and not numbers[-1]:  # 2.0 is 2
+    while len(numbers) > 1 and not numbers[-1]:  # 2.0 equals 2
         numbers.pop()
     return tuple(numbers)
 
 
 def import_problem(module: str) -> str | None:
-    """The first line of what goes wrong when a module is imported, None if nothing does."""
+    """Import a module, and return the first line of the error, or None if it succeeds."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with warnings.catch_warnings(action="ignore"):
             importlib.import_module(module)
-    except Exception as error:  # whatever a package does while it is imported
+    except Exception as error:  # importing a package may raise anything
         text = str(error).strip().partition("\n")[0]
         return one_line(f"{type(error).__name__}: {text}" if text else type(error).__name__)
     return None

@@ -1,4 +1,4 @@
-"""Where data sets are found, and where what was computed once is kept."""
+"""The folders of data sets, and the cache folders."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from airfl.errors import UserError
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A folder that things are kept in.
+class CacheFolder:
+    """A cache folder.
 
     Attributes:
-        holds: What is kept there.
+        holds: What is cached there.
         path: Its path.
-        writable: Whether anything can be kept there.
+        writable: Whether it is writable.
     """
 
     holds: str
@@ -31,24 +31,24 @@ class Kept:
 
 
 def found_datasets(folders: Sequence[Path]) -> dict[str, str | None]:
-    """Data set -> the folder it is in, or what is wrong with what is there; None where it is not."""
+    """Return data set -> its folder, or the problem with its files; None if it was not found."""
     from airfl.tasks.datasets import DATASETS
 
-    return {name: _place(name, folders) for name in DATASETS}
+    return {name: _location(name, folders) for name in DATASETS}
 
 
-def _place(name: str, folders: Sequence[Path]) -> str | None:
+def _location(name: str, folders: Sequence[Path]) -> str | None:
     from airfl.tasks.datasets import find_dataset
 
     try:
-        place = find_dataset(name, folders)
+        folder = find_dataset(name, folders)
     except UserError as error:
         return str(error)
-    return str(place) if place else None
+    return str(folder) if folder else None
 
 
 def data_places(data_dir: str | Path | None) -> tuple[tuple[str, ...], dict[str, str | None]]:
-    """Where data sets are looked for, which are there; nothing where the base is too broken to look."""
+    """Return the folders that are searched and the data sets found; both empty if required packages are broken."""
     try:
         from airfl.tasks.datasets import data_folders
 
@@ -58,21 +58,21 @@ def data_places(data_dir: str | Path | None) -> tuple[tuple[str, ...], dict[str,
         return (), {}
 
 
-def kept() -> tuple[Kept, ...]:
-    """The folders of what was computed once, torch's of compiled training among them."""
-    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+def cache_folders() -> tuple[CacheFolder, ...]:
+    """Return the cache folders, including that of torch for compiled training."""
+    from_environment = os.environ.get("TORCHINDUCTOR_CACHE_DIR")
     user = re.sub(r"[\\/:*?\"<>|]", "_", _user())
-    compiled = Path(named) if named else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
-    folders = [Kept("compiled training", str(compiled), writable(compiled))]
+    compiled = Path(from_environment) if from_environment else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
+    folders = [CacheFolder("compiled training", str(compiled), writable(compiled))]
     try:
-        own, lasts = lasting_folder()
+        folder, is_writable = lasting_folder()
     except ImportError:  # without platformdirs
         return tuple(folders)
-    return Kept("decoded data, privacy figures", str(own), lasts), *folders
+    return CacheFolder("decoded data, privacy figures", str(folder), is_writable), *folders
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user without a name, whom torch calls so
+    except (OSError, KeyError, ImportError):  # the user has no name; torch uses the same replacement
         return f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"

@@ -1,6 +1,6 @@
-"""What is shown of runs: summaries, tables, figures. All are made from traces alone.
+"""Summaries, tables and figures of runs, all of which are computed from traces.
 
-airfl.report("runs/demo")    # one HTML page
+airfl.report("runs/demo")    # write an HTML page
 """
 
 from airfl.callable import calls

@@ -1,4 +1,4 @@
-"""An audit for people: its table, and its verdict in one sentence."""
+"""The table of an audit, and its verdict in one sentence."""
 
 from __future__ import annotations
 
@@ -14,67 +14,70 @@ if TYPE_CHECKING:
 
     from airfl.audit.audit import Audit
 
-OTHERS = {"trained": "what they compute", "silent": "nothing", "opposed": "the canary turned round"}
-AGAINST = {"absent": "nothing", "opposite": "the canary turned round"}
+OTHERS = {"trained": "their updates", "silent": "nothing", "opposed": "the negated canary"}
+AGAINST = {"absent": "nothing", "opposite": "the negated canary"}
 
 
 def figures(audit: Audit) -> dict[str, Any]:
-    """What `airfl audit --json` prints."""
+    """Return the figures that `airfl audit --json` prints."""
     return {**vars(audit), "verdict": verdict(audit)}
 
 
 def audit_table(audit: Audit) -> Table:
-    """Two columns, what and how much."""
-    heading = "lower bounds found by attack, each with its own confidence"
-    return two_columns(f"{audit.scheme}: audit", heading, [*_game(audit), *_round(audit), *_run(audit)])
+    """Return a table of two columns, quantity and value."""
+    heading = "lower bounds from attacks, each with its own confidence"
+    return two_columns(f"{audit.scheme}: audit", heading, [*_threat_model(audit), *_round(audit), *_run(audit)])
 
 
 def verdict(audit: Audit) -> str:
-    """One sentence: whether what is claimed is refuted, and a second half where a tight figure is."""
-    broken = [
-        f"the tight epsilon of {figure(tight)} for {whose} lies below what was found: the ledger or the channel is "
-        f"wrong, or chance that has {_percent(1 - audit.confidence)} was"
-        for tight, found, whose in (
+    """Return one sentence: whether the claim is refuted, and whether a tight epsilon is contradicted."""
+    contradictions = [
+        f"the tight epsilon of {figure(tight)} for {scope} is below the lower bound: the ledger or the channel is "
+        f"wrong, or an event of probability {_percent(1 - audit.confidence)} occurred"
+        for tight, lower, scope in (
             (audit.epsilon_round, max(_number(audit.epsilon_lower), _number(audit.epsilon_lower_gaussian)), "a round"),
             (audit.epsilon, audit.epsilon_lower_one_run, "the run"),
         )
-        if found > tight * (1 + 1e-9)
+        if lower > tight * (1 + 1e-9)
     ]
-    return "; ".join([_on_the_claim(audit), *broken])
+    return "; ".join([_claim_verdict(audit), *contradictions])
 
 
-def _on_the_claim(audit: Audit) -> str:
-    sure = f"with {_percent(audit.confidence)} confidence"
-    of_a_round = audit.claim_scope != "run"
-    free = audit.epsilon_lower if of_a_round else audit.epsilon_lower_one_run
-    gaussian = audit.epsilon_lower_gaussian if of_a_round else math.nan
-    if of_a_round and math.isnan(free) and (audit.rounds == 1 or not math.isfinite(audit.epsilon_paper)):
-        free = audit.epsilon_lower_one_run  # a run of one round is a round
-    whose = "the run" if not of_a_round or math.isnan(audit.epsilon_lower) else "a round"
+def _claim_verdict(audit: Audit) -> str:
+    confidence = f"with {_percent(audit.confidence)} confidence"
+    per_round = audit.claim_scope != "run"
+    # The lower bound without assumptions on the noise.
+    lower = audit.epsilon_lower if per_round else audit.epsilon_lower_one_run
+    gaussian = audit.epsilon_lower_gaussian if per_round else math.nan
+    if per_round and math.isnan(lower) and (audit.rounds == 1 or not math.isfinite(audit.epsilon_paper)):
+        lower = audit.epsilon_lower_one_run  # a run of one round is a round
+    scope = "the run" if not per_round or math.isnan(audit.epsilon_lower) else "a round"
     if not math.isfinite(audit.epsilon_paper):
-        return f"nothing is claimed; {whose} costs at least {figure(free)} {sure}{_if_gaussian(gaussian, free)}"
-    claim = f"the claim of {figure(audit.epsilon_paper)} for {'a round' if of_a_round else 'the run'}"
-    if math.isnan(free):
-        found = f", the run costs at least {figure(audit.epsilon_lower_one_run)} {sure}" if audit.canaries else ""
-        return f"{claim} was not attacked{found}; take --attack both"
-    if free > audit.epsilon_paper:
-        return f"{claim} is false: at least {figure(free)} {sure}{_if_gaussian(gaussian, free)}"
+        return f"nothing is claimed; {scope} costs at least {figure(lower)} {confidence}{_if_gaussian(gaussian, lower)}"
+    claim = f"the claim of {figure(audit.epsilon_paper)} for {'a round' if per_round else 'the run'}"
+    if math.isnan(lower):
+        of_run = (
+            f", the run costs at least {figure(audit.epsilon_lower_one_run)} {confidence}" if audit.canaries else ""
+        )
+        return f"{claim} was not attacked{of_run}; use --attack both"
+    if lower > audit.epsilon_paper:
+        return f"{claim} is false: at least {figure(lower)} {confidence}{_if_gaussian(gaussian, lower)}"
     if gaussian > audit.epsilon_paper:
-        without = f"{figure(free)} without assumptions"
-        return f"{claim} is false if the noise is Gaussian: at least {figure(gaussian)} {sure}, {without}"
-    return f"{claim} is not refuted: at least {figure(free)} {sure}{_if_gaussian(gaussian, free)}"
+        without = f"{figure(lower)} without assumptions"
+        return f"{claim} is false if the noise is Gaussian: at least {figure(gaussian)} {confidence}, {without}"
+    return f"{claim} is not refuted: at least {figure(lower)} {confidence}{_if_gaussian(gaussian, lower)}"
 
 
-def _if_gaussian(gaussian: float, free: float) -> str:
-    return f", {figure(gaussian)} if the noise is Gaussian" if gaussian > free else ""
+def _if_gaussian(gaussian: float, lower: float) -> str:
+    return f", {figure(gaussian)} if the noise is Gaussian" if gaussian > lower else ""
 
 
-def _game(audit: Audit) -> list[tuple[str, str]]:
+def _threat_model(audit: Audit) -> list[tuple[str, str]]:
     return [
-        ("protected, by the ledger", f"a {audit.level}, {ADJACENCIES[audit.adjacency]}, δ = {audit.delta:g}"),
-        ("against, by the ledger", _words(audit.observer)),
-        ("the attack sees what is broadcast to", _words(audit.attacker)),
-        ("without its canary a device sends", AGAINST[audit.against]),
+        ("privacy unit of the ledger", f"a {audit.level}, {ADJACENCIES[audit.adjacency]}, δ = {audit.delta:g}"),
+        ("adversary of the ledger", _words(audit.observer)),
+        ("observations of the attack are those of", _words(audit.attacker)),
+        ("without its canary, a device sends", AGAINST[audit.against]),
         ("the other devices send", OTHERS[audit.others]),
         ("confidence", _percent(audit.confidence)),
     ]
@@ -83,7 +86,7 @@ def _game(audit: Audit) -> list[tuple[str, str]]:
 def _round(audit: Audit) -> list[tuple[str, str]]:
     lines = [
         ("ε claimed for a round, largest", figure(audit.epsilon_paper) if audit.claim_scope == "round" else "-"),
-        ("ε of the worst round, tight, for the sampler that runs", figure(audit.epsilon_round)),
+        ("ε of the worst round, tight, for the actual sampling", figure(audit.epsilon_round)),
     ]
     if audit.trials:
         lines += [

@@ -1,4 +1,4 @@
-"""A link budget for people: its table, and its figure."""
+"""The table and the figure of a link budget."""
 
 from __future__ import annotations
 
@@ -22,54 +22,54 @@ BINS = 40
 
 
 def budget_table(budget: Budget, delta: float) -> Table:
-    """Two columns, what and how much."""
+    """Return a table of two columns, quantity and value."""
     return two_columns(f"{budget.scheme}: {budget.rounds:,} rounds", AT_BOUND, _lines(budget, delta))
 
 
 def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
     beta = budget.alignment_coefficient_median
-    whose = "device" if budget.level == "client" else budget.level
-    claimed = "the run" if budget.claim_scope == "run" else "a round, largest"
+    unit = "device" if budget.level == "client" else budget.level
+    scope = "the run" if budget.claim_scope == "run" else "a round, largest"
     return [
         ("parameters d", f"{budget.dimension:,}"),
-        ("entries a round, k", f"{budget.entries_per_round:,}"),
-        ("entries a device over the run, k T", f"{budget.entries_per_device:,} = {_in_d(budget)} d"),
+        ("entries per round, k", f"{budget.entries_per_round:,}"),
+        ("entries per device over the run, k T", f"{budget.entries_per_device:,} = {_in_d(budget)} d"),
         (f"energy of all devices ({budget.units})", scientific(budget.energy_j)),
         ("resource elements", f"{budget.resource_elements:,}"),
-        *_where_asked(budget),
+        *_optional(budget),
         ("air time (s)", _seconds(budget.air_time_s)),
         *_digital(budget),
         ("alignment coefficient β, median", figure(beta)),
-        ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
-        (f"noise over a {whose}'s largest contribution, least", figure(budget.noise_multiplier_min)),
-        (f"ε claimed for {claimed} (δ = {delta:g})", figure(budget.epsilon_paper)),
-        ("ε of the worst round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
+        ("rounds in which the privacy bound determines β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
+        (f"smallest noise multiplier of a {unit}", figure(budget.noise_multiplier_min)),
+        (f"ε claimed for {scope} (δ = {delta:g})", figure(budget.epsilon_paper)),
+        ("ε of the worst round, tight, for the actual sampling", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
 
 
 def _digital(budget: Budget) -> list[tuple[str, str]]:
-    """Lines of a link that carries bits, and of devices that remember."""
+    """Return the lines on digital links, and on devices that keep state between rounds."""
     lines = []
     if budget.uplink_bits:
         lines.append(("bits of all messages", scientific(budget.uplink_bits)))
-        lines.append(("the papers' cost of a device (MB)", figure(budget.paper_cost_mb)))
+        lines.append(("cost per device as defined by the papers (MB)", figure(budget.paper_cost_mb)))
     if budget.device_memory_bytes:
-        lines.append(("kept by a device between rounds (MB)", figure(budget.device_memory_bytes / 1e6)))
+        lines.append(("state of a device between rounds (MB)", figure(budget.device_memory_bytes / 1e6)))
     return lines
 
 
-def _where_asked(budget: Budget) -> list[tuple[str, str]]:
-    """Lines of what not every run has."""
+def _optional(budget: Budget) -> list[tuple[str, str]]:
+    """Return the lines on pilots, the downlink and silent devices, if the run has any."""
     lines = []
     if budget.pilot_elements:
-        lines.append(("of these pilots", f"{budget.pilot_elements:,}"))
+        lines.append(("of these, pilots", f"{budget.pilot_elements:,}"))
     if budget.downlink_elements:
         lines.append(("resource elements of the downlink", f"{budget.downlink_elements:,}"))
         lines.append((f"energy of the downlink ({budget.units})", scientific(budget.downlink_energy_j)))
         lines.append(("air time of the downlink (s), included below", _seconds(budget.downlink_air_time_s)))
     if budget.silent_share:
-        lines.append(("selected devices kept silent", f"{100 * budget.silent_share:.1f}%"))
+        lines.append(("selected devices that do not transmit", f"{100 * budget.silent_share:.1f}%"))
     return lines
 
 
@@ -82,33 +82,37 @@ def _in_d(budget: Budget) -> str:
 
 
 def plot_budget(budget: Budget, out: Path) -> list[Path]:
-    """The figure of a budget; writes out/budget.png and out/budget.pdf, which must not be there, and returns them."""
+    """Write the figure to out/budget.png and out/budget.pdf, which must not exist, and return these files."""
     check_new_figures(out, FILES)
     return write_figure(lambda drawing: draw_budget(drawing, budget), [out / name for name in FILES], (10, 3.8))
 
 
 def draw_budget(drawing: Figure, budget: Budget) -> None:
-    """Left a histogram of beta by the bound that set it, right the energy spent so far."""
+    """Draw a histogram of beta by the constraint that determined it (left), and the cumulative energy (right)."""
     left, right = drawing.subplots(1, 2)
     _draw_coefficients(left, budget)
     right.plot(np.arange(1, budget.rounds + 1), np.cumsum(budget.round_energy), color=COLOURS[0])
-    right.set(xlabel="round", ylabel=f"energy of all devices so far ({budget.units})", ylim=(0, None), xlim=(0, None))
+    right.set(
+        xlabel="round", ylabel=f"cumulative energy of all devices ({budget.units})", ylim=(0, None), xlim=(0, None)
+    )
     for axis in (left, right):
         lighten(axis)
     drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {budget.rounds:,} rounds", fontsize="medium")
 
 
 def _draw_coefficients(axis: Axes, budget: Budget) -> None:
-    """Stacked: rounds whose beta the power limits set, and those in which the privacy bound does."""
+    """Draw a stacked histogram: rounds in which the power limits determine beta, and the privacy bound does."""
     known = np.isfinite(budget.alignment_coefficient) & (budget.alignment_coefficient > 0)
     if not known.any():
-        axis.text(0.5, 0.5, "this link aligns nothing: no β", ha="center", va="center", transform=axis.transAxes)
+        axis.text(
+            0.5, 0.5, "no power alignment on this link, hence no β", ha="center", va="center", transform=axis.transAxes
+        )
         axis.set_axis_off()
         return
     beta, private = budget.alignment_coefficient[known], budget.privacy_bound_binding[known]
     share = private.mean()
-    look: dict[str, Any] = {"color": [COLOURS[0], COLOURS[1]], "stacked": True}
-    labels = [f"power limit sets it ({100 * (1 - share):.0f}%)", f"privacy bound sets it ({100 * share:.0f}%)"]
-    axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **look)
+    style: dict[str, Any] = {"color": [COLOURS[0], COLOURS[1]], "stacked": True}
+    labels = [f"set by the power limit ({100 * (1 - share):.0f}%)", f"set by the privacy bound ({100 * share:.0f}%)"]
+    axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **style)
     axis.set(xlabel="alignment coefficient β", ylabel="rounds")
     axis.legend(frameon=False, fontsize="small", loc="upper center")

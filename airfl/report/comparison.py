@@ -1,4 +1,4 @@
-"""A comparison on disk: its tables and figures."""
+"""The files of a comparison: its tables and figures."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ MARKS: dict[str, tuple[bytes, ...]] = {
     TABLES[1]: (ENERGY_NOTE.encode(),),
     **{name: (figures.MARK.encode(),) for name in FIGURES},
 }
-"""What says of a file that airfl has written it, and may replace it."""
+"""File name -> how a file that airfl has written begins, or what it contains; only such files are overwritten."""
 
 
 def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
-    """The tables, comparison.csv and comparison.md, and the figures of `write_figures`, of complete runs; returns the
-    files. Those of an earlier time are replaced: a comparison can be gone on with. UserError, before any is written,
-    where something else has the name of one."""
+    """Write the tables, comparison.csv and comparison.md, and the figures of the complete runs; return the files.
+
+    Earlier files of the comparison are overwritten, since a comparison can be resumed. Raises UserError, before
+    anything is written, if another file has the name of one of them.
+    """
     check_report(out)
     rows = [TableRow(result.label, result.summaries) for result in results]
     tables = [out / name for name in TABLES]
@@ -46,7 +48,7 @@ def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
 
 
 def check_report(out: Path) -> None:
-    """UserError where a file that `write_report` would replace is not one that it has written."""
+    """Raise UserError if a file that `write_report` would overwrite was not written by it."""
     check_own_files(out, MARKS)
 
 
@@ -57,10 +59,15 @@ def _runs(result: RowResult) -> list[tuple[Path, Summary]]:
 def write_figures(
     groups: Sequence[tuple[str, Sequence[Path]]], out: Path, left_out: Callable[[str], None] | None = None
 ) -> list[Path]:
-    """Learning, and privacy where there is a figure of it, of (label, run folders); returns the files.
+    """Write the figures of learning and, if any epsilon is finite, of privacy; return the files.
 
-    UserError for a folder without a readable trace, or if one of the files is there already, before any is written.
-    left_out(line) is told of each such folder instead, as long as there are others.
+    Args:
+        groups: (label, run folders) of each line.
+        out: The output folder.
+        left_out: Called with a message for each folder without a readable trace, as long as there are other folders.
+
+    Raises UserError, before anything is written, if one of the files exists or, without `left_out`, if a folder has no
+    readable trace.
     """
     figures.check_new_files([out / name for name in FIGURES])
     runs: list[tuple[str, list[figures.Rounds]]] = []
@@ -78,22 +85,24 @@ def write_figures(
             runs.append((label, read))
     if unreadable and not runs:
         raise unreadable[0]
-    for one in unreadable:
+    for message in map(str, unreadable):
         assert left_out is not None
-        left_out(str(one))
+        left_out(message)
     return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
 
 
 def check_copies(target: Path) -> None:
-    """UserError where a file that `copy_report` would replace is not one of airfl's, or no folder can be there."""
+    """Raise UserError if `copy_report` would overwrite a file not written by airfl, or cannot create the folder."""
     check_own_files(target, {name: MARKS[name] for name in COPIED})
     for name in COPIED:
         check_can_be_file(target / name, "--copy-to")
 
 
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:
-    """Copies of the Markdown table and the learning curves' PNG, replacing those in `target`; UserError where these
-    are not airfl's."""
+    """Copy the Markdown table and the PNG of the learning curves to `target`, and return the copies.
+
+    Existing copies are overwritten. Raises UserError if these were not written by airfl.
+    """
     check_copies(target)
     target.mkdir(parents=True, exist_ok=True)
     copies = []

@@ -1,4 +1,4 @@
-"""Figures from traces: learning curves and costs, as PNG and PDF."""
+"""Learning curves and costs from traces, as PNG and PDF."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.output import check_can_be_folder, replacing
-from airfl.report.legend import fitted
+from airfl.report.legend import legend_layout
 from airfl.report.table import mark_of
 from airfl.shown import in_figure
 from airfl.trace import open_trace
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 
 FILES = ("learning.png", "learning.pdf")
 MARK = "airfl figure"
-"""In the files, as the software that made them: what a figure of airfl's is known by."""
+"""Written to the metadata of the files, as the software that created them, to recognise figures of airfl."""
 LEARNING = ("test_accuracy", "test_loss", "energy_j", "resource_elements")
 PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least")
-# Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
+# Okabe and Ito's palette, which is safe for colour-blind readers; line styles distinguish the lines in greyscale.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 
-# Lines of learning.png; further ones are left out, as its title says. 49 are told apart by colour, style and marker.
+# Lines of learning.png; further ones are left out, which the title says. 49 combinations of colour, style and marker
+# are distinct.
 MOST_LINES = 40
-MARKED = 8  # markers on a line, where there are more lines than colours
-LINE_HEIGHT = 0.21  # inches, of a legend
-HUNDREDFOLD = 100.0  # costs that differ by more are drawn over their logarithm
+MARKED = 8  # markers per line, if there are more lines than colours
+LINE_HEIGHT = 0.21  # of a line of the legend, in inches
+HUNDREDFOLD = 100.0  # costs that differ by more than this factor get a logarithmic axis
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What figures show of a run.
+    """The data of a run that figures show.
 
     Attributes:
-        folder: Where the run is.
-        trace: The variables of its trace that have one value a round, in memory.
+        folder: The folder of the run.
+        trace: The per-round variables of its trace, in memory.
     """
 
     folder: Path
@@ -56,17 +57,17 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Curves:
-    """The runs of one label (one a seed): figures at the evaluated rounds and what was spent up to them.
+    """The runs of one label, one per seed: metrics at the evaluated rounds, and cumulative costs.
 
     Attributes:
-        label: What stands in the legend.
-        link: What carries the messages.
-        energy_units: "J", or what stands for normalised units.
+        label: The label in the legend.
+        link: The kind of link.
+        energy_units: "J", or "normalised".
         rounds: Evaluated rounds, counted from 1, [evaluations].
         accuracy: Test accuracy in %, [seeds, evaluations].
         loss: Test loss, [seeds, evaluations].
-        energy: Transmit energy of all devices up to there in `energy_units`, [seeds, evaluations].
-        resource_elements: Resource elements up to there, [seeds, evaluations].
+        energy: Cumulative transmit energy of all devices in `energy_units`, [seeds, evaluations].
+        resource_elements: Cumulative resource elements, [seeds, evaluations].
     """
 
     label: str
@@ -80,26 +81,28 @@ class Curves:
 
 
 def read_rounds(folder: Path) -> Rounds:
-    """The run in this folder, opened once for all figures; UserError for a folder without a trace."""
+    """Read the run in this folder, for all figures. Raises UserError if the folder has no trace."""
     with open_trace(folder) as dataset:
         return Rounds(folder, dataset[[name for name in (*LEARNING, *PRIVACY) if name in dataset]].load())
 
 
-@np.errstate(all="ignore")  # of sums that are too large
+@np.errstate(all="ignore")  # sums may overflow
 def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
-    """The curves of runs that differ in their seed only, at the evaluated rounds that all of them have; UserError
-    where there is none."""
+    """Return the curves of runs that differ in their seed only, at the evaluated rounds that all of them share.
+
+    Raises UserError if they share none.
+    """
     known: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
     for run in runs:
-        found = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
-        spent = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
-        evaluated = np.flatnonzero(~(np.isnan(found["test_accuracy"]) & np.isnan(found["test_loss"])))
-        known.append((evaluated, {**found, **spent}))
+        metrics = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
+        costs = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
+        evaluated = np.flatnonzero(~(np.isnan(metrics["test_accuracy"]) & np.isnan(metrics["test_loss"])))
+        known.append((evaluated, {**metrics, **costs}))
     shared = reduce(np.intersect1d, [evaluated for evaluated, _ in known])
     if not known[0][0].size:
         raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
     if not shared.size:
-        raise UserError(f"{runs[0].folder}: evaluated in other rounds than the other seeds; plot them by themselves")
+        raise UserError(f"{runs[0].folder}: evaluated in other rounds than the other seeds; plot the runs separately")
     stacked = {name: np.stack([values[name][shared] for _, values in known]) for name in known[0][1]}
     return Curves(
         label=f"{label}{mark_of([str(run.trace.attrs.get('status')) for run in runs])}",
@@ -114,9 +117,10 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
 
 
 def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
-    """Draw the runs, (label, runs) a line; writes out/learning.png and out/learning.pdf and returns them.
+    """Draw one line per (label, runs), write out/learning.png and out/learning.pdf, and return these files.
 
-    Mean over seeds, with a band of one standard deviation over rounds. UserError if a file is there already.
+    Lines are means over seeds; over rounds they have a band of one standard deviation. Raises UserError if a file
+    exists.
     """
     files = [out / name for name in FILES]
     check_new_files(files)
@@ -125,25 +129,30 @@ def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path
 
 
 def check_new_files(files: Sequence[Path]) -> None:
-    """UserError if one of them is there already, a link that leads nowhere for one: nothing is replaced."""
+    """Raise UserError if one of the files exists, even as a broken link: nothing is overwritten."""
     for file in files:
         if os.path.lexists(file):
-            raise UserError(f"{file}: is there already; choose another --out")
+            raise UserError(f"{file}: already exists; choose another --out")
 
 
 def check_new_figures(out: Path, names: Sequence[str], option: str = "--plot") -> None:
-    """UserError if a figure cannot be put into this folder: nothing is replaced."""
+    """Raise UserError if the figures cannot be written to this folder, or exist: nothing is overwritten."""
     check_can_be_folder(out, option)
     for name in names:
         if os.path.lexists(out / name):
-            raise UserError(f"{out / name}: is there already; choose another folder for {option}")
+            raise UserError(f"{out / name}: already exists; choose another folder for {option}")
 
 
 def write_figure(
     draw: Callable[[Figure], None], files: Sequence[Path], size: tuple[float, float] | None = None
 ) -> list[Path]:
-    """Draw a figure and write it to each file, in the format its suffix says; returns the files. size: inches, where
-    `draw` does not set it."""
+    """Draw a figure, write it to each file in the format of its suffix, and return the files.
+
+    Args:
+        draw: Draws on a figure.
+        files: The files.
+        size: Width and height in inches; None if `draw` sets it.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -152,7 +161,7 @@ def write_figure(
     draw(figure)
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
-        # No date in the file: the same numbers give the same figure.
+        # Without a date, the same numbers give the same file.
         metadata: dict[str, Any] = (
             {"CreationDate": None, "Creator": MARK} if file.suffix == ".pdf" else {"Software": MARK}
         )
@@ -162,7 +171,7 @@ def write_figure(
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour, style and marker of line `number`; no two of the first 49 have the same."""
+    """Return colour, line style and marker of line `number`. The first 49 combinations are distinct."""
     shifted = number + number // len(COLOURS)
     return {
         "color": COLOURS[number % len(COLOURS)],
@@ -172,13 +181,13 @@ def look(number: int) -> dict[str, Any]:
 
 
 def lighten(axis: Axes) -> None:
-    """A pale grid, and no frame above and on the right."""
+    """Draw a light grid, and remove the upper and right spines."""
     axis.grid(alpha=0.3, linewidth=0.5)
     axis.spines[["top", "right"]].set_visible(False)
 
 
 def draw(figure: Figure, curves: Sequence[Curves]) -> None:
-    """Accuracy above, loss below; against rounds, energy and resource elements."""
+    """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements."""
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
     apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)
     drawn = curves[:MOST_LINES]
@@ -187,12 +196,12 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
         if len(drawn) > len(COLOURS):
             step = -(-len(curve.rounds) // MARKED)
             style |= {"markevery": (number * step // len(drawn), step), "markersize": 4}
-        elif len(curve.rounds) > 1:  # a line of one point shows nothing
+        elif len(curve.rounds) > 1:  # a single point is visible only with a marker
             style["marker"] = None
         for row, values in enumerate((curve.accuracy, curve.loss)):
             _against_rounds(axes[row, 0], curve.rounds, values, curve.label, style)
             for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
-                # Beside the others the ideal link costs orders of magnitude more: there only the level it reaches.
+                # The ideal link costs orders of magnitude more than the others: only its last value is drawn.
                 if apart and curve.link == "ideal":
                     axis.axhline(values.mean(axis=0)[-1], linewidth=0.8, **{**style, "marker": None, "markevery": None})
                 else:
@@ -214,13 +223,13 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
         if len(last) and last.min() > 0 and last.max() > HUNDREDFOLD * last.min():
             axis.set_xscale("log")
     if len(curves) > len(drawn):
-        figure.suptitle(f"the first {len(drawn)} of {len(curves)} rows", fontsize="medium")
+        figure.suptitle(f"first {len(drawn)} of {len(curves)} rows", fontsize="medium")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    fit = fitted(labels, figure.get_figwidth() - 0.3, most=5)
+    fit = legend_layout(labels, figure.get_figwidth() - 0.3, most=5)
     figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (fit.lines - 1))
     figure.legend(handles, fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False)
     if apart:
-        axes[0, 1].set_title("ideal link: level of its last value", fontsize="small", loc="left")
+        axes[0, 1].set_title("ideal link: last value", fontsize="small", loc="left")
 
 
 def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: str, look: dict[str, Any]) -> None:

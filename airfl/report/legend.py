@@ -1,4 +1,4 @@
-"""Legends outside of the axes, as wide as their figure at most: in columns that fit, long names in several lines."""
+"""Layout of legends outside the axes: as many columns as fit into the width of the figure, and long labels wrapped."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
 
-POINTS = 72  # an inch
+POINTS = 72  # per inch
 SAFE = 0.98
-"""Letters on a grid of dots are a little wider than as they are drawn."""
+"""Safety factor, since rasterised letters are slightly wider than their outlines."""
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A legend that fits the width of its figure.
+class LegendLayout:
+    """The layout of a legend that fits the width of its figure.
 
     Attributes:
-        labels: As they are written, long ones in several lines.
-        columns: In how many columns.
-        lines: Lines of text in the highest column.
+        labels: The labels, with long ones wrapped.
+        columns: Number of columns.
+        lines: Number of text lines in the highest column.
     """
 
     labels: tuple[str, ...]
@@ -33,9 +33,14 @@ class Fitted:
     lines: int
 
 
-def fitted(labels: Sequence[str], room: float, most: int | None = None) -> Fitted:
-    """A legend in matplotlib's current style for a figure of so many inches, in the most columns (at most `most`) that
-    there is room for; matplotlib fills one after the other."""
+def legend_layout(labels: Sequence[str], room: float, most: int | None = None) -> LegendLayout:
+    """Lay out a legend in matplotlib's current style, in as many columns as fit.
+
+    Args:
+        labels: The labels. Matplotlib fills one column after the other.
+        room: The available width in inches.
+        most: The largest number of columns; None for no limit.
+    """
     from matplotlib import rcParams
 
     size = _font().get_size_in_points() / POINTS
@@ -51,23 +56,23 @@ def fitted(labels: Sequence[str], room: float, most: int | None = None) -> Fitte
             columns = number
             break
     rows = -(-len(labels) // columns)
-    # As many columns as so many rows need: the last one is not left empty.
+    # Use only as many columns as these rows need, so that the last one is not empty.
     columns = -(-len(labels) // rows)
     heights = [label.count("\n") + 1 for label in wrapped]
-    lines = max(sum(int(one) for one in part) for part in np.array_split(heights, columns))
-    return Fitted(wrapped, columns, lines)
+    lines = max(sum(int(height) for height in part) for part in np.array_split(heights, columns))
+    return LegendLayout(wrapped, columns, lines)
 
 
 def wrap(label: str, room: float) -> str:
-    """The label in as many lines as it takes for none to be wider than so many inches."""
+    """Wrap a label so that no line is wider than `room` inches."""
     width = _width(label)
     if width <= room:
         return label
     letters = max(int(len(label) * room / width), 1)
     while True:
-        # What a setting is stays beside it; only ASCII white space is broken at.
-        kept = label.replace(" = ", "\xa0=\xa0")
-        text = textwrap.fill(kept, letters, break_on_hyphens=False).replace("\xa0", " ")
+        # Lines are broken at ASCII white space only, which keeps "key = value" together.
+        unbroken = label.replace(" = ", "\xa0=\xa0")
+        text = textwrap.fill(unbroken, letters, break_on_hyphens=False).replace("\xa0", " ")
         if letters == 1 or _width(text) <= room:
             return text
         letters -= 1
@@ -81,7 +86,7 @@ def _font() -> FontProperties:
 
 
 def _width(label: str) -> float:
-    """Of the widest line of a text in a legend, in inches."""
+    """Return the width of the widest line of a label, in inches."""
     font = _font()
     return max(_points(line, font.get_name(), font.get_size_in_points()) for line in label.split("\n")) / POINTS
 

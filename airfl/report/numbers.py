@@ -1,4 +1,4 @@
-"""Numbers for people."""
+"""Formatting of numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def figure(value: float) -> str:
-    """A number for people: four digits, thousands separated, nan as a dash."""
+    """Format a number with four significant digits and thousands separators; nan as a dash."""
     if math.isnan(value):
         return "-"
     if math.isinf(value):
@@ -15,7 +15,7 @@ def figure(value: float) -> str:
 
 
 def scientific(value: float) -> str:
-    """A large or small number for people: 6.28e9."""
+    """Format a number in scientific notation, such as 6.28e9."""
     if not math.isfinite(value):
         return figure(value)
     mantissa, exponent = f"{value:.2e}".split("e")

@@ -1,4 +1,4 @@
-"""The privacy figure from traces: what is claimed against what holds, round by round, as PNG and PDF."""
+"""The privacy figure from traces: claimed and true epsilon over rounds, as PNG and PDF."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airfl.report.figures import (
     lighten,
     write_figure,
 )
-from airfl.report.legend import fitted, wrap
+from airfl.report.legend import legend_layout, wrap
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import values_of
 from airfl.report.verdict import ADJACENCIES
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 FILES = ("privacy.png", "privacy.pdf")
 PANELS = 8
-WIDTH_OF_TEXT = 36  # letters, in the narrowest panel
+WIDTH_OF_TEXT = 36  # characters, in the narrowest panel
 
-# What the legend calls the variables, in the words of the tables; a claim by what it is for.
+# Variable -> its label in the legend, as in the tables. The label of a claim depends on its scope.
 NAMES = {
     "epsilon_round": "one round",
     "epsilon": "run",
@@ -56,13 +56,13 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class PrivacyCurves:
-    """The privacy of one label.
+    """The privacy of the runs of one label.
 
     Attributes:
-        label: What stands above the panel.
-        about: What the figures are for: level, adjacency and delta.
-        seeds: How many runs.
-        curves: Name in the legend -> epsilon by round, the mean over the seeds, [rounds]; nan where there is none.
+        label: The title of the panel.
+        about: The privacy guarantee: level, adjacency and delta.
+        seeds: Number of runs.
+        curves: Label in the legend -> epsilon over rounds, the mean over seeds, [rounds]; nan if not evaluated.
     """
 
     label: str
@@ -72,22 +72,23 @@ class PrivacyCurves:
 
     @property
     def any_finite(self) -> bool:
-        """Whether there is anything to draw."""
+        """Whether any epsilon is finite."""
         return any(bool(np.isfinite(values).any()) for values in self.curves.values())
 
 
 def curves_of(label: str, runs: Sequence[Rounds]) -> PrivacyCurves:
-    """The curves of runs that differ in their seed only, up to the end of the shortest.
+    """Return the curves of runs that differ in their seed only, up to the end of the shortest run.
 
-    What the trace of an older version lacks is left out.
+    Variables that traces of older versions lack are left out.
     """
     trace = runs[0].trace
-    scope, about = str(trace["epsilon_paper"].attrs["scope"]), trace["epsilon"].attrs
+    scope, attributes = str(trace["epsilon_paper"].attrs["scope"]), trace["epsilon"].attrs
     rounds = min(run.trace.sizes["round"] for run in runs)
     means = {name: np.mean([values_of(run.trace, name)[:rounds] for run in runs], axis=0) for name in PRIVACY}
     return PrivacyCurves(
         label=label,
-        about=f"{about['level']} level, {ADJACENCIES[str(about['adjacency'])]}, δ = {figure(float(about['delta']))}",
+        about=f"{attributes['level']} level, {ADJACENCIES[str(attributes['adjacency'])]}, "
+        f"δ = {figure(float(attributes['delta']))}",
         seeds=len(runs),
         curves={
             NAMES.get(name) or CLAIMS[scope]: values for name, values in means.items() if not np.isnan(values).all()
@@ -96,8 +97,9 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> PrivacyCurves:
 
 
 def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
-    """Draw the runs, (label, runs) a panel; writes out/privacy.png and out/privacy.pdf and returns them, or nothing
-    where no run has a finite figure. UserError if a file is there already.
+    """Draw one panel per (label, runs), write out/privacy.png and out/privacy.pdf, and return these files.
+
+    Nothing is written if no run has a finite epsilon. Raises UserError if a file exists.
     """
     files = [out / name for name in FILES]
     check_new_files(files)
@@ -108,14 +110,14 @@ def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path
 
 
 def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
-    """Epsilon against rounds, a panel a row on shared axes; only the first `PANELS` rows, which the title then says."""
+    """Draw epsilon over rounds, one panel per row on shared axes. Rows beyond the first `PANELS` are left out."""
     drawn = rows[:PANELS]
     lines, columns = grid(len(drawn))
     width = 11.0 if columns > 1 else 6.0
-    # Beside the panels stand the labels of the axis; a long name takes several lines.
+    # The axis labels take some of the width. Long titles are wrapped.
     titles = [wrap(in_figure(row.label), (width - 0.6) / columns - 0.3) for row in drawn]
-    more = max(title.count("\n") for title in titles)
-    drawing.set_size_inches(width, (3.3 + LINE_HEIGHT * more) * lines + 0.6)
+    extra_lines = max(title.count("\n") for title in titles)
+    drawing.set_size_inches(width, (3.3 + LINE_HEIGHT * extra_lines) * lines + 0.6)
     axes = drawing.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axis, row, title in zip(axes.flat, drawn, titles, strict=False):
         _draw_row(axis, row, title)
@@ -128,23 +130,23 @@ def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
     _scale(axes[0, 0], drawn)
     for axis in axes[:, 0]:
         axis.set_ylabel("ε")
-    found = dict(pair[::-1] for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True))
-    names = [name for name in LOOKS if name in found]
-    fit = fitted(names, width - 0.3, most=len(names) if columns > 1 else 3)
+    handles = dict(pair[::-1] for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True))
+    names = [name for name in LOOKS if name in handles]
+    fit = legend_layout(names, width - 0.3, most=len(names) if columns > 1 else 3)
     drawing.legend(
-        [found[name] for name in names], fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False
+        [handles[name] for name in names], fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False
     )
     if title := _title(rows):
         drawing.suptitle(title, fontsize="medium")
 
 
 def grid(panels: int) -> tuple[int, int]:
-    """Lines and columns: up to three panels in a line, up to eight in two."""
+    """Return the numbers of rows and columns of the grid: up to three panels in one row, else two rows."""
     return (1, panels) if panels < 4 else (2, math.ceil(panels / 2))
 
 
 def off_scale(row: PrivacyCurves) -> str:
-    """What a logarithmic axis has no place for: figures that are infinite, and since when; figures that stay 0."""
+    """Describe curves that a logarithmic axis cannot show: infinite ones, with their first round, and zero ones."""
     infinite, zero = [], []
     for name, values in row.curves.items():
         known = values[~np.isnan(values)]
@@ -154,7 +156,7 @@ def off_scale(row: PrivacyCurves) -> str:
             infinite.append(f"{name} (first in round {int(np.argmax(np.isinf(values))) + 1:,})")
         elif not known.any():
             zero.append(name)
-    texts = [f"{what}: {', '.join(names)}" for what, names in (("inf", infinite), ("0", zero)) if names]
+    texts = [f"{value}: {', '.join(names)}" for value, names in (("inf", infinite), ("0", zero)) if names]
     return "\n".join(textwrap.fill(text, WIDTH_OF_TEXT) for text in texts)
 
 
@@ -162,18 +164,20 @@ def _draw_row(axis: Axes, row: PrivacyCurves, title: str) -> None:
     for name, values in row.curves.items():
         known = np.flatnonzero(~np.isnan(values))
         drawable = np.where(np.isfinite(values) & (values > 0), values, np.nan)[known]
-        alone = {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}  # a line of one point shows nothing
-        axis.plot(known + 1, drawable, label=name, **{**alone, **LOOKS[name]})
+        single = (
+            {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}
+        )  # a single point is visible only with a marker
+        axis.plot(known + 1, drawable, label=name, **{**single, **LOOKS[name]})
     axis.set_title(title, fontsize="medium", loc="left", pad=16)
     axis.text(0, 1.02, row.about, transform=axis.transAxes, fontsize="x-small", color="0.3")
     if text := off_scale(row):
-        place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}
-        axis.text(x=0.5, s=text, transform=axis.transAxes, fontsize="small", ha="center", **place)
+        position: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}
+        axis.text(x=0.5, s=text, transform=axis.transAxes, fontsize="small", ha="center", **position)
     lighten(axis)
 
 
 def _scale(axis: Axes, rows: Sequence[PrivacyCurves]) -> None:
-    """The axes that all panels share: whole decades, so that two are labelled at least, and whole rounds."""
+    """Scale the shared axes: whole decades, at least one of them, and integer rounds."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
     values = np.concatenate([values for row in rows for values in row.curves.values()])
@@ -192,7 +196,7 @@ def _power_of_ten(value: float) -> str:
 
 
 def _title(rows: Sequence[PrivacyCurves]) -> str:
-    """What is left out, and what is a mean."""
+    """Return the title: how many rows are shown, and over how many seeds the means are."""
     seeds = max(row.seeds for row in rows)
-    parts = [f"the first {PANELS} of {len(rows)} rows"] if len(rows) > PANELS else []
+    parts = [f"first {PANELS} of {len(rows)} rows"] if len(rows) > PANELS else []
     return "; ".join([*parts, f"mean over {seeds} seeds"] if seeds > 1 else parts)

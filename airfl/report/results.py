@@ -1,4 +1,4 @@
-"""Results over seeds as a table for the terminal and as plain data for JSON; no timings in either."""
+"""Averages over seeds, as tables for the terminal and as plain data for JSON. Neither contains timings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FIGURES = tuple(field.name for field in fields(Summary) if field.type in ("float", "int") and field.name != "seed")
-"""What is averaged over seeds: the numbers of a summary."""
+"""The numeric fields of a summary, which are averaged over seeds."""
 BEST_FIRST = ("test_accuracy",)
 
 
 def averages(group: Group) -> dict[str, Average]:
-    """Every figure of the summary over the group's seeds."""
+    """Return the average of each figure of the summary over the seeds of the group."""
     summaries = [run.digest.summary for run in group.runs]
     return {
         name: average([float(getattr(summary, name)) for summary in summaries], bounds_of(name)) for name in FIGURES
@@ -33,8 +33,11 @@ def averages(group: Group) -> dict[str, Average]:
 
 
 def ordered(results: Results, by: str | None) -> list[Group]:
-    """The groups as they were asked for, or sorted by a swept key or a figure: accuracy from the best, others from the
-    least, nan last. UserError for a name that is neither."""
+    """Return the groups, sorted by a swept key or a figure if `by` is given.
+
+    Accuracy is sorted in descending order, everything else in ascending order, with nan last. Raises UserError for an
+    unknown name.
+    """
     groups = list(results.groups)
     if by is None:
         return groups
@@ -51,9 +54,19 @@ def ordered(results: Results, by: str | None) -> list[Group]:
 def plain_results(
     results: Results, by: str | None = None, budgets: Mapping[str, float] | None = None, target: float | None = None
 ) -> dict[str, Any]:
-    """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing, runs
-    that cannot be read; accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
-    found: dict[str, Any] = {
+    """Convert results to plain data for JSON.
+
+    Args:
+        results: The results.
+        by: Key to sort the groups by, as in `ordered`.
+        budgets: Cost -> budget at which accuracies are compared.
+        target: Accuracy, from 0 to 1, whose cost is computed.
+
+    Returns:
+        The axes, the groups with mean, deviation and interval of each figure, failed and missing points, and unreadable
+        runs.
+    """
+    plain: dict[str, Any] = {
         "axes": list(results.axes),
         "groups": [_plain_group(group, budgets or {}, target) for group in ordered(results, by)],
         "failed": dict(results.failed),
@@ -61,14 +74,14 @@ def plain_results(
         "unreadable": dict(results.unreadable),
     }
     if budgets:
-        found["at"] = dict(budgets)
+        plain["at"] = dict(budgets)
     if target is not None:
-        found["target"] = target
-    return found
+        plain["target"] = target
+    return plain
 
 
 def _plain_group(group: Group, budgets: Mapping[str, float], target: float | None) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    plain: dict[str, Any] = {
         "name": group.name,
         "label": group.label,
         "values": dict(group.values),
@@ -79,28 +92,31 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
         "figures": {name: plain_average(one) for name, one in averages(group).items()},
     }
     if budgets:
-        found["accuracy_at"] = {
+        plain["accuracy_at"] = {
             cost: plain_average(compare_at([group], cost, budget)[0]) for cost, budget in budgets.items()
         }
     if target is not None:
-        found["cost_to"] = {cost: plain_average(one) for cost, one in costs_to([group], target)[0].items()}
-        found["reached"] = reached(group, target)
-    return found
+        plain["cost_to"] = {cost: plain_average(one) for cost, one in costs_to([group], target)[0].items()}
+        plain["reached"] = reached(group, target)
+    return plain
 
 
 def plain_average(one: Average) -> dict[str, float | list[float]]:
-    """For JSON."""
+    """Convert an average to plain data for JSON."""
     ends = {"mean": one.mean, "deviation": one.deviation, "low": one.low, "high": one.high}
     return {**ends, "values": list(one.values)}
 
 
 def results_table(results: Results, title: str, by: str | None = None) -> Table:
-    """One line a group: swept values, seeds, the columns of a comparison; accuracy with its 95% interval."""
+    """Return a table with a row per group: swept values, seeds, and the columns of a comparison.
+
+    Accuracies have 95% confidence intervals.
+    """
     groups = ordered(results, by)
     rows = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in groups]
     columns = shown(rows)
     table = new_table(title, _caption(rows))
-    for heading in (*_heads(results), "seeds"):
+    for heading in (*_headings(results), "seeds"):
         table.add_column(heading)
     for column in columns:
         table.add_column(folded(column.heading), justify="right")
@@ -109,54 +125,54 @@ def results_table(results: Results, title: str, by: str | None = None) -> Table:
         interval = averages(group)["test_accuracy"]
         if columns and columns[0] is COLUMNS[0] and not math.isnan(interval.low):
             texts[0] += f" ({_percent(interval.low)} to {_percent(interval.high)})"
-        table.add_row(*_who(results, group), str(len(group.runs)), *texts)
+        table.add_row(*_identifiers(results, group), str(len(group.runs)), *texts)
     return table
 
 
 def equal_table(results: Results, budgets: dict[str, float], by: str | None = None) -> Table:
-    """Accuracy of every group at these budgets, cost -> budget."""
+    """Return a table of the accuracy of each group at these budgets, cost -> budget."""
     groups = ordered(results, by)
     table = new_table(
         "accuracy % at equal cost",
-        "of the last evaluation that the budget pays for; - where there is none: take a larger one (--at COST=VALUE), "
-        "or a smaller run.evaluate_every",
+        "at the last evaluation within the budget; - if there is none: give a larger budget (--at COST=VALUE) or a "
+        "smaller run.evaluate_every",
     )
-    for heading in _heads(results):
+    for heading in _headings(results):
         table.add_column(heading)
     for cost, budget in budgets.items():
         table.add_column(folded(f"{COSTS[cost]} = {_amount(cost, budget)}"), justify="right")
-    found = [compare_at(groups, cost, budget) for cost, budget in budgets.items()]
-    for place, group in enumerate(groups):
-        table.add_row(*_who(results, group), *(_accuracy(column[place]) for column in found))
+    columns = [compare_at(groups, cost, budget) for cost, budget in budgets.items()]
+    for index, group in enumerate(groups):
+        table.add_row(*_identifiers(results, group), *(_accuracy(column[index]) for column in columns))
     return table
 
 
 def target_table(results: Results, accuracy: float, by: str | None = None) -> Table:
-    """What every group has spent when it first shows that accuracy, a share of 1."""
+    """Return a table of the costs at which each group first reaches an accuracy, from 0 to 1."""
     groups = ordered(results, by)
     table = new_table(
-        f"cost to reach an accuracy of {100 * accuracy:g}%", "mean over seeds; - where not all of them reach it"
+        f"cost to reach an accuracy of {100 * accuracy:g}%", "mean over seeds; - unless all seeds reach it"
     )
-    for heading in (*_heads(results), "seeds that do"):
+    for heading in (*_headings(results), "seeds that do"):
         table.add_column(heading)
     for heading in COSTS.values():
         table.add_column(folded(heading), justify="right")
     for group, costs in zip(groups, costs_to(groups, accuracy), strict=True):
         amounts = ["-" if math.isinf(one.mean) else _amount(cost, one.mean) for cost, one in costs.items()]
-        table.add_row(*_who(results, group), f"{reached(group, accuracy)} of {len(group.runs)}", *amounts)
+        table.add_row(*_identifiers(results, group), f"{reached(group, accuracy)} of {len(group.runs)}", *amounts)
     return table
 
 
-def _heads(results: Results) -> list[str]:
-    """What tells groups apart: the label where any has one, the swept keys, else the scheme."""
+def _headings(results: Results) -> list[str]:
+    """Return the headings that identify a group: the label, if there are any, and the swept keys; else the scheme."""
     labelled = ["row"] if any(run.label for run in results.runs) else []
     return [*labelled, *(short(key, results.axes) for key in results.axes)] or ["scheme"]
 
 
-def _who(results: Results, group: Group) -> list[str]:
+def _identifiers(results: Results, group: Group) -> list[str]:
     labelled = [group.label] if any(run.label for run in results.runs) else []
-    who = [*labelled, *(cell(group.values.get(key)) for key in results.axes)] or [group.scheme]
-    return [f"{who[0]}{mark([run.digest.summary for run in group.runs])}", *who[1:]]
+    texts = [*labelled, *(cell(group.values.get(key)) for key in results.axes)] or [group.scheme]
+    return [f"{texts[0]}{mark([run.digest.summary for run in group.runs])}", *texts[1:]]
 
 
 def _caption(rows: Sequence[TableRow]) -> str:
@@ -183,7 +199,7 @@ def _amount(cost: str, value: float) -> str:
 
 
 def _sortable(value: Any) -> tuple[int, float, str]:
-    """Numbers first, by size; then everything else by its text."""
+    """Return a sort key: numbers first, in ascending order, then everything else as text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
     return (1, 0.0, cell(value))

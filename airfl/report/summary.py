@@ -1,4 +1,4 @@
-"""The figures of a whole run, from its trace."""
+"""The summary of a run, computed from its trace."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in numbers. Counts and energies are sums over all rounds and devices; epsilons are those of the trace.
+    """The summary of one run. Counts and energies are sums over all rounds and devices.
 
     Attributes:
-        scheme: Its name.
+        scheme: Name of the scheme.
         seed: run.seed.
-        status: "complete", "running" (or cut off) or "failed", as in the trace.
-        rounds: T, those in the trace.
-        test_accuracy: Of the last evaluated round, a share of 1.
-        test_loss: Of the last evaluated round.
-        energy: Of the uplink, in `energy_units`.
-        resource_elements: Of the uplink, pilots included.
-        air_time_s: In s, with the downlink where it is charged.
-        uplink_bits: Of all messages; 0 for analog links.
-        delta: Of the privacy statement.
-        epsilon_paper: Claimed by the paper, the largest of a round or of the run; see `claim_scope`.
-        epsilon_round: Exact, of the worst round.
-        epsilon: Of the run by `accountant`, a proven upper bound.
-        epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
-        energy_units: "J", or "normalised" to a noise variance of 1 an entry.
-        claim_scope: What the paper's claim is for, a "round" or the "run".
-        level: Whose data is protected, a "client"'s or a "record"'s.
-        paper_cost_mb: The papers' own "Cost (MB)", nan for analog links.
-        gradients: Of single samples.
-        epsilon_paper_tables: What the paper's tables print, where that is by another formula, else nan.
-        epsilon_at_least: A proven lower bound that a pair of neighbours really pays, nan where none is known.
-        adjacency: The relation that `epsilon` is for, "replace_one" or "add_remove".
-        sampling: How devices are selected, as the ledger counts it.
-        observer: From whom a client is protected, a "third_party" or the "server".
-        accountant: By which `epsilon` was computed.
-        csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
-        beta_tells: What beta tells of who was selected.
-        tuned: Whether the settings say that they were tuned for this scheme.
-        silent_share: Of the selected devices, those not heard; a share of 1.
-        waits_for_ever: Whether the link is the ideal one without a deadline, on which a device in a deep fade sends for
-            as long as its message takes, so that the costs are no system's.
-        stopped_early: Why the run is complete with fewer rounds than its settings say, "" where it has them all.
+        status: "complete", "running" (or interrupted) or "failed", as in the trace.
+        rounds: T, number of rounds in the trace.
+        test_accuracy: Test accuracy of the last evaluated round, from 0 to 1.
+        test_loss: Test loss of the last evaluated round.
+        energy: Energy of the uplink, in `energy_units`.
+        resource_elements: Resource elements of the uplink, including pilots.
+        air_time_s: Air time in s, including the downlink if it is charged.
+        uplink_bits: Bits of all messages; 0 for analog links.
+        delta: Delta of the privacy guarantee.
+        epsilon_paper: Epsilon claimed by the paper, the largest of a round or that of the run; see `claim_scope`.
+        epsilon_round: Exact epsilon of the worst round.
+        epsilon: Epsilon of the run by `accountant`, a proven upper bound.
+        epsilon_as_poisson: Epsilon of the run by the literature's convention, Poisson sampling and add/remove.
+        energy_units: "J", or "normalised" to a noise variance of 1 per entry.
+        claim_scope: Scope of the paper's claim, "round" or "run".
+        level: Unit of privacy, "client" or "record".
+        paper_cost_mb: "Cost (MB)" as defined by the papers, nan for analog links.
+        gradients: Number of per-sample gradient evaluations.
+        epsilon_paper_tables: Epsilon in the paper's tables if they use another formula, else nan.
+        epsilon_at_least: Proven lower bound on epsilon, attained by a pair of neighbours; nan if none is known.
+        adjacency: Neighbouring relation of `epsilon`, "replace_one" or "add_remove".
+        sampling: Sampling of the devices, as accounted by the ledger.
+        observer: The adversary, "third_party" or "server".
+        accountant: The accountant of `epsilon`.
+        csi_error: Accounting of contributions received above beta, as privacy.csi_error.
+        beta_tells: What beta reveals about the selection.
+        tuned: Whether the settings state that they were tuned for this scheme.
+        silent_share: Share of the selected devices whose message was not received, from 0 to 1.
+        waits_for_ever: Whether the link is the ideal one without a deadline. There, a device in a deep fade transmits
+            for as long as its message takes, so that the costs are not those of a real system.
+        stopped_early: Why the run is complete with fewer rounds than its settings say, "" if it has all rounds.
     """
 
     scheme: str
@@ -98,32 +98,32 @@ class Summary:
 
     @property
     def claim_holds(self) -> bool:
-        """See `verdict.claim_holds`."""
+        """Whether the true epsilon is at most the claimed one; true if nothing is claimed."""
         return claim_holds(self)
 
     @property
     def claim_refuted(self) -> bool:
-        """See `verdict.claim_refuted`."""
+        """Whether a lower bound on the true epsilon exceeds the claimed one."""
         return claim_refuted(self)
 
     def broken_claim(self) -> str | None:
-        """See `verdict.broken_claim`."""
+        """Return one sentence with the true epsilon if the claim does not hold or is not proven, else None."""
         return broken_claim(self)
 
 
 def summary_of(folder: Path) -> Summary:
-    """Of the run in this folder; UserError without a readable trace."""
+    """Return the summary of the run in this folder. Raises UserError without a readable trace."""
     with open_trace(folder) as dataset:
         return summarise(dataset)
 
 
-@np.errstate(all="ignore")  # sums of what a trace may hold may be too large, or none
+@np.errstate(all="ignore")  # values of a trace may overflow in sums, or be nan
 def summarise(dataset: xarray.Dataset) -> Summary:
-    """The summary of a trace; accuracy and composed epsilons are those of the last evaluated round.
+    """Return the summary of a trace. Accuracy and composed epsilons are those of the last evaluated round.
 
-    Figures that the trace of an older version lacks are nan.
+    Variables that traces of older versions lack become nan.
     """
-    about = dataset["epsilon"].attrs
+    attributes = dataset["epsilon"].attrs
     return Summary(
         scheme=str(dataset.attrs["scheme"]),
         seed=int(dataset.attrs["seed"]),
@@ -135,24 +135,24 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         resource_elements=_exact_sum(dataset["resource_elements"].values),
         air_time_s=float(dataset["latency_s"].sum() + dataset["downlink_latency_s"].sum()),
         uplink_bits=_exact_sum(dataset["uplink_bits"].values),
-        delta=float(about["delta"]),
+        delta=float(attributes["delta"]),
         epsilon_paper=_largest(dataset["epsilon_paper"].values),
         epsilon_round=_largest(dataset["epsilon_round"].values),
         epsilon=_last(dataset["epsilon"].values),
         epsilon_as_poisson=_last(dataset["epsilon_as_poisson"].values),
         energy_units=str(dataset["energy_j"].attrs["units"]),
         claim_scope=str(dataset["epsilon_paper"].attrs["scope"]),
-        level=str(about["level"]),
+        level=str(attributes["level"]),
         paper_cost_mb=float(dataset.attrs["paper_cost_mb"]),
         gradients=_exact_sum(np.maximum(dataset["gradient_evaluations"].values, 0).sum(axis=1)),
         epsilon_paper_tables=_last(values_of(dataset, "epsilon_paper_tables")),
         epsilon_at_least=_last(values_of(dataset, "epsilon_at_least")),
-        adjacency=str(about["adjacency"]),
-        sampling=str(about["sampling"]),
-        observer=str(about["observer"]),
-        accountant=str(about["accountant"]),
-        csi_error=str(about.get("csi_error", "realised")),
-        beta_tells=str(about.get("beta_tells", "unknown" if dataset.attrs.get("link") == "analog" else "nothing")),
+        adjacency=str(attributes["adjacency"]),
+        sampling=str(attributes["sampling"]),
+        observer=str(attributes["observer"]),
+        accountant=str(attributes["accountant"]),
+        csi_error=str(attributes.get("csi_error", "realised")),
+        beta_tells=str(attributes.get("beta_tells", "unknown" if dataset.attrs.get("link") == "analog" else "nothing")),
         tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
         silent_share=_silent_share(dataset),
         waits_for_ever=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
@@ -161,7 +161,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
 
 
 def _silent_share(dataset: xarray.Dataset) -> float:
-    """0 where nobody was selected, or an older trace does not say who was heard."""
+    """Return the share of selected devices that were not received; 0 without selected devices or in older traces."""
     if "heard" not in dataset:
         return 0.0
     selected = int((dataset["device_id"].values >= 0).sum())
@@ -169,13 +169,13 @@ def _silent_share(dataset: xarray.Dataset) -> float:
 
 
 def _has_deadline(dataset: xarray.Dataset) -> bool:
-    """Whether whoever is not through by some time is not heard."""
+    """Return whether the uplink has a finite deadline."""
     deadline_s = settings_of(dataset).get("digital", {}).get("deadline_s", math.inf)
     return isinstance(deadline_s, int | float) and math.isfinite(deadline_s)
 
 
 def values_of(dataset: xarray.Dataset, name: str) -> np.ndarray:
-    """A variable's values, one a round; nan where the trace is of a version that did not write it."""
+    """Return the per-round values of a variable; nan if the trace, written by an older version, lacks it."""
     if name not in dataset:
         return np.full(dataset.sizes["round"], np.nan)
     values: np.ndarray = dataset[name].values
@@ -183,13 +183,13 @@ def values_of(dataset: xarray.Dataset, name: str) -> np.ndarray:
 
 
 def settings_of(dataset: xarray.Dataset) -> dict[str, dict[str, object]]:
-    """The resolved settings as plain tables."""
+    """Return the resolved settings of a trace as plain tables."""
     tables: dict[str, dict[str, object]] = json.loads(dataset.attrs["config"])
     return tables
 
 
 def _exact_sum(counts: np.ndarray) -> int:
-    """The sum as Python counts: rounds near the end of 64 bits must not wrap around."""
+    """Return the sum as a Python integer, which cannot overflow."""
     return sum(int(count) for count in counts)
 
 

@@ -1,4 +1,4 @@
-"""The table of a comparison: for the terminal, as CSV, as Markdown."""
+"""The table of a comparison, for the terminal, as CSV and as Markdown."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the terminal's table.
+    """A column of the table.
 
     Attributes:
-        heading: Its heading.
-        key: Its name in the CSV.
-        value: Takes the value from one run.
-        write: How a number is written.
-        scatter: Whether +- over the seeds is added.
+        heading: The heading.
+        key: The name of the column in the CSV.
+        value: Function that returns the value of a run.
+        write: Function that formats a number.
+        scatter: Whether the standard deviation over seeds is added.
         cost: Whether it is a cost of the radio.
-        usual: A value that, where all runs have it, needs no column; nan for none.
-        note: What is said of it below the table, "" for nothing.
+        usual: The column is left out if all runs have this value; nan for none.
+        note: Explanation below the table, "" for none.
     """
 
     heading: str
@@ -62,7 +62,7 @@ def _seconds(value: float) -> str:
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e7 else scientific(value)  # which has a dash for nan
+    return f"{value:,.0f}" if value < 1e7 else scientific(value)  # which formats nan as a dash
 
 
 def _bits(value: float) -> str:
@@ -86,19 +86,19 @@ COLUMNS = (
         "ε in its tables",
         "epsilon_paper_tables",
         lambda run: run.epsilon_paper_tables,
-        note="in its tables = what they print, by another formula",
+        note="in its tables = as printed there, by another formula",
     ),
     Column(
         "ε one round",
         "epsilon_round",
         lambda run: run.epsilon_round,
-        note="one round and run = what holds, for the sampler that ran",
+        note="one round and run = true values, for the actual sampling",
     ),
     Column(
         "ε run at least",
         "epsilon_at_least",
         lambda run: run.epsilon_at_least,
-        note="run at least = what a pair of neighbours really pays",
+        note="run at least = lower bound from a pair of neighbours",
     ),
     Column("ε run", "epsilon", lambda run: run.epsilon),
     Column(
@@ -114,18 +114,18 @@ LEVELS = {"client": "client level", "record": "record level"}
 SAMPLINGS = {
     "without_replacement": "samples of fixed size",
     "poisson": "Poisson samples",
-    "by_channel": "samples that the channel chooses",
+    "by_channel": "selection by the channel",
 }
 OBSERVERS = {"third_party": "observer a third party", "server": "observer the server"}
 BETA_TELLS = {
-    "exact": "all gains known to the observer and what β tells accounted",
-    "granted": "who was selected granted to the observer, as β or the noise may tell of it",
-    "unknown": "no gains known to the observer and β taken to tell nothing",
+    "exact": "all gains known to the observer, disclosure by β accounted",
+    "granted": "selection assumed known to the observer, as β or the noise may disclose it",
+    "unknown": "no gains known to the observer, β assumed to disclose nothing",
 }
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"
-"""Below every table, and what a table in a file is known by."""
-# What the figures are for.
+"""Part of the notes below every table, by which a file is recognised as written by airfl."""
+# The parts of the privacy guarantee.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"delta {run.delta:g}",
     lambda run: LEVELS[run.level],
@@ -136,16 +136,16 @@ STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"ε run by {run.accountant}" if run.accountant else "",
 )
 STATES = {"running": "unfinished"}
-"""What a trace's status means to who reads it later."""
+"""Status in a trace -> its name in tables."""
 
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the terminal's table.
+    """A row of the table.
 
     Attributes:
-        label: What it is called.
-        runs: Its runs, one a seed.
+        label: Its label.
+        runs: Its runs, one per seed.
     """
 
     label: str
@@ -153,30 +153,30 @@ class TableRow:
 
     @property
     def marked(self) -> str:
-        """The label, and how many of its runs did not come to their end."""
+        """The label, followed by the number of its runs that are not complete, if any."""
         return f"{self.label}{mark(self.runs)}"
 
 
 def mark(runs: Sequence[Summary]) -> str:
-    """See `mark_of`, of runs."""
+    """Return `mark_of` for the statuses of runs."""
     return mark_of([run.status for run in runs])
 
 
 def mark_of(statuses: Sequence[str]) -> str:
-    """What stands behind the name of runs that ended so: "(failed)", "(1 of 3 failed)"; "" where all are complete."""
+    """Return the suffix of a label for runs that are not complete: " (failed)", " (1 of 3 failed)", or ""."""
     states = [STATES.get(status, status) for status in statuses if status != "complete"]
     counted = [f"{states.count(state)} of {len(statuses)} {state}" for state in dict.fromkeys(states)]
     return f" ({', '.join(states if len(statuses) == 1 else counted)})" if states else ""
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Mean over the seeds and sample standard deviation (nan for one seed)."""
+    """Return the mean over seeds and the sample standard deviation (nan for one seed)."""
     with np.errstate(invalid="ignore"):
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def shown(rows: Sequence[TableRow]) -> list[Column]:
-    """The columns for people: those in which any row has a figure that is not the usual one."""
+    """Return the columns to show: those in which any run has a value other than the usual one."""
     runs = [run for row in rows for run in row.runs]
     return [
         column
@@ -186,25 +186,25 @@ def shown(rows: Sequence[TableRow]) -> list[Column]:
 
 
 def without_costs(row: TableRow, rows: Sequence[TableRow]) -> bool:
-    """Whether the row's costs are left out: an ideal link without a deadline beside rows over other links."""
+    """Return whether the costs of a row are left out: those of an ideal link without deadline, next to other links."""
     return row.runs[0].waits_for_ever and not all(other.runs[0].waits_for_ever for other in rows)
 
 
 def figures_of(row: TableRow, rows: Sequence[TableRow], column: Column) -> list[float]:
-    """A column's figures of the row's runs, nan where they are left out beside the other rows."""
+    """Return the values of a column for the runs of a row; nan if costs are left out."""
     if column.cost and without_costs(row, rows):
         return [math.nan] * len(row.runs)
     return [column.value(run) for run in row.runs]
 
 
 def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, rows: Sequence[TableRow] = ()) -> list[str]:
-    """The row as text, label first; rows: those of the table that it stands in."""
+    """Return the cells of a row as text, label first. `rows` are all rows of the table."""
     texts = [row.marked]
     for column in columns:
         values = figures_of(row, rows or [row], column)
         mean, deviation = mean_and_deviation(values)
         text = column.write(mean)
-        if column.scatter and 1 < len(row.runs) < FEWEST:  # two numbers say more than a deviation made of them
+        if column.scatter and 1 < len(row.runs) < FEWEST:  # for two seeds, the values are more informative
             text = "; ".join(map(column.write, values))
         elif column.scatter and not math.isnan(deviation):
             text += f" ± {column.write(deviation)}"
@@ -213,7 +213,7 @@ def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, rows: Sequence[Tab
 
 
 def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
-    """The table for a terminal."""
+    """Return the table for the terminal."""
     table, columns = new_table(title, notes(rows)), shown(rows)
     table.add_column("")
     for column in columns:
@@ -224,7 +224,7 @@ def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
 
 
 def markdown_table(rows: Sequence[TableRow]) -> str:
-    """The table as Markdown, its notes below."""
+    """Return the table as Markdown, followed by its notes."""
     columns = shown(rows)
     lines = [
         _markdown_line(["", *(column.heading for column in columns)]),
@@ -235,25 +235,25 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
 
 
 def csv_table(rows: Sequence[TableRow]) -> str:
-    """The table as CSV: mean and deviation of every column over the seeds, full precision."""
+    """Return the table as CSV: mean and deviation over seeds of every column, in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
     writer.writerow(["label", "scheme", "seeds", *keys, "not_complete", "energy_units"])
     for row in rows:
         values = [[column.value(run) for run in row.runs] for column in COLUMNS]
-        numbers = [repr(number) for one in values for number in mean_and_deviation(one)]
-        broken = sum(run.status != "complete" for run in row.runs)
+        numbers = [repr(number) for column in values for number in mean_and_deviation(column)]
+        incomplete = sum(run.status != "complete" for run in row.runs)
         units = row.runs[0].energy_units
-        named = [inert(row.label), inert(row.runs[0].scheme), len(row.runs)]
-        writer.writerow([*named, *numbers, broken, units])
+        identifiers = [inert(row.label), inert(row.runs[0].scheme), len(row.runs)]
+        writer.writerow([*identifiers, *numbers, incomplete, units])
     return text.getvalue()
 
 
 def notes(rows: Sequence[TableRow]) -> str:
-    """What the columns mean, and what the privacy figures are for."""
+    """Return the notes below a table: the meaning of the columns, and the privacy guarantee."""
     seeds = len(rows[0].runs)
-    scatter = "of the accuracy both values" if seeds < FEWEST else "± standard deviation"
+    scatter = "both values of the accuracy" if seeds < FEWEST else "± standard deviation"
     averaged = f"Mean over {seeds} seeds, {scatter}. " if seeds > 1 else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
@@ -266,72 +266,74 @@ def notes(rows: Sequence[TableRow]) -> str:
 
 
 def left_out(rows: Sequence[TableRow]) -> str:
-    """A clause where rows' costs are left out."""
+    """Return a clause that explains left-out costs, if there are any."""
     if not any(without_costs(row, rows) for row in rows):
         return ""
     return (
-        "; costs over an ideal link without digital.deadline_s are left out, as a device in a deep fade sends for as "
-        "long as its message takes"
+        "; costs over an ideal link without digital.deadline_s are left out, since a device in a deep fade transmits "
+        "for as long as its message takes"
     )
 
 
 def broken_off(rows: Sequence[TableRow]) -> str:
-    """A sentence where runs did not come to their end: the averages hold what they were when they stopped."""
-    named = [row.marked for row in rows if mark(row.runs)]
-    if not named:
+    """Return a sentence that lists incomplete runs, if there are any. Averages include their last state."""
+    incomplete = [row.marked for row in rows if mark(row.runs)]
+    if not incomplete:
         return ""
-    return f" Not complete, and taken as far as they went: {'; '.join(named)}."
+    return f" Not complete, included as far as they ran: {'; '.join(incomplete)}."
 
 
 def stopped_early(rows: Sequence[TableRow]) -> str:
-    """A sentence where runs were ended early: their costs and epsilons are those of fewer rounds."""
-    said = []
+    """Return a sentence that lists runs stopped early, whose costs and epsilons are those of fewer rounds, if any."""
+    texts = []
     for row in rows:
         runs = [run for run in row.runs if run.stopped_early]
         if runs:
             rounds = " and ".join(f"{number:,}" for number in sorted({run.rounds for run in runs}))
             why = f" ({runs[0].stopped_early})" if len(row.runs) == 1 else f" ({len(runs)} of {len(row.runs)} runs)"
-            said.append(f"{row.label} after {rounds} rounds{why}")
-    return f" Stopped early: {'; '.join(said)}." if said else ""
+            texts.append(f"{row.label} after {rounds} rounds{why}")
+    return f" Stopped early: {'; '.join(texts)}." if texts else ""
 
 
 def untuned(rows: Sequence[TableRow]) -> str:
-    """A sentence where schemes are compared that were not all tuned; the papers tune each."""
+    """Return a sentence if several schemes are compared, of which not all were tuned."""
     schemes = {run.scheme for row in rows for run in row.runs}
     if len(schemes) < 2 or all(run.tuned for row in rows for run in row.runs):
         return ""
     return (
-        " Not tuned: step size, clip and the like were not chosen for each scheme by itself, as the papers do "
-        "(`airfl tune`)."
+        " Not tuned: hyperparameters such as learning rate and clipping norm were not tuned for each scheme, as the "
+        "papers do (`airfl tune`)."
     )
 
 
 def statement(rows: Sequence[TableRow]) -> str:
-    """What the privacy figures are for: what all rows share, then what they do not, with the schemes it is for."""
+    """Return the privacy guarantee: what all rows share, then what differs, with the schemes it applies to."""
     shared = [fact for fact in STATEMENT if len({fact(row.runs[0]) for row in rows}) == 1]
-    apart = [fact for fact in STATEMENT if fact not in shared]
-    texts = [_words(shared, rows[0].runs[0]), *_of_rows(rows, lambda run: _words(apart, run))]
+    different = [fact for fact in STATEMENT if fact not in shared]
+    texts = [_joined(shared, rows[0].runs[0]), *_of_rows(rows, lambda run: _joined(different, run))]
     return "; ".join(text for text in texts if text)
 
 
-def _words(facts: Sequence[Callable[[Summary], str]], run: Summary) -> str:
+def _joined(facts: Sequence[Callable[[Summary], str]], run: Summary) -> str:
     return ", ".join(text for text in (fact(run) for fact in facts) if text)
 
 
-def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> list[str]:
-    """One text where all rows that have one agree, else each with the schemes it is for: with the rows, where those of
-    one scheme differ."""
+def _of_rows(rows: Sequence[TableRow], text_of: Callable[[Summary], str]) -> list[str]:
+    """Return the distinct texts of the rows.
+
+    If there are several, each names its schemes in parentheses, or its rows if rows of one scheme differ.
+    """
     texts: dict[str, list[tuple[str, str]]] = {}
     for row in rows:
-        text = what(row.runs[0])
+        text = text_of(row.runs[0])
         if text:
             texts.setdefault(text, []).append((row.label, row.runs[0].scheme))
     if len(texts) < 2:
         return list(texts)
-    schemes = {text: list(dict.fromkeys(scheme for _, scheme in found)) for text, found in texts.items()}
-    every = [scheme for names in schemes.values() for scheme in names]
-    if len(set(every)) < len(every):
-        schemes = {text: [label for label, _ in found] for text, found in texts.items()}
+    schemes = {text: list(dict.fromkeys(scheme for _, scheme in holders)) for text, holders in texts.items()}
+    all_names = [scheme for names in schemes.values() for scheme in names]
+    if len(set(all_names)) < len(all_names):
+        schemes = {text: [label for label, _ in holders] for text, holders in texts.items()}
     return [f"{text} ({', '.join(names)})" for text, names in schemes.items()]
 
 
@@ -340,5 +342,5 @@ def _markdown_line(texts: Sequence[str]) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Text in a cell of a Markdown table, where it begins neither another cell nor an element of HTML."""
+    """Escape text for a cell of a Markdown table, so that it starts neither a new cell nor an HTML element."""
     return escaped(text).replace("|", "\\|").replace("<", "\\<")

@@ -1,4 +1,4 @@
-"""Tables for a terminal."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-HEADING_WIDTH = 10  # longer headings of columns of numbers are folded
-AT_BOUND = "every update at its bound, nobody trains"
-"""Over the figures of a budget."""
+HEADING_WIDTH = 10  # longer headings of numeric columns are wrapped
+AT_BOUND = "without training, all updates at the norm bound"
+"""Heading of the figures of a link budget."""
 
 
 def new_table(title: str, caption: str | None = None) -> Table:
-    """A table without columns yet."""
+    """Create a table without columns."""
     from rich import box
     from rich.table import Table
 
@@ -23,12 +23,12 @@ def new_table(title: str, caption: str | None = None) -> Table:
 
 
 def folded(heading: str) -> str:
-    """The heading of a narrow column."""
+    """Wrap the heading of a narrow column."""
     return textwrap.fill(heading, HEADING_WIDTH)
 
 
 def two_columns(title: str, heading: str, lines: Iterable[tuple[str, str]], caption: str | None = None) -> Table:
-    """What and how much, a line each; heading: of the first column."""
+    """Create a table of two columns, quantity and value; `heading` is that of the first column."""
     table = new_table(title, caption)
     table.add_column(heading)
     table.add_column("", justify="right")

@@ -1,4 +1,4 @@
-"""What `airfl tune` chose, as a table and as plain data."""
+"""The result of `airfl tune`, as a table and as plain data."""
 
 from __future__ import annotations
 
@@ -16,57 +16,58 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def tuned_table(found: Sequence[Chosen], title: str) -> Table:
-    """A line a row: chosen values, how many were tried, what they were chosen by, and the same of the test set."""
-    by = found[0].by
-    what = by.name if by.lowest else f"{by.name} %"
+def tuned_table(chosen: Sequence[Chosen], title: str) -> Table:
+    """Return a table with a line per row: tuned values, number of trials, validation and test metric."""
+    by = chosen[0].by
+    metric = by.name if by.lowest else f"{by.name} %"
     caption = (
-        f"Mean over seeds ± standard deviation (95% interval of the mean). Chosen by {'least ' * by.lowest}validation "
-        f"{by.name}; test {by.name} is of the chosen values alone."
+        f"Mean over seeds ± standard deviation (95% interval of the mean). Selected by "
+        f"{'lowest' if by.lowest else 'highest'} validation {by.name}; test {by.name} of the selected values only."
     )
     table = new_table(title, caption)
-    keys = list(found[0].values)
+    keys = list(chosen[0].values)
     table.add_column("row")
-    for heading in (*(short(key, keys) for key in keys), "settings tried", f"validation {what}", f"test {what}"):
+    for heading in (*(short(key, keys) for key in keys), "settings tried", f"validation {metric}", f"test {metric}"):
         table.add_column(folded(heading), justify="right")
-    for one in found:
-        values = [plain(value) for value in one.values.values()]
-        figures = [_written(average, by) for average in (one.validation, one.test)]
-        table.add_row(one.row.label or "-", *values, str(one.tried), *figures)
+    for choice in chosen:
+        values = [plain(value) for value in choice.values.values()]
+        figures = [_format(average, by) for average in (choice.validation, choice.test)]
+        table.add_row(choice.row.label or "-", *values, str(choice.tried), *figures)
     return table
 
 
-def warnings(found: Sequence[Chosen]) -> list[str]:
-    """Where a better value may lie outside what was tried."""
+def warnings(chosen: Sequence[Chosen]) -> list[str]:
+    """Return a warning for each tuned value at the edge of its range, beyond which a better one may lie."""
     return [
-        f"{one.row.label or 'chosen'}: {key} = {plain(one.values[key])} is at the edge of what was tried; try more"
-        for one in found
-        for key in one.edges
+        f"{choice.row.label or 'chosen'}: {key} = {plain(choice.values[key])} is at the edge of the tried range; "
+        "extend it"
+        for choice in chosen
+        for key in choice.edges
     ]
 
 
-def plain_tuning(found: Sequence[Chosen]) -> list[dict[str, Any]]:
-    """For JSON."""
+def plain_tuning(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
+    """Convert the result to plain data for JSON."""
     return [
         {
-            "label": one.row.label,
-            "row": dict(one.row.changes),
-            "chosen": dict(one.values),
-            "tried": one.tried,
-            f"validation_{one.by.name}": plain_average(one.validation),
-            f"test_{one.by.name}": plain_average(one.test),
-            "at_the_edge": list(one.edges),
+            "label": choice.row.label,
+            "row": dict(choice.row.changes),
+            "chosen": dict(choice.values),
+            "tried": choice.tried,
+            f"validation_{choice.by.name}": plain_average(choice.validation),
+            f"test_{choice.by.name}": plain_average(choice.test),
+            "at_the_edge": list(choice.edges),
         }
-        for one in found
+        for choice in chosen
     ]
 
 
-def _written(one: Average, by: Figure) -> str:
-    """Accuracies in percent, losses as they are."""
+def _format(average: Average, by: Figure) -> str:
+    """Format an average: accuracies in percent, losses unchanged."""
 
     def write(value: float) -> str:
         return f"{value:.4g}" if by.lowest else f"{100 * value:.1f}"
 
-    if math.isnan(one.low):
-        return one.written(write)
-    return f"{write(one.mean)} ± {write(one.deviation)} ({write(one.low)} to {write(one.high)})"
+    if math.isnan(average.low):
+        return average.written(write)
+    return f"{write(average.mean)} ± {write(average.deviation)} ({write(average.low)} to {write(average.high)})"

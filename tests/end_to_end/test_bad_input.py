@@ -39,9 +39,9 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "config": (((), ("--schema",)),),
     "rnu": (((), ("rnu",)),),
     "bench": (
-        ((), ("bench: no CONFIG is given",)),
+        ((), ("bench: CONFIG is missing",)),
         ((DEMO, "run.rounds=none"), ("run.rounds",)),
-        ((DEMO, "--rounds", 0), ("--rounds: 0 rounds cannot be timed; give at least 1",)),
+        ((DEMO, "--rounds", 0), ("--rounds: must be at least 1, got 0",)),
         ((DEMO, "--device", "gpu"), ("--device: unknown value 'gpu'",)),
     ),
     "sweep": (
@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((*BARE, *FIXED, "--accountant", "pld"), ("use rdp or dominating-pair",)),
         ((*BARE, "--adjacency", "replace_one"), ("no bound for a Poisson sample under replace-one",)),
         (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), ("--epsilon: no noise multiplier",)),
-        ((*BARE, "--plot", "somewhere"), ("need a CONFIG",)),
+        ((*BARE, "--plot", "somewhere"), ("need CONFIG",)),
         ((DEMO, "--rounds", 5), ("give run.rounds=... instead",)),
         ((DEMO, "--accountant", "rdp"), ("give privacy.accountant=... instead",)),
         (

@@ -31,5 +31,5 @@ def test_a_table_for_people() -> None:
     assert done.returncode == 0, done.stderr
     assert "rounds/s (median of 1, spread 0%)" in done.stdout
     lines = done.stdout.splitlines()
-    for name in (*STAGES, "the round"):
+    for name in (*STAGES, "total"):
         assert any(line.startswith(name) for line in lines), name

@@ -48,7 +48,7 @@ def test_compare_then_plot(tmp_path: Path) -> None:
     for name in ("learning.png", "learning.pdf", "privacy.png", "privacy.pdf"):
         assert (out / name).stat().st_size > 10_000
         assert (tmp_path / "figures" / name).read_bytes() == (out / name).read_bytes()
-    assert "is there already" in refused(airfl("plot", out, "--out", tmp_path / "figures"))
+    assert "already exists" in refused(airfl("plot", out, "--out", tmp_path / "figures"))
     assert "--resume" in refused(airfl("compare", DEMO, *SMALL, "--schemes", "pfels", "--out", out))
 
 

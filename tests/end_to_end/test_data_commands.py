@@ -29,7 +29,7 @@ def test_path_says_where_and_what(tmp_path: Path) -> None:
     assert answer["found"]["fashion-mnist-sample"] == str(ROOT / "data" / "fashion-mnist-sample")
     assert answer["cache"] == os.environ["AIRFL_CACHE"]
     plain = airfl("data", "path", "--data-dir", tmp_path / "none").stdout
-    assert f"looked in: {tmp_path / 'none'} (not there)" in plain
+    assert f"searched: {tmp_path / 'none'} (does not exist)" in plain
 
 
 def test_path_tells_what_is_wrong_with_half_a_data_set(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_get_downloads_into_the_first_folder_with_progress(
     told = capsys.readouterr()
     assert told.out == ""
     assert "file.gz: 2.0 MB of 2.0" in told.err
-    assert f"there now: {tmp_path / 'chosen' / 'file.gz'}" in told.err
+    assert f"available: {tmp_path / 'chosen' / 'file.gz'}" in told.err
     assert "mnist: from ossci-datasets.s3.amazonaws.com, " in told.err
     assert "licence: MNIST: not stated with the files" in told.err
 

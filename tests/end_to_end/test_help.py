@@ -133,7 +133,7 @@ OUTCOMES = {
     "privacy": "accountant",
     "audit": "confidence",
     "bench": "rounds/s",
-    "check": "nothing wrong",
+    "check": "checks passed",
     "results": "accuracy",
     "report": "runs/ratios/report.html",
     "figures": "runs/figures/accuracy-ratio.pdf",
@@ -146,7 +146,7 @@ OUTCOMES = {
     "datasets": '"name": "cifar10"',
     "doctor": "compiler",
     "data get": "data/cifar10",
-    "data path": "looked in",
+    "data path": "searched",
 }
 
 

@@ -158,7 +158,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
     assert ended.value.code == 1
     told = capsys.readouterr().err
     assert f"failed: run.rounds = 3, seed 0: channel.replay_file: {file}: 'gains' holds 2 of the 3 rounds" in told
-    assert told.splitlines()[-1].endswith("1 of 2 points failed; the same command tries them again")
+    assert told.splitlines()[-1].endswith("1 of 2 points failed; run the same command to retry them")
     assert "1 of 2 points, 1 failed" in told
     found = read_results(out)
     assert [run.values["run.rounds"] for run in found.runs] == [2]
@@ -218,7 +218,7 @@ def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Pat
             os.kill(int(pid), signal.SIGINT)
     assert running.wait() == 130
     told = running.stderr
-    assert "finished points are kept; the same command goes on" in told
+    assert "finished points are kept; run the same command to continue" in told
     assert "Traceback" not in told
     kept = traces(out)
     assert 1 <= len(kept) < 3
@@ -320,7 +320,7 @@ def test_results_prints_tables_and_writes_nothing_twice(swept: Path) -> None:
         assert words in done.stdout
     for words, message in (
         (["--at", "enrgy"], "did you mean energy"),
-        (["--at", "energy=-1"], "a number above 0 is wanted"),
+        (["--at", "energy=-1"], "must be a positive number"),
         (["--sort", "nothing"], "--sort: unknown value 'nothing'"),
     ):
         assert message in refused(airfl_command("results", swept, *words))

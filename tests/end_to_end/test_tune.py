@@ -125,7 +125,7 @@ def test_a_value_at_the_edge_is_told(tmp_path: Path) -> None:
     rates = "local.learning_rate=1e-6,2e-6,0.05"
     done = tune(rates, "scheme.name=fedavg", "--schemes", "fedavg", "--out", tmp_path / "t")
     assert done.returncode == 0, done.stderr
-    assert re.search(r"fedavg: local.learning_rate = (1e-06|0.05) is at the edge of what was tried", done.stderr)
+    assert re.search(r"fedavg: local.learning_rate = (1e-06|0.05) is at the edge of the tried range", done.stderr)
 
 
 def test_optuna_finds_what_a_score_hides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_of_a_loss_the_lowest_is_chosen_the_first_of_equals_and_none_that_is_nan
     assert (found.values, found.validation.mean, found.test.mean, found.by) == ({"a.b": 2}, -1.0, 1.0, LOSS)
     assert {"validation_loss", "test_loss"} < plain_tuning([found])[0].keys()
     table = tuned_table([found], "t")
-    assert "Chosen by least validation loss; test loss is of the chosen values alone." in str(table.caption)
+    assert "Selected by lowest validation loss; test loss of the selected values only." in str(table.caption)
     assert [next(iter(column.cells)) for column in table.columns][-2:] == ["-1", "1"]
 
 

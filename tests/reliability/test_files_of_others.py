@@ -394,7 +394,7 @@ def test_own_files_of_a_comparison_are_replaced(tmp_path: Path, monkeypatch: pyt
     links.mkdir()
     for name in ("learning.pdf", "rounds.csv", "report.html"):
         (links / name).symlink_to(tmp_path / "nowhere")
-    refused(links, lambda: write_figures([("a", [out / "a" / "seed-0"])], links), "learning.pdf: is there already")
+    refused(links, lambda: write_figures([("a", [out / "a" / "seed-0"])], links), "learning.pdf: already exists")
     refused(links, lambda: export(out / "a" / "seed-0", "csv", links), "rounds.csv: already exists")
     refused(links, lambda: write_page(out, links / "report.html"), "is a link")
     assert not (tmp_path / "nowhere").exists()

@@ -127,7 +127,7 @@ def test_a_processor_of_any_frequency() -> None:
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["digits", "brackets"])
 def test_a_value_without_end_is_one_that_does_not_fit(value: str, demo: Path, tmp_path: Path) -> None:
-    refusal(lambda: load_settings(demo, [f"run.rounds={value}"]), r"run\.rounds: should be a valid integer")
+    refusal(lambda: load_settings(demo, [f"run.rounds={value}"]), r"run\.rounds must be an integer")
     file = tmp_path / "long.toml"
     file.write_text(f"[run]\nrounds = {value}\n")
     refusal(lambda: load_settings(file), r"long\.toml: not valid TOML")

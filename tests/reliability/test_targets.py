@@ -142,11 +142,11 @@ def test_what_the_system_refuses_later_is_one_line(
     monkeypatch.setattr(sys, "argv", ["airfl", "configs"])
     monkeypatch.setattr("airfl.shipped.configurations", denied)
     monkeypatch.setattr("airfl.cli.give_libraries_a_place", lambda environment: None)
-    monkeypatch.setattr(airfl.cli, "_hear", lambda handler: None)
+    monkeypatch.setattr(airfl.cli, "_handle_signals", lambda handler: None)
     with pytest.raises(SystemExit) as ended:
         airfl.cli.main()
     assert ended.value.code == 1
-    assert capsys.readouterr().err == "airfl: runs/here: Permission denied (AIRFL_TRACEBACK=1 shows where)\n"
+    assert capsys.readouterr().err == "airfl: runs/here: Permission denied (AIRFL_TRACEBACK=1 shows the traceback)\n"
 
 
 @pytest.fixture

@@ -256,9 +256,9 @@ CLAIM, SURE = "the claim of 1.5 for", "with 95% confidence"
         ({"claim_scope": "run", "epsilon_lower_one_run": 0.2}, f"{CLAIM} the run is not refuted: at least 0.2 {SURE}"),
         (
             {"claim_scope": "run", "epsilon_lower_one_run": math.nan, "canaries": 0},
-            f"{CLAIM} the run was not attacked; take --attack both",
+            f"{CLAIM} the run was not attacked; use --attack both",
         ),
-        (NO_ROUND, f"{CLAIM} a round was not attacked, the run costs at least 1.9 {SURE}; take --attack both"),
+        (NO_ROUND, f"{CLAIM} a round was not attacked, the run costs at least 1.9 {SURE}; use --attack both"),
         ({**NO_ROUND, "rounds": 1}, f"{CLAIM} a round is false: at least 1.9 {SURE}"),
         (
             {"epsilon_paper": math.nan, "claim_scope": "none"},
@@ -266,8 +266,8 @@ CLAIM, SURE = "the claim of 1.5 for", "with 95% confidence"
         ),
         (
             {"epsilon_round": 1.8, "epsilon_lower_gaussian": math.nan},
-            f"{CLAIM} a round is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round lies below what was "
-            "found: the ledger or the channel is wrong, or chance that has 5% was",
+            f"{CLAIM} a round is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round is below the lower "
+            "bound: the ledger or the channel is wrong, or an event of probability 5% occurred",
         ),
     ],
 )

@@ -177,7 +177,7 @@ def test_the_table_says_the_same() -> None:
     settings = budget_settings("scheme.name=wfl-pdp")
     table = budget_table(link_budget(settings), settings.delta)
     texts = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
-    assert texts["entries a device over the run, k T"] == "76,350 = 3 d"
+    assert texts["entries per device over the run, k T"] == "76,350 = 3 d"
     assert texts["ε claimed for a round, largest (δ = 0.001)"] == "1.5"
 
 
@@ -200,7 +200,7 @@ def test_the_figure_is_drawn_and_never_replaced(tmp_path: Path) -> None:
         assert [file.name for file in files] == ["budget.png", "budget.pdf"]
         assert all(file.stat().st_size > 5000 for file in files)
     plot = ("run.rounds=1", "--plot", tmp_path / "fedavg")
-    for given, said in ((plot, "is there already"), (("privacy.delta=0.9",), "privacy.delta")):
+    for given, said in ((plot, "already exists"), (("privacy.delta=0.9",), "privacy.delta")):
         done = airfl("budget", DEMO, *given)
         assert (done.returncode, done.stdout) == (2, "")
         assert said in done.stderr

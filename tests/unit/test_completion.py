@@ -68,7 +68,7 @@ def test_a_key_alone_is_never_the_only_candidate() -> None:
 
 
 def test_keys_come_with_what_they_mean() -> None:
-    assert dict(completion.settings("run.rou"))["run.rounds="] == "T, communication rounds"
+    assert dict(completion.settings("run.rou"))["run.rounds="] == "T, number of communication rounds"
     # In a shell's list brackets would be rich's styles.
     assert r"\[[x, y], ...]" not in dict(completion.settings("topology.coord"))["topology.coordinates="]
     assert dict(completion.settings("topology.coord"))["topology.coordinates="].startswith(r"\[\[x, y], ...]")

@@ -70,8 +70,8 @@ def test_clip_norm_from_the_gradient_bound(tmp_path: Path) -> None:
         ("power.max_snr_db=loud", "power.max_snr_db", "number"),
         ("local.epochs=1", "local.epochs", "exactly one"),
         ("local.gradient_bound=1.0", "local.gradient_bound", "exactly one"),
-        ("trace.signals=[0, 100]", "trace.signals", "no round 100"),
-        ("trace.signals=[-1]", "trace.signals", "greater than or equal to 0"),
+        ("trace.signals=[0, 100]", "trace.signals", "less than run.rounds = 100"),
+        ("trace.signals=[-1]", "trace.signals", "at least 0, got [-1]"),
         ("run=3", "run=3", "section.key=value"),
         ("run.rounds", "run.rounds", "section.key=value"),
     ],
@@ -89,7 +89,7 @@ def test_files_that_are_no_settings(tmp_path: Path) -> None:
     for content, said in (
         (b"[run\nrounds = 3", "not valid TOML"),
         (b"\xff\xfe\x00", "not valid TOML"),
-        (b"run = 3\n" + MINIMAL.encode(), "run: a table [run] is wanted"),
+        (b"run = 3\n" + MINIMAL.encode(), "run must be a table [run], got 3"),
         (b"[run]\nrounds = 3\n", "local"),
     ):
         broken.write_bytes(content)
@@ -125,7 +125,7 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "rows.toml"
     for row, said in (
         ("", r"no \[\[compare\]\] rows"),
-        ('[[compare]]\nscheme.name = "pfels"\n', "row 1: a label is wanted"),
+        ('[[compare]]\nscheme.name = "pfels"\n', "row 1: needs a label"),
         ('[[compare]]\nlabel = "a"\nscheme.nmae = "pfels"\n', r"row 1.*did you mean name"),
     ):
         path.write_text(MINIMAL + row)

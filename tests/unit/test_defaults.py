@@ -23,9 +23,9 @@ from tests.refusals import one_line
 DEFAULTS = json.loads(Path(__file__).with_name("defaults.json").read_text(encoding="utf-8"))
 SCHEMA = Settings.model_json_schema()
 BOUNDS = {
-    "minimum": "greater than or equal to",
+    "minimum": "at least",
     "exclusiveMinimum": "greater than",
-    "maximum": "less than or equal to",
+    "maximum": "at most",
     "exclusiveMaximum": "less than",
 }
 # Without a clip or a deadline, and without privacy.
@@ -82,12 +82,13 @@ def test_every_default_and_bound_is_the_one_that_is_written_down() -> None:
 )
 def test_what_is_just_outside_a_bound_is_refused_with_it(key: str, bound: str) -> None:
     value = outside(key, bound)
+    with pytest.raises(UserError, match=one_line(f"{key} must be ", f"got {value}")) as refused:
+        small_settings(*chosen(key), f"{key}={value}")
     if key.startswith("scheme."):
-        with pytest.raises(UserError, match=one_line(f"{key} must be ", f"got {value}")):
-            small_settings(*chosen(key), f"{key}={value}")
         return
-    with pytest.raises(UserError, match=one_line(f"{key}: should be {BOUNDS[bound]} ", f"given: {value}")) as refused:
-        small_settings(f"{key}={value}")
+    if bound == "exclusiveMinimum" and DEFAULTS[key][bound] == 0:
+        assert "positive" in str(refused.value)
+        return
     assert float(str(refused.value).split(BOUNDS[bound])[1].split()[0].rstrip(",")) == DEFAULTS[key][bound]
 
 
@@ -98,8 +99,7 @@ def test_what_is_no_finite_number_is_refused(value: str) -> None:
             dumped = small_settings(*chosen(key), f"{key}=inf").model_dump()
             assert dumped[key.split(".")[0]][key.split(".")[1]] == math.inf
         else:
-            said = (f"{key} must be ", f"got {value}") if chosen(key) else (f"{key}: should be ", f"(given: {value})")
-            with pytest.raises(UserError, match=one_line(*said)):
+            with pytest.raises(UserError, match=one_line(f"{key} must be ", f"got {value}")):
                 small_settings(*chosen(key), f"{key}={value}")
 
 

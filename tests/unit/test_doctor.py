@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airfl import doctor
-from airfl.cli.doctor import lines, refuse
+from airfl.cli.doctor import check_base, report_lines
 from airfl.doctor import packages, places
 from airfl.doctor.machine import Compiler, Machine, compiler
 from airfl.doctor.packages import BASE, EXTRAS, Package, import_problem, within
@@ -31,7 +31,7 @@ def checkup(*found: Package, **changes: object) -> doctor.Checkup:
     machine = Machine("a processor", 2, 8_000_000_000, (), None)
     whole = doctor.Checkup(
         "0.1.0", "3.11.7", "/usr/bin/python3", "Linux 6, x86_64", found, machine, Compiler("/usr/bin/g++", "g++ 12"),
-        ("/data",), {"mnist": None}, (places.Kept("decoded data", "/cache", True),), {},
+        ("/data",), {"mnist": None}, (places.CacheFolder("decoded data", "/cache", True),), {},
     )  # fmt: skip
     return dataclasses.replace(whole, **changes)
 
@@ -62,7 +62,7 @@ def test_this_machine_has_the_base() -> None:
     assert found.data["fashion-mnist-sample"]
     assert json.loads(json.dumps(dataclasses.asdict(found)))["python"] == found.python
     # Only a path that is longer by itself is.
-    assert not [line for line in lines(found) if len(line) > WIDTH and "/" not in line.split()[-1]]
+    assert not [line for line in report_lines(found) if len(line) > WIDTH and "/" not in line.split()[-1]]
 
 
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +74,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(packages, "BASE", {"numpy": ("numpy", "everything")})
     monkeypatch.setattr(packages, "_bounds", lambda: {"numpy": ">=99"})
     [found] = packages.base_packages()
-    assert found.problem == ">=99 is wanted"
+    assert found.problem == "requires version >=99"
 
 
 def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPa
     assert found.version == importlib.metadata.version("numpy")
     assert not found.usable
     with pytest.raises(MachineError, match="numpy OSError: libfoo"):
-        refuse(checkup(found))
+        check_base(checkup(found))
 
 
 def test_extras_are_imported_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +131,11 @@ def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.Monke
         assert found.path == str(tmp_path / name)
         assert found.version == {"cl": "MSVC 19", "clang++": "clang 17", "mine": None}[name]
     (tmp_path / "mine").write_text("no program")
-    assert "does not run" in str(compiler().version)
+    assert "cannot be run" in str(compiler().version)
 
 
 def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
-    whole = "\n".join(lines(checkup(GOOD)))
+    whole = "\n".join(report_lines(checkup(GOOD)))
     assert whole.endswith("nothing is missing")
     assert "numpy 2.4.6" in whole
     assert "cuda            none" in whole
@@ -144,17 +144,17 @@ def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
         OPTIONAL,
         compiler=Compiler(None, None),
         data={"mnist": None, "cifar10": "cifar10: test_batch.bin is missing"},
-        kept=(places.Kept("decoded data", "/cache", False),),
+        kept=(places.CacheFolder("decoded data", "/cache", False),),
         machine=Machine("a processor", 2, None, ("NVIDIA H200",), None),
     )
-    text = "\n".join(lines(found))
-    assert 'optuna          not installed; serves airfl tune --trials; pip install "airfl[optuna]"' in text
+    text = "\n".join(report_lines(found))
+    assert 'optuna          not installed; needed for airfl tune --trials; pip install "airfl[optuna]"' in text
     assert "none of CXX, g++, clang++, cl" in text
     assert "test_batch.bin is missing" in text
     assert "/cache          cannot be written" in text
     assert "NVIDIA H200" in text
     assert all(len(line) <= WIDTH for line in text.splitlines())
-    refuse(found)  # none of this keeps airfl from working
+    check_base(found)  # none of this keeps airfl from working
 
 
 def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
@@ -170,7 +170,7 @@ def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
             main()
         assert end.value.code == 1
         told = capsys.readouterr()
-        assert told.err == "airfl: the base does not work: h5py is missing\n"
+        assert told.err == "airfl: required packages do not work: h5py is missing\n"
         assert not options or json.loads(told.out)["packages"][1]["version"] is None
 
 

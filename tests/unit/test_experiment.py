@@ -80,15 +80,15 @@ def test_it_writes_itself_and_reads_back_equal(name: str, everything: bool, tmp_
     experiment = MADE if name == "made" else airfl.Experiment.load(name)
     file = experiment.save(tmp_path / "saved.toml", everything=everything)
     assert airfl.Experiment.load(file) == experiment
-    with pytest.raises(airfl.UserError, match="is there already; choose another name, or overwrite=True"):
+    with pytest.raises(airfl.UserError, match=r"already exists; .*overwrite=True"):
         experiment.save(file)
     assert (len(file.read_text().splitlines()) > 100) == everything
 
 
 def test_what_no_file_can_hold_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(airfl.UserError, match=r"power\.policy is Own\(\), which no name stands for"):
+    with pytest.raises(airfl.UserError, match=r"power\.policy = Own\(\) is not registered"):
         MADE.replace(radio=airfl.Radio(power=Own())).save(tmp_path / "own.toml")
-    with pytest.raises(airfl.UserError, match="no settings file can hold the task 'Linear'"):
+    with pytest.raises(airfl.UserError, match="the task 'Linear' is user-defined"):
         airfl.Experiment(task=own_task(), local=LOCAL, devices=4, selected=2).save(tmp_path / "own.toml")
     assert not list(tmp_path.iterdir())
 
@@ -101,7 +101,7 @@ def test_replace_changes_what_it_names_alone() -> None:
     own = airfl.Experiment(task=task, local=LOCAL, devices=4, selected=2)
     assert own.replace(rounds=3).task is task
     assert own.settings.task.model == "own"
-    with pytest.raises(airfl.UserError, match="the experiment has its own; give it there or as task=, not both"):
+    with pytest.raises(airfl.UserError, match=r"the experiment already has a task; .*, not both"):
         airfl.run(own, task=own_task())
 
 
@@ -132,15 +132,15 @@ def test_keys_are_those_of_the_objects_or_of_the_file(key: str, settings_key: st
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"round": 3}, "Experiment: there is no argument 'round'; did you mean rounds?"),
-        ({"rounds": 0}, "Experiment: run.rounds: should be greater than or equal to 1 (given: 0)"),
+        ({"round": 3}, "Experiment: unknown argument 'round'; did you mean rounds?"),
+        ({"rounds": 0}, "Experiment: run.rounds must be at least 1, got 0"),
         ({"local": {"steps": 5}}, "Experiment: give exactly one of local.clip_norm and local.gradient_bound"),
         ({"local": 5}, "local must be LocalSgd or a mapping of its arguments, got 5"),
         ({"scheme": "pfel"}, "Experiment: scheme.name: there is no scheme 'pfel'; did you mean pfels?"),
         ({"task": 5}, "task must be an airfl.Task or an airfl.NamedTask, got 5"),
-        ({"radio": {"max_snr": 3}}, "radio.max_snr: the radio has no max_snr; did you mean max_snr_db?"),
-        ({"radio": 5}, "radio: an airfl.Radio or a mapping of its arguments is wanted, not 5"),
-        ({"selected": 2000}, "Experiment: run.selected (2000) is above run.devices (1000)"),
+        ({"radio": {"max_snr": 3}}, "radio.max_snr: airfl.Radio has no argument 'max_snr'; did you mean max_snr_db?"),
+        ({"radio": 5}, "radio must be an airfl.Radio or a mapping of its arguments, got 5"),
+        ({"selected": 2000}, "Experiment: run.selected must be at most run.devices = 1000, got 2000"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line: str) -> None:
@@ -152,23 +152,23 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
 @pytest.mark.parametrize(
     ("call", "line"),
     [
-        (lambda: airfl.Radio(max_snr=3), "Radio: there is no argument 'max_snr'; did you mean max_snr_db?"),
+        (lambda: airfl.Radio(max_snr=3), "Radio: unknown argument 'max_snr'; did you mean max_snr_db?"),
         (
             lambda: airfl.Radio(fading="rican"),
             "Radio: channel.fading: there is no fading law 'rican'; did you mean",
         ),
-        (lambda: airfl.LocalSgd(steps=-1), "LocalSgd: steps: should be greater than or equal to 0 (given: -1)"),
-        (lambda: airfl.LocalSgd(5), "LocalSgd: arguments are given by name, such as epochs=..."),
+        (lambda: airfl.LocalSgd(steps=-1), "LocalSgd: steps must be at least 0, got -1"),
+        (lambda: airfl.LocalSgd(5), "LocalSgd: takes keyword arguments only, such as epochs=..."),
         (lambda: airfl.Privacy(epsilom=1), "Privacy: epsilom: unknown key; did you mean epsilon?"),
         (lambda: airfl.Settings(local={"steps": 5}), "Settings: give exactly one of local.clip_norm"),
-        (lambda: MADE.settings.resolved(run={"rounds": -1}), "Settings: run.rounds: should be greater than or equal"),
+        (lambda: MADE.settings.resolved(run={"rounds": -1}), "Settings: run.rounds must be at least 1, got -1"),
         (lambda: airfl.Experiment.load("dmo"), "dmo: no such settings file"),
         (lambda: airfl.Experiment(scheme="pfels"), "Experiment: local: missing"),
-        (lambda: airfl.Experiment(LOCAL), "Experiment: arguments are given by name"),
-        (lambda: airfl.Radio("rician"), "Radio: arguments are given by name, such as fading=..."),
+        (lambda: airfl.Experiment(LOCAL), "Experiment: takes keyword arguments only"),
+        (lambda: airfl.Radio("rician"), "Radio: takes keyword arguments only, such as fading=..."),
         (
             lambda: airfl.Radio(fadin="rician"),
-            "Radio: there is no argument 'fadin'; did you mean fading? (allowed: fading, ",
+            "Radio: unknown argument 'fadin'; did you mean fading? (allowed: fading, ",
         ),
         (lambda: airfl.run(MADE, task=torch.nn.Linear(4, 2)), "task must be an airfl.Task, got 'Linear"),
         (lambda: MADE.save("/no/such/folder/x.toml"), "/no/such/folder/x.toml: cannot be written"),

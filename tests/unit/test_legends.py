@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, FigureBase
 from airfl.errors import UserError
 from airfl.report import figures, privacy_figure
 from airfl.report.figures import Curves, look
-from airfl.report.legend import fitted, wrap
+from airfl.report.legend import legend_layout, wrap
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.figures import FIGURES, find_figure
 from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
@@ -163,7 +163,7 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
 @pytest.mark.usefixtures("papers_look")
 def test_more_than_a_page_of_facets_is_refused(runs: Results) -> None:
     many = with_labels(of_figure("learning-rounds", runs), [f"{number}" for number in range(LINES * FACETS + 1)])
-    said = "121 lines are too many: 10 are told apart in a panel, and 12 panels drawn at most"
+    said = "121 lines are too many for at most 12 panels of 10 lines each"
     with pytest.raises(UserError, match=said):
         in_facets("learning-rounds", many)
 
@@ -200,7 +200,7 @@ def test_the_learning_figure_of_many_runs(count: int, most: int, monkeypatch: py
     assert names_in(figure) == some_labels(shown)
     lines = figure.axes[0].lines
     assert len({(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in lines}) == shown
-    assert figure.get_suptitle() == (f"the first {most} of {count} rows" if count > most else "")
+    assert figure.get_suptitle() == (f"first {most} of {count} rows" if count > most else "")
 
 
 @pytest.mark.filterwarnings("error")
@@ -224,7 +224,7 @@ def test_long_names_are_broken_between_words() -> None:
     assert text.split("\n") == ["PFELS over a channel,", "scheme.ratio = 0.3,", "power.max_snr_db = 15.0"]
     assert wrap("PFELS", 2.0) == "PFELS"
     assert "\n" in wrap("x" * 200, 2.0)
-    fit = fitted(["short", "x" * 200, "short"], 4.0)
+    fit = legend_layout(["short", "x" * 200, "short"], 4.0)
     assert fit.columns == 1
     assert fit.lines > 3
 

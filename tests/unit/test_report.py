@@ -78,7 +78,7 @@ def test_a_row_of_one_seed_of_two_and_of_three() -> None:
     assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
     three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
     assert cells(three)[1] == "80.0 ± 2.0"  # sample standard deviation
-    assert notes([two]).startswith("Mean over 2 seeds, of the accuracy both values. energy")
+    assert notes([two]).startswith("Mean over 2 seeds, both values of the accuracy. energy")
     assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. energy")
 
 
@@ -116,7 +116,7 @@ def test_columns_without_a_figure_are_for_the_csv_only() -> None:
     assert "ε run at least" in markdown_table(alone)
     assert "tables" not in markdown_table(alone)  # neither the column nor its note
     assert "| ε in its tables |" in markdown_table(both)
-    assert "in its tables = what they print" in notes(both)
+    assert "in its tables = as printed there" in notes(both)
     assert "| b | 78.0 | 6.28e9 | 1,145,250 | 0.032 | - | 1.5 | 0.876 | 0.5026 | 2.245 | 4.008 | 0.4284 |" in (
         markdown_table(both)
     )
@@ -180,7 +180,7 @@ def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
         return str(replace(PRIVATE, **changes).broken_claim())
 
     assert sentence(seed=17) == (
-        "pfels, seed 17: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the "
+        "pfels, seed 17: epsilon 1.5 is claimed for a round, which does not hold: one round costs 176.7 and the "
         "run between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
     )
     unproven = "is not proven: one round costs at most 176.7 and the run at most 10,111 ("
@@ -192,7 +192,7 @@ def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
 
 
 def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
-    refuted = "fed-smp-randk, seed 0: epsilon 1.5 is claimed for the run, which does not hold: it really costs "
+    refuted = "fed-smp-randk, seed 0: epsilon 1.5 is claimed for the run, which does not hold: it costs "
     unproven = "fed-smp-randk, seed 0: epsilon 1.5 is claimed for the run, which is not proven: it costs "
 
     def sentence(**changes: float) -> str:
@@ -366,7 +366,7 @@ def test_the_privacy_figure_has_shared_axes_of_whole_decades_and_eight_panels() 
     rows = [curves(one_round=[0.2, 30.0], run=[math.nan, 40.0])] * 6 + [curves(run=[math.inf, math.inf])] * 3
     privacy_figure.draw(canvas, rows)
     assert len(canvas.axes) == 8
-    assert canvas.get_suptitle() == "the first 8 of 9 rows"
+    assert canvas.get_suptitle() == "first 8 of 9 rows"
     assert {tuple(axis.get_ylim()) for axis in canvas.axes} == {(0.1, 100.0)}
     assert [axis.texts[-1].get_text() for axis in canvas.axes[6:]] == ["inf: run"] * 2
     (_, single) = canvas.axes[0].lines
@@ -387,6 +387,6 @@ def test_no_privacy_figure_without_a_finite_figure(tmp_path: Path) -> None:
 def test_no_figure_replaces_a_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("mine")
-    with pytest.raises(UserError, match=rf"{name}: is there already"):
+    with pytest.raises(UserError, match=rf"{name}: already exists"):
         write_figures([("a", [tmp_path / "a"])], tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [name]

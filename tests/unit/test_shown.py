@@ -137,7 +137,7 @@ def command(monkeypatch: pytest.MonkeyPatch, *words: object) -> tuple[int, str, 
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", err)
         patch.setattr(sys, "argv", ["airfl", *map(str, words)])
-        patch.setattr(cli, "_hear", lambda handler: None)
+        patch.setattr(cli, "_handle_signals", lambda handler: None)
         try:
             cli.main()
             code = 0

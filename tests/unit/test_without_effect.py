@@ -55,7 +55,7 @@ IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
 LOG_DISTANCE = ("topology.kind=disc", "topology.path_loss=log-distance")
 REPLAYED = ("channel.fading=replay", "channel.replay_file={}")
 WITHOUT = {
-    reasons.SEEN: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
+    reasons.LINE_OF_SIGHT: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
     reasons.IN_AREA: (
         *(*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates"),
         f"topology.coordinates={[[50 + place, 0] for place in range(12)]}",
@@ -112,7 +112,7 @@ def bases_of(key: str, needs: Needs) -> list[tuple[str, ...]]:
     beside = BESIDE.get(key, ())
     if needs.values:  # a policy that truncates, so that it can be asked for
         beside = ("power.policy=truncated-inversion", "power.threshold=0.3")
-    return [(*LINKS[link], *beside) for link in LINKS if link not in needs.counts]
+    return [(*LINKS[link], *beside) for link in LINKS if link not in needs.active]
 
 
 def of_one_reason() -> dict[tuple[Needs, tuple[str, ...]], list[str]]:
@@ -195,7 +195,7 @@ def test_what_is_said_to_change_nothing_changes_nothing(
     overrides = [f"{key}={needs.values[0] if needs.values else ANOTHER[key]}" for key in keys]
     sentences = list(without_effect(overrides, [small_settings(*SHORT, *base, *overrides)]))
     for key, sentence in zip(keys, sentences, strict=False):
-        assert sentence.startswith(f"{key} changes nothing: {needs.owner} is ")
+        assert sentence.startswith(f"{key} has no effect: {needs.owner} is ")
     assert len(sentences) >= len(keys)
     together = changed_by(overrides, base)
     assert not together, {text: changed_by([text], base) for text in overrides}
@@ -207,25 +207,22 @@ def test_what_is_said_to_change_nothing_changes_nothing(
         (
             ("scheme.name=fedavg", "power.peak_db=3", "channel.noise=false", "power.limit=transmit_power"),
             {
-                "channel.noise, power.peak_db change nothing: scheme.link is ideal, not analog",
-                "power.limit changes nothing: scheme.link is ideal, not analog, and selection.kind is uniform, not "
+                "channel.noise, power.peak_db have no effect: scheme.link is ideal, not analog",
+                "power.limit has no effect: scheme.link is ideal, not analog, and selection.kind is uniform, not "
                 "energy-budget",
             },
         ),
         (
             ("scheme.name=fedavg", "scheme.link=digital", "csi.phase_bits=3", "csi.gain_bits=3"),
-            {
-                "csi.phase_bits changes nothing: scheme.link is digital, not analog, and grid.downlink is False, not "
-                "True"
-            },
+            {"csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"},
         ),
         (("scheme.name=fedavg", "csi.phase_bits=3", "grid.downlink=true"), set()),
-        (("digital.gap_db=3",), {"digital.gap_db changes nothing: scheme.link is analog, not digital"}),
+        (("digital.gap_db=3",), {"digital.gap_db has no effect: scheme.link is analog, not digital"}),
         (
             ("grid.downlink=true", "antennas.count=2", "csi.estimation=ls"),
             {
-                "csi.estimation, antennas.count do not reach the downlink: the broadcast is counted at the capacity of "
-                "the channel as it is, over its noise, at one antenna"
+                "csi.estimation, antennas.count do not affect the downlink: the broadcast is charged at the capacity "
+                "of the true channel with noise and one receive antenna"
             },
         ),
     ],
@@ -258,8 +255,8 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     replayed = ["channel.fading=replay", "channel.replay_file=gains.h5"]
     settings = small_settings(*replayed, "channel.mean_gain=0.5", "channel.speed_m_s=3.0", "channel.round_s=2.0")
     assert list(without_effect(replayed, [settings])) == [
-        "channel.mean_gain, channel.round_s change nothing: channel.fading is replay",
-        "channel.speed_m_s changes nothing: channel.fading is replay, and csi.delay_s is 0",
+        "channel.mean_gain, channel.round_s have no effect: channel.fading is replay",
+        "channel.speed_m_s has no effect: channel.fading is replay, and csi.delay_s is 0",
     ]
     assert not list(without_effect(replayed, [small_settings(*replayed)]))
     aged = small_settings(*replayed, "channel.speed_m_s=3.0", "csi.delay_s=0.001")
@@ -274,9 +271,9 @@ def test_a_sweep_over_what_changes_nothing_says_so_before_it_begins(
     monkeypatch.setattr("airfl.sweeps.sweep.run_points", lambda *_: sys.exit("begun"))
     with pytest.raises(SystemExit, match="begun"):
         sweep(DEMO, list(words), out=tmp_path / "s")
-    assert capsys.readouterr().err.splitlines()[0] == "channel.mean_gain changes nothing: channel.fading is replay"
+    assert capsys.readouterr().err.splitlines()[0] == "channel.mean_gain has no effect: channel.fading is replay"
 
 
 def test_a_budget_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     budget(DEMO, ["run.rounds=2", "channel.rician_k=5.0"])
-    assert "channel.rician_k changes nothing: channel.fading is exponential, not rician" in capsys.readouterr().err
+    assert "channel.rician_k has no effect: channel.fading is exponential, not rician" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The papers' figures and tables, from any runs: sweeps, comparisons, single runs.
+"""The figures and tables of the papers, drawn from any runs: sweeps, comparisons, single runs.
 
 import airfl
 from airfl.report.paper import draw_figures

@@ -1,4 +1,4 @@
-"""Test accuracy at the end against a swept number: a line for each remaining group of settings."""
+"""Final test accuracy over a swept number, with one line per combination of the other swept settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from airfl.config.json_numbers import to_json
 from airfl.report.paper.lines import LABELS, WIDE, Line, draw_panel, is_wide, line_of
 from airfl.report.paper.look import check_lines, legend, set_scale
-from airfl.report.paper.names import group_names, key_of, lacking, value_text
+from airfl.report.paper.names import group_names, key_of, missing_data, value_text
 from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ EXAMPLES = {"scheme.ratio": "0.1,0.3,1.0", "privacy.epsilon": "0.5,1.5,5.0", "po
 
 
 def draw(figure: Figure, results: Results, key: str) -> None:
-    """One panel: accuracy against the key's values; UserError unless the runs have two numbers of it."""
+    """Draw accuracy over the values of a key. Raises UserError if the runs have fewer than two numeric values of it."""
     lines = lines_against(results, key)
     check_lines(len(lines), results)
     axis = figure.subplots()
@@ -33,16 +33,19 @@ def draw(figure: Figure, results: Results, key: str) -> None:
 
 
 def joined(results: Results, key: str) -> list[str]:
-    """The keys whose values are points of one line."""
+    """Return the keys whose values are points of one line."""
     return [key]
 
 
 def lines_against(results: Results, key: str) -> list[Line]:
-    """A line for each remaining group; a level for runs that the key says nothing to, or that have no number of it."""
+    """Return a line per combination of the other settings.
+
+    Runs that do not depend on the key, or have no numeric value of it, are horizontal lines.
+    """
     numbers = {number_of(group.values.get(key)) for group in results.groups}
     if sum(map(math.isfinite, numbers)) < 2:
-        how = f"make them by airfl sweep CONFIG {key}={EXAMPLES.get(key, 'a,b,c')} --out DIR"
-        raise lacking(f"runs swept over {key}, two numbers or more", results, how)
+        remedy = f"create them with airfl sweep CONFIG {key}={EXAMPLES.get(key, 'a,b,c')} --out DIR"
+        raise missing_data(f"runs swept over {key}, with at least two numbers", results, remedy)
     families = _families(results, key)
     names = group_names([family[0] for family in families], [axis for axis in results.axes if axis != key])
     lines: list[Line] = []
@@ -54,15 +57,17 @@ def lines_against(results: Results, key: str) -> list[Line]:
         elif points:
             lines.append(_level(name, next(iter(points.values()))))
         for group in family:
-            if group not in points.values():  # no bound, no number
+            if group not in points.values():  # an infinite or missing value
                 text = "" if group.values.get(key) is None else f", {value_text(key, group.values)}"
                 lines.append(_level(f"{name}{text}", group))
     return lines
 
 
 def in_play(family: Sequence[Group], key: str) -> bool:
-    """Whether these groups, which differ in the key alone, depend on it: else the runs of a seed are all the same. Of
-    one group by itself: a claim for an epsilon, a shortened message for a ratio."""
+    """Return whether these groups, which differ in the key only, depend on it: otherwise all runs of a seed are equal.
+
+    A single group depends on privacy.epsilon if it has a claim, and on scheme.ratio if its messages are compressed.
+    """
     if len(family) > 1:
         seeds = [{run.seed: run.digest.course["train_loss"].tobytes() for run in group.runs} for group in family]
         shared = set.intersection(*(set(of_seed) for of_seed in seeds))
@@ -76,12 +81,12 @@ def in_play(family: Sequence[Group], key: str) -> bool:
 
 
 def _families(results: Results, key: str) -> list[list[Group]]:
-    """Groups that differ in the key alone, together."""
-    found: dict[str, list[Group]] = {}
+    """Return the groups in families, within which they differ in the key only."""
+    families: dict[str, list[Group]] = {}
     for group in results.groups:
         others = [group.values.get(axis) for axis in results.axes if axis != key]
-        found.setdefault(to_json([group.label, others]), []).append(group)
-    return list(found.values())
+        families.setdefault(to_json([group.label, others]), []).append(group)
+    return list(families.values())
 
 
 def _level(name: str, group: Group) -> Line:

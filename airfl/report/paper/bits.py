@@ -1,4 +1,4 @@
-"""Test accuracy against the bits that devices have sent."""
+"""Test accuracy over the bits that devices have sent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import check_lines, legend
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.collect import Results
 
 if TYPE_CHECKING:
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """One panel, of the runs that send bits; UserError if none does."""
+    """Draw one panel with the runs that send bits. Raises UserError if none does."""
     sending = sending_bits(results)
     check_lines(len(sending.groups), sending)
     names = group_names(sending.groups, sending.axes)
-    lines = [curve(name, one, "uplink_bits", "test_accuracy") for name, one in zip(names, sending.groups, strict=True)]
+    lines = [
+        curve(name, group, "uplink_bits", "test_accuracy") for name, group in zip(names, sending.groups, strict=True)
+    ]
     axis = figure.subplots()
     draw_panel(axis, lines, LABELS["uplink_bits"], LABELS["test_accuracy"])
     scale_costs(axis, lines)
@@ -27,8 +29,8 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def sending_bits(results: Results) -> Results:
-    """The runs whose uplink is in bits, those over the ideal link beside them; UserError if none is digital."""
+    """Return the runs that send bits, including those over the ideal link. Raises UserError if no link is digital."""
     runs = tuple(run for run in results.runs if run.digest.summary.uplink_bits > 0)
     if all(run.digest.link == "ideal" for run in runs):
-        raise lacking("runs over a digital link", results, "take a scheme that sends bits (airfl schemes)")
+        raise missing_data("runs over a digital link", results, "use a scheme that sends bits (airfl schemes)")
     return replace(results, runs=runs)

@@ -1,4 +1,4 @@
-"""Test accuracy against accumulated energy, and bars of the energy of whole runs."""
+"""Test accuracy over cumulative energy, and a bar chart of the energy of whole runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airfl.report.legend import wrap
 from airfl.report.paper.learning import learning_lines
 from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, Average, average
 from airfl.results.collect import Results
 
@@ -21,22 +21,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDREDFOLD = 100.0
-BAR_HEIGHT, LINE_HEIGHT, WIDEST_NAME = 0.24, 0.16, 1.7  # inches; of a line of a name, its width
+BAR_HEIGHT, LINE_HEIGHT, WIDEST_NAME = 0.24, 0.16, 1.7  # of a bar, of a line of its name, width of names, in inches
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Two panels; UserError where energies have two units, or nothing was sent."""
+    """Draw two panels. Raises UserError if energies have different units, or if no run spends energy."""
     check_lines(len(results.groups), results)
     units = sorted({run.digest.summary.energy_units for run in results.runs})
     if len(units) > 1:
-        raise lacking(f"energies in one unit, not in {' and '.join(units)}", results, "draw the folders by themselves")
+        raise missing_data(
+            f"energies in one unit, not in {' and '.join(units)}", results, "draw the folders separately"
+        )
     bars = energy_bars(results)
     if not any(bar.mean > 0 for _, _, bar in bars):
-        raise lacking("runs that spend energy", results, "draw runs over a link that costs some")
+        raise missing_data("runs that spend energy", results, "draw runs over a link that costs energy")
     label = LABELS["energy"].format(units=units[0])
     names = [wrap(text(name), WIDEST_NAME) for _, name, _ in bars]
-    each = max(BAR_HEIGHT, max(LINE_HEIGHT * (name.count("\n") + 1) + 0.06 for name in names))
-    figure.set_figheight(max(figure.get_figheight(), 0.7 + each * len(bars)))
+    row_height = max(BAR_HEIGHT, max(LINE_HEIGHT * (name.count("\n") + 1) + 0.06 for name in names))
+    figure.set_figheight(max(figure.get_figheight(), 0.7 + row_height * len(bars)))
     left, right = figure.subplots(1, 2)
     lines = learning_lines(results, "energy", "test_accuracy")
     draw_panel(left, lines, label, LABELS["test_accuracy"])
@@ -47,28 +49,28 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def energy_bars(results: Results) -> list[tuple[int, str, Average]]:
-    """(place among the groups, name, energy of the whole run over the seeds), without groups that are off scale."""
+    """Return (index of the group, name, energy of the whole run over seeds), without groups that are off scale."""
     names = group_names(results.groups, results.axes)
     return [
-        (place, name, average([run.digest.summary.energy for run in group.runs], NOT_NEGATIVE))
-        for place, (name, group, off) in enumerate(zip(names, results.groups, off_scale(results.groups), strict=True))
+        (index, name, average([run.digest.summary.energy for run in group.runs], NOT_NEGATIVE))
+        for index, (name, group, off) in enumerate(zip(names, results.groups, off_scale(results.groups), strict=True))
         if not off
     ]
 
 
 def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]], names: Sequence[str]) -> None:
-    """From above in the order of the groups, in their colours, hatched so that they are told apart in grey."""
-    for row, (place, _, bar) in enumerate(bars):
+    """Draw the bars top to bottom in the order of the groups, in their colours, with hatches for greyscale."""
+    for row, (index, _, bar) in enumerate(bars):
         known = np.isfinite(bar.low)
-        # What a bar and its interval's left end hide of each other is seen with thin, pale bars.
+        # Pale bars and thin error bars keep the left end of the interval visible.
         axis.barh(
             row,
             bar.mean,
             height=0.62,
-            facecolor=(COLOURS[place % len(COLOURS)], 0.55),
+            facecolor=(COLOURS[index % len(COLOURS)], 0.55),
             edgecolor="black",
             linewidth=0.5,
-            hatch=HATCHES[(place + place // len(COLOURS)) % len(HATCHES)],
+            hatch=HATCHES[(index + index // len(COLOURS)) % len(HATCHES)],
             xerr=[[bar.below], [bar.above]] if known else None,
             error_kw={"elinewidth": 0.8, "capsize": 2, "capthick": 0.8},
         )

@@ -1,5 +1,5 @@
-"""More lines than one panel can show: the same figure several times, one below the other on the same axes, each of some
-of the runs."""
+"""Facets, for more lines than one panel can show: the same figure is drawn several times on equal axes, one below the
+other, each with some of the runs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 TITLE_HEIGHT = 0.17  # inches
 FEW = 3
-"""Lines in a facet, on average, that a key must leave to make facets."""
+"""The average number of lines that a facet must have."""
 
 Draw = Callable[["Figure", Results], None]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the runs, and what they have in common.
+    """The runs of one facet.
 
     Attributes:
-        title: What they have in common.
+        title: What the runs have in common.
         results: The runs.
-        height: Inches that a figure of it takes; nan where it was not drawn yet.
+        height: Height of a figure of these runs in inches; nan before it is drawn.
     """
 
     title: str
@@ -41,8 +41,16 @@ class Part:
 
 
 def draw_in_facets(figure: Figure, results: Results, draw: Draw, joined: Iterable[str] = ()) -> None:
-    """`draw` of all the runs or, where their lines are too many, of parts of them. joined: keys whose values belong to
-    one line. UserError of `draw`, and where there would be too many facets."""
+    """Draw all runs in one figure or, if these are too many lines, in facets.
+
+    Args:
+        figure: The figure.
+        results: The runs.
+        draw: Draws some of the runs on a figure or subfigure.
+        joined: Keys whose values are points of one line.
+
+    Raises the UserError of `draw`, and TooManyLinesError for too many facets.
+    """
     try:
         draw(figure, results)
         return
@@ -53,19 +61,19 @@ def draw_in_facets(figure: Figure, results: Results, draw: Draw, joined: Iterabl
         raise too_many
     titles = [wrap(text(part.title), figure.get_figwidth() - 2 * TITLE_HEIGHT) for part in parts]
     lines = [title.count("\n") + 1 for title in titles]
-    heights = [part.height + TITLE_HEIGHT * more for part, more in zip(parts, lines, strict=True)]
+    heights = [part.height + TITLE_HEIGHT * count for part, count in zip(parts, lines, strict=True)]
     figure.set_figheight(sum(heights))
-    below = figure.subfigures(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for part, title, one, height in zip(parts, titles, below, heights, strict=True):
-        draw(cast("Figure", _Facet(one, figure.get_figwidth(), height)), part.results)
-        for legend in one.legends:
+    subfigures = figure.subfigures(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
+    for part, title, subfigure, height in zip(parts, titles, subfigures, heights, strict=True):
+        draw(cast("Figure", _Facet(subfigure, figure.get_figwidth(), height)), part.results)
+        for legend in subfigure.legends:
             legend.set_title(title)
-    for axes in zip(*(one.axes for one in below), strict=True):
+    for axes in zip(*(subfigure.axes for subfigure in subfigures), strict=True):
         _share(axes)
 
 
 class _Facet:
-    """A part of a figure, to those that draw a figure of its own: its size is fixed by now."""
+    """A subfigure with the interface of a figure, whose size cannot be changed any more."""
 
     def __init__(self, inner: SubFigure, width: float, height: float) -> None:
         self._inner, self._width, self._height = inner, width, height
@@ -74,33 +82,35 @@ class _Facet:
         return getattr(self._inner, name)
 
     def get_figwidth(self) -> float:
-        """Inches."""
+        """Return the width in inches."""
         return self._width
 
     def get_figheight(self) -> float:
-        """Inches."""
+        """Return the height in inches."""
         return self._height
 
     def set_figheight(self, height: float) -> None:
-        """Has been asked for before."""
+        """Do nothing, since the height has been measured before."""
 
 
 def _parts(results: Results, draw: Draw, width: float, joined: frozenset[str], most: int) -> list[Part] | None:
-    """By a label or one key that leaves no part too many lines, in the fewest parts, `most` of them at most; else in
-    order, ten lines each."""
+    """Split the runs by label or by one key, in the fewest parts, at most `most`, without too many lines in any.
+
+    If that is impossible, split them in order, with at most `LINES` lines each. Return None for too many parts.
+    """
     labels = _grouped(results, lambda run: run.label, lambda run: run.label)
-    ways = [labels] if all(part.title for part in labels) else []
+    splits = [labels] if all(part.title for part in labels) else []
     for key in results.axes:
         if key not in joined:
-            ways.append(_grouped(results, _value(key), _title(key)))
-    for way in sorted(ways, key=len):
-        if 1 < len(way) <= min(most, FACETS) and (measured := _measured(way, draw, width)):
+            splits.append(_grouped(results, _value(key), _title(key)))
+    for split in sorted(splits, key=len):
+        if 1 < len(split) <= min(most, FACETS) and (measured := _measured(split, draw, width)):
             return measured
     for size in range(LINES, 0, -1):
-        way = _in_order(results, joined, size)
-        if len(way) > FACETS:
+        split = _in_order(results, joined, size)
+        if len(split) > FACETS:
             return None
-        if measured := _measured(way, draw, width):
+        if measured := _measured(split, draw, width):
             return measured
     return None
 
@@ -114,14 +124,14 @@ def _title(key: str) -> Callable[[Result], str]:
 
 
 def _grouped(results: Results, by: Callable[[Result], str], title: Callable[[Result], str]) -> list[Part]:
-    found: dict[str, list[Result]] = {}
+    groups: dict[str, list[Result]] = {}
     for run in results.runs:
-        found.setdefault(by(run), []).append(run)
-    return [Part(title(runs[0]), replace(results, runs=tuple(runs))) for runs in found.values()]
+        groups.setdefault(by(run), []).append(run)
+    return [Part(title(runs[0]), replace(results, runs=tuple(runs))) for runs in groups.values()]
 
 
 def _in_order(results: Results, joined: frozenset[str], size: int) -> list[Part]:
-    """Of so many lines each: groups that differ in joined keys alone stay together."""
+    """Split the runs into parts of `size` lines. Groups that differ in joined keys only are one line."""
     families: dict[str, list[Group]] = {}
     for group in results.groups:
         others = [plain(group.values.get(key)) for key in results.axes if key not in joined]
@@ -135,7 +145,7 @@ def _in_order(results: Results, joined: frozenset[str], size: int) -> list[Part]
 
 
 def _measured(parts: Sequence[Part], draw: Draw, width: float) -> list[Part] | None:
-    """With their heights; None if one of them cannot be drawn."""
+    """Return the parts with their heights; None if one of them cannot be drawn."""
     try:
         return [replace(part, height=_height(part, draw, width)) for part in parts]
     except UserError:
@@ -143,18 +153,18 @@ def _measured(parts: Sequence[Part], draw: Draw, width: float) -> list[Part] | N
 
 
 def _height(part: Part, draw: Draw, width: float) -> float:
-    """Inches that a figure of this part by itself takes."""
+    """Return the height in inches of a figure with this part only."""
     from matplotlib.figure import Figure
 
     from airfl.report.paper.look import PANEL_HEIGHT
 
-    alone = Figure(figsize=(width, PANEL_HEIGHT))
-    draw(alone, part.results)
-    return float(alone.get_figheight())
+    separate = Figure(figsize=(width, PANEL_HEIGHT))
+    draw(separate, part.results)
+    return float(separate.get_figheight())
 
 
 def _share(axes: Sequence[Axes]) -> None:
-    """The same scale and range on the axes that have a label, so that facets can be compared."""
+    """Set equal ranges on axes with equal labels, so that facets can be compared."""
     for which in ("x", "y"):
         labels = {getattr(axis, f"get_{which}label")() for axis in axes}
         scales = {getattr(axis, f"get_{which}scale")() for axis in axes}

@@ -1,4 +1,4 @@
-"""The table of figures, and how they are written. A new one is a module beside this one and one line here."""
+"""The table of figures, and writing them. A new figure takes a module in this package and an entry here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airfl.report.paper.look import COLUMN, PAGE, render
 from airfl.results.collect import Results, number_of
 
 AGAINST = "accuracy-against-"
-"""Followed by any swept key with numbers: accuracy-against-local.learning_rate."""
+"""Prefix of the name, followed by any swept key with numbers: accuracy-against-local.learning_rate."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class PaperFigure:
         module: The module with its `draw` (or `texts`).
         title: What it shows.
         width: Width in inches.
-        options: Options of its `draw`, by name.
-        suffixes: Of the files that are written.
+        options: Keyword arguments of its `draw`.
+        suffixes: Suffixes of the files.
     """
 
     module: str
@@ -38,13 +38,13 @@ class PaperFigure:
     suffixes: tuple[str, ...] = (".pdf", ".png")
 
     def make(self, results: Results) -> list[bytes]:
-        """The contents of its files; UserError where the runs lack what it needs."""
+        """Return the contents of its files. Raises UserError if the runs lack what it needs."""
         module = import_module(f"airfl.report.paper.{self.module}")
         if self.suffixes == (".pdf", ".png"):
             joined = module.joined(results, **self.options) if hasattr(module, "joined") else ()
             return render(
                 lambda figure: draw_in_facets(
-                    figure, results, lambda one, some: module.draw(one, some, **self.options), joined
+                    figure, results, lambda target, runs: module.draw(target, runs, **self.options), joined
                 ),
                 self.width,
                 self.suffixes,
@@ -57,21 +57,19 @@ def _against(key: str, title: str) -> PaperFigure:
 
 
 FIGURES: dict[str, PaperFigure] = {
-    "accuracy-ratio": _against("scheme.ratio", "test accuracy against the compression ratio"),
-    "accuracy-epsilon": _against("privacy.epsilon", "test accuracy against the epsilon as claimed"),
-    "accuracy-snr": _against("power.max_snr_db", "test accuracy against the maximum SNR"),
-    "learning-rounds": PaperFigure(
-        "learning", "training loss and test accuracy against rounds", PAGE, {"cost": "rounds"}
-    ),
+    "accuracy-ratio": _against("scheme.ratio", "test accuracy over the compression ratio"),
+    "accuracy-epsilon": _against("privacy.epsilon", "test accuracy over the claimed epsilon"),
+    "accuracy-snr": _against("power.max_snr_db", "test accuracy over the maximum SNR"),
+    "learning-rounds": PaperFigure("learning", "training loss and test accuracy over rounds", PAGE, {"cost": "rounds"}),
     "learning-elements": PaperFigure(
-        "learning", "training loss and test accuracy against resource elements", PAGE, {"cost": "resource_elements"}
+        "learning", "training loss and test accuracy over resource elements", PAGE, {"cost": "resource_elements"}
     ),
-    "energy": PaperFigure("energy", "test accuracy against energy; energy of the run", PAGE),
-    "accuracy-bits": PaperFigure("bits", "test accuracy against uplink bits"),
+    "energy": PaperFigure("energy", "test accuracy over energy; energy of the run", PAGE),
+    "accuracy-bits": PaperFigure("bits", "test accuracy over uplink bits"),
     "utility": PaperFigure(
-        "utility", "squared norm of the whole objective's gradient, and test accuracy, against rounds and bits", PAGE
+        "utility", "squared gradient norm of the objective, and test accuracy, over rounds and bits", PAGE
     ),
-    "privacy-accuracy": PaperFigure("privacy", "test accuracy against the epsilon that holds, and the one claimed"),
+    "privacy-accuracy": PaperFigure("privacy", "test accuracy over the true and the claimed epsilon"),
     "table": PaperFigure(
         "table", "accuracy, subcarriers, energy, resource elements, air time, epsilon", suffixes=(".md", ".tex")
     ),
@@ -79,20 +77,20 @@ FIGURES: dict[str, PaperFigure] = {
 
 
 def find_figure(name: str) -> PaperFigure:
-    """By name, `accuracy-against-KEY` included; UserError for one that is not there."""
+    """Return the figure with this name, including `accuracy-against-KEY`. Raises UserError for an unknown name."""
     if name.startswith(AGAINST):
         key = name.removeprefix(AGAINST)
         section, _, last = key.partition(".")
         if not (section.isidentifier() and last.isidentifier()):
-            raise UserError(f"{name}: {AGAINST} is followed by a key, for instance {AGAINST}local.learning_rate")
-        return _against(key, f"test accuracy against {key}")
+            raise UserError(f"{name}: {AGAINST} must be followed by a key, for instance {AGAINST}local.learning_rate")
+        return _against(key, f"test accuracy over {key}")
     if name not in FIGURES:
         raise UserError(unknown_name("--only", name, [*FIGURES, f"{AGAINST}KEY"]))
     return FIGURES[name]
 
 
 def possible_figures(results: Results) -> list[str]:
-    """The names that are tried where none is given: all, and accuracy against every other swept key with numbers."""
+    """Return the names that are tried by default: all figures, and accuracy over every other swept key with numbers."""
     drawn = {figure.options.get("key") for figure in FIGURES.values()}
     swept = [key for key in results.axes if key not in drawn and _numbers(results, key) > 1]
     return [*FIGURES, *(f"{AGAINST}{key}" for key in swept)]
@@ -104,45 +102,54 @@ def draw_figures(
     names: Sequence[str] | None = None,
     left_out: Callable[[str], None] | None = None,
 ) -> list[Path]:
-    """Write OUT/NAME.pdf and .png (of the table .md and .tex) of the figures named, and return the files.
+    """Write OUT/NAME.pdf and .png (for the table .md and .tex) of the figures, and return the files.
 
-    Without names: of every figure that these runs have the data for; left_out(line) is told of each other one and why.
-    Equal runs give equal files. UserError for a name that is not there, a figure without its data, or a file that is
-    there already; then nothing is written. Runs that are not complete are left out.
+    Equal runs give equal files. Incomplete runs are left out.
+
+    Args:
+        results: The runs.
+        out: The output folder.
+        names: Names of figures; None for all for which these runs have the data.
+        left_out: Called with a message for each incomplete run and each figure left out for lack of data.
+
+    Raises UserError, before anything is written, for an unknown name, a named figure without its data, or an existing
+    file.
     """
     folder, everything = Path(out), results
     results = everything.complete()
     if not results.runs:
-        raise UserError("no run is complete: nothing is drawn of runs that failed or were broken off")
-    wanted = list(dict.fromkeys(names if names is not None else possible_figures(results)))
-    figures = {name: find_figure(name) for name in wanted}
-    check_new_files([folder / f"{name}{suffix}" for name in wanted for suffix in figures[name].suffixes])
+        raise UserError("no run is complete: failed and interrupted runs are not drawn")
+    requested = list(dict.fromkeys(names if names is not None else possible_figures(results)))
+    figures = {name: find_figure(name) for name in requested}
+    check_new_files([folder / f"{name}{suffix}" for name in requested for suffix in figures[name].suffixes])
     check_can_be_folder(folder, wanted="a folder")
-    made: dict[Path, bytes] = {}
-    lacking = []
+    contents_of: dict[Path, bytes] = {}
+    without_data = []
     for name, figure in figures.items():
         try:
             contents = figure.make(results)
         except UserError as error:
             if names is not None:
                 raise UserError(f"{name}: {error}") from None
-            lacking.append(f"{name}: {error}")
+            without_data.append(f"{name}: {error}")
             continue
-        made |= {folder / f"{name}{suffix}": text for suffix, text in zip(figure.suffixes, contents, strict=True)}
-    if not made:
-        raise UserError(lacking[0] if lacking else "--only: no figure is named")
+        contents_of |= {
+            folder / f"{name}{suffix}": text for suffix, text in zip(figure.suffixes, contents, strict=True)
+        }
+    if not contents_of:
+        raise UserError(without_data[0] if without_data else "--only: give the name of a figure")
     folder.mkdir(parents=True, exist_ok=True)
-    check_new_files(list(made))
-    for file, content in made.items():
+    check_new_files(list(contents_of))
+    for file, content in contents_of.items():
         with replacing(file) as temporary:
             temporary.write_bytes(content)
     if left_out:
         for run in everything.runs:
             if run.digest.summary.status != "complete":
-                left_out(f"{run.folder}: its run is not complete (status: {run.digest.summary.status})")
-        for line in lacking:
+                left_out(f"{run.folder}: the run is not complete (status: {run.digest.summary.status})")
+        for line in without_data:
             left_out(line)
-    return list(made)
+    return list(contents_of)
 
 
 def _numbers(results: Results, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Training loss and test accuracy against rounds, or against what was spent."""
+"""Training loss and test accuracy over rounds or over a cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw(figure: Figure, results: Results, cost: str) -> None:
-    """Two panels, loss and accuracy against a cost of `lines.LABELS`, rounds or resource elements."""
+    """Draw two panels, loss and accuracy over a cost of `lines.LABELS`: rounds or resource elements."""
     check_lines(len(results.groups), results)
     axes = figure.subplots(1, 2)
     for axis, y in zip(axes, ("train_loss", "test_accuracy"), strict=True):
@@ -26,8 +26,10 @@ def draw(figure: Figure, results: Results, cost: str) -> None:
 
 
 def learning_lines(results: Results, cost: str, y: str) -> list[Line]:
-    """A line for each group; beside others the ideal link, which costs orders of magnitude more, as the level that it
-    reaches at last."""
+    """Return a line per group.
+
+    Next to other links, the ideal link, which costs orders of magnitude more, is a horizontal line at its final value.
+    """
     names = group_names(results.groups, results.axes)
     beyond = off_scale(results.groups) if cost != "rounds" else [False] * len(names)
     return [

@@ -1,4 +1,4 @@
-"""Lines over seeds: mean and 95% interval of the mean, and how they are drawn."""
+"""Lines that average over seeds: mean and 95% confidence interval of the mean, and drawing them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 MARKED = 12  # markers on a long curve
-WIDE = 10.0  # from where on an axis is logarithmic
+WIDE = 10.0  # ratio of the ends of an axis from which it is logarithmic
 
 LABELS = {
     "rounds": "communication round",
@@ -33,26 +33,26 @@ LABELS = {
     "train_loss": "training loss",
     "gradient_norm_squared": "‖∇f‖²",
 }
-"""What stands at an axis, by the names of a course."""
-# From which range of the means on y is logarithmic, by what stands there.
+"""Name of a quantity -> its axis label."""
+# Label of the y axis -> ratio of the largest to the smallest mean from which the axis is logarithmic.
 WIDE_LOSSES = {LABELS["train_loss"]: 30.0, LABELS["gradient_norm_squared"]: 10.0}
 PERCENT = ("test_accuracy",)
 FINAL = " (final level)"
 THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.5, "markersize": 1.8}
-"""A single run beside the mean of two."""
+"""Style of single runs, which are drawn in addition to the mean of two."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a figure: the mean over the seeds of some runs. A level has no x, and one mean.
+    """A line of a figure: the mean over seeds. A level is a horizontal line, with one mean and without x.
 
     Attributes:
-        name: What stands in the legend.
-        x: Where its points are, [points]; empty for a level.
-        mean: Means over the seeds, [points].
-        low: Lower ends of their 95% intervals, [points]; nan where there is none.
-        high: Upper ends of their 95% intervals, [points]; nan where there is none.
-        runs: Values of two seeds, which are too few for an interval, [2, points]; empty elsewhere.
+        name: Label in the legend.
+        x: Positions of the points, [points]; empty for a level.
+        mean: Means over seeds, [points].
+        low: Lower ends of the 95% intervals, [points]; nan if there is none.
+        high: Upper ends of the 95% intervals, [points]; nan if there is none.
+        runs: Values of two seeds, which are too few for an interval, [2, points]; else empty.
     """
 
     name: str
@@ -64,48 +64,59 @@ class Line:
 
     @property
     def is_level(self) -> bool:
-        """Whether it is a level at every x."""
+        """Whether it is a horizontal line."""
         return not self.x.size
 
 
 def line_of(name: str, x: Numbers, values: Sequence[Sequence[float]], percent: bool) -> Line:
-    """values: of each x (or of the level alone), those of the seeds; percent: shares of 1 become percents."""
+    """Return the line of these values.
+
+    Args:
+        name: Label in the legend.
+        x: Positions of the points; empty for a level.
+        values: Values of the seeds, for each position or for the level.
+        percent: Convert the values from shares to percent.
+    """
     scale = 100.0 if percent else 1.0
     within = PERCENTS if percent else NOT_NEGATIVE
-    found = [average([scale * value for value in seeds], within) for seeds in values]
-    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
-    few = [one.points or (math.nan, math.nan) for one in found]
-    runs = np.array(few).T if any(one.points for one in found) else np.empty((0, 0))
-    return Line(name, x, np.array([one.mean for one in found]), low, high, runs)
+    averages = [average([scale * value for value in seeds], within) for seeds in values]
+    low, high = np.array([one.low for one in averages]), np.array([one.high for one in averages])
+    few = [one.points or (math.nan, math.nan) for one in averages]
+    runs = np.array(few).T if any(one.points for one in averages) else np.empty((0, 0))
+    return Line(name, x, np.array([one.mean for one in averages]), low, high, runs)
 
 
 def curve(name: str, group: Group, x: str, y: str) -> Line:
-    """y against x of the group's runs at the evaluated rounds that all of them have; x is the mean over seeds."""
+    """Return the line of y over x at the evaluated rounds that all runs of the group share; x is the mean over "
+    "seeds."""
     courses = [run.digest.course for run in group.runs]
     rounds = set.intersection(*({float(number) for number in course["rounds"]} for course in courses))
-    places = [[place for place, number in enumerate(course["rounds"]) if float(number) in rounds] for course in courses]
-    xs = np.array([course[x][place] for course, place in zip(courses, places, strict=True)])
-    ys = np.array([course[y][place] for course, place in zip(courses, places, strict=True)])
+    indices = [
+        [index for index, number in enumerate(course["rounds"]) if float(number) in rounds] for course in courses
+    ]
+    xs = np.array([course[x][index] for course, index in zip(courses, indices, strict=True)])
+    ys = np.array([course[y][index] for course, index in zip(courses, indices, strict=True)])
     if not rounds:
-        raise UserError(f"{group.runs[0].folder}: no round was evaluated in all runs of {group.name}")
+        raise UserError(f"{group.runs[0].folder}: the runs of {group.name} share no evaluated round")
     return line_of(name, xs.mean(axis=0), ys.T.tolist(), y in PERCENT)
 
 
 def level(name: str, group: Group, y: str) -> Line:
-    """The last evaluation of the group's runs, for every x."""
+    """Return the last evaluation of the runs of a group as a horizontal line."""
     last = [float(run.digest.course[y][-1]) for run in group.runs]
     return line_of(name, np.empty(0), [last], y in PERCENT)
 
 
 def off_scale(groups: Sequence[Group]) -> list[bool]:
-    """Whose costs are orders of magnitude beyond the others': those of the ideal link, beside others."""
+    """Return which groups have costs orders of magnitude above the others: those of the ideal link, if there are "
+    "others."""
     if all(group.link == "ideal" for group in groups):
         return [False] * len(groups)
     return [group.link == "ideal" for group in groups]
 
 
 def draw_panel(axis: Axes, lines: Sequence[Line], x: str, y: str) -> None:
-    """These lines with the looks of their places; x and y: what stands at the axes."""
+    """Draw lines, each in the style of its index. x and y are the axis labels."""
     from matplotlib.ticker import MaxNLocator
 
     for number, line in enumerate(lines):
@@ -122,8 +133,10 @@ def draw_panel(axis: Axes, lines: Sequence[Line], x: str, y: str) -> None:
 
 
 def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
-    """The range of y: lines fill a third of it at least, however wide the bands of few seeds are; not below 0 where no
-    mean is."""
+    """Set the range of y, so that the means fill at least a third of it however wide the bands are.
+
+    The range is not extended below 0 unless a mean is negative.
+    """
     lowest, highest = float(means.min()), float(means.max())
     room = highest - lowest
     if not room or not ends.size:
@@ -135,7 +148,7 @@ def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
 
 
 def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
-    """Line `number` of so many: the mean with markers, the interval as a thin band, two seeds as thin lines."""
+    """Draw line `number` of `lines`: the mean with markers, the interval as a band, two seeds as thin lines."""
     style = look(number)
     band: dict[str, Any] = {"color": style["color"], "alpha": 0.13, "linewidth": 0}
     known = bool(np.isfinite(line.low).any())
@@ -146,7 +159,7 @@ def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
         for run in line.runs:
             axis.axhline(run[0], color=style["color"], **THIN)
         return
-    # On a long curve a few markers, beside those of lines that run together with it.
+    # Long curves have few markers, shifted against those of the other lines.
     step = -(-len(line.x) // MARKED)
     axis.plot(line.x, line.mean, label=text(line.name), markevery=(number * step // lines, step), **style)
     if known:
@@ -156,14 +169,14 @@ def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
 
 
 def scale_costs(axis: Axes, lines: Sequence[Line]) -> None:
-    """x logarithmic where the lines' ends are so far apart that only so all are seen."""
+    """Make x logarithmic if the ends of the lines differ too much for a linear axis."""
     xs, ends = _known([line.x for line in lines]), np.array([line.x.max() for line in lines if not line.is_level])
     if is_wide(ends, WIDE) and is_wide(xs, WIDE):
         set_scale(axis, xs.tolist(), "x")
 
 
 def is_wide(values: Numbers, ratio: float) -> bool:
-    """Whether positive values range over this ratio or more."""
+    """Return whether values are positive and range over this ratio or more."""
     return bool(values.size) and float(values.min()) > 0 and float(values.max() / values.min()) >= ratio
 
 

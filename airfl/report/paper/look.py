@@ -1,4 +1,4 @@
-"""How the papers' figures look: IEEE's widths, fonts that stay text, lines that are told apart in grey."""
+"""The style of the papers' figures: IEEE's widths, embedded fonts, lines that are distinct in greyscale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
-from airfl.report.legend import fitted
+from airfl.report.legend import legend_layout
 from airfl.results.collect import Results, plain
 from airfl.shown import in_figure
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.5, 7.16
-"""Inches: one column, both."""
+"""Widths of one column and of the page, in inches."""
 PANEL_HEIGHT = 2.1
 DOTS_PER_INCH = 300
 FEW_DECADES = 100.0
 LINES, FACETS = 10, 12
-"""Told apart in a panel; drawn below one another where there are more."""
+"""Largest number of distinct lines in a panel, and of panels below one another."""
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
-# STIX comes with matplotlib and looks like Times; fonttype 42 is TrueType, as IEEE's checks want.
+# STIX comes with matplotlib and looks like Times; fonttype 42 is TrueType, which IEEE's checks require.
 LOOK: dict[str, Any] = {
     "font.family": "STIXGeneral",
     "mathtext.fontset": "stix",
@@ -60,12 +60,12 @@ LEGEND_LINE = 0.15  # inches
 
 
 def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]) -> list[bytes]:
-    """A figure as the contents of files of these kinds; `draw` may change its height."""
+    """Draw a figure, whose height `draw` may change, and return the contents of its files with these suffixes."""
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Whatever the user's own matplotlibrc says: equal runs give equal files.
+    # Ignore the user's matplotlibrc, so that equal runs give equal files.
     with matplotlib.style.context(LOOK, after_reset=True):
         figure = Figure(figsize=(width, PANEL_HEIGHT))
         FigureCanvasAgg(figure)
@@ -74,7 +74,7 @@ def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]
 
 
 class TooManyLinesError(UserError):
-    """More lines than are told apart in a panel: how many."""
+    """More lines than are distinct in a panel; `count` is their number."""
 
     def __init__(self, count: int, message: str) -> None:
         super().__init__(message)
@@ -82,45 +82,45 @@ class TooManyLinesError(UserError):
 
 
 def check_lines(count: int, results: Results) -> None:
-    """TooManyLinesError for more lines than can be told apart."""
+    """Raise TooManyLinesError for more lines than are distinct in a panel."""
     if count > LINES:
         swept = [key for key in results.axes if len({plain(run.values.get(key)) for run in results.runs}) > 1]
-        some = f"--where {swept[-1]}={plain(results.runs[0].values.get(swept[-1]))}" if swept else "fewer folders"
+        example = f"--where {swept[-1]}={plain(results.runs[0].values.get(swept[-1]))}" if swept else "fewer folders"
         raise TooManyLinesError(
             count,
-            f"{count} lines are too many: {LINES} are told apart in a panel, and {FACETS} panels drawn at most; draw "
-            f"some of the runs, for instance {some}",
+            f"{count} lines are too many for at most {FACETS} panels of {LINES} lines each; select some of the runs, "
+            f"for instance with {example}",
         )
 
 
 def legend(figure: Figure, axis: Axes) -> None:
-    """The legend of this panel above all panels, in as many columns as there is room for."""
+    """Draw the legend of this panel above all panels, in as many columns as fit."""
     handles, labels = axis.get_legend_handles_labels()
-    fit = fitted(labels, figure.get_figwidth())
+    fit = legend_layout(labels, figure.get_figwidth())
     figure.set_figheight(figure.get_figheight() + LEGEND_LINE * fit.lines)
     figure.legend(handles, fit.labels, loc="outside upper center", ncols=fit.columns)
 
 
 def text(label: str) -> str:
-    """A label as it stands."""
+    """Escape a label, so that matplotlib draws it literally."""
     return in_figure(label)
 
 
 def set_scale(axis: Axes, values: Sequence[float], which: str) -> None:
-    """Axis "x" or "y" logarithmic over these positive values and a margin: bands may leave the frame, lines not."""
+    """Make the axis "x" or "y" logarithmic, with a range of these positive values and a margin."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     lowest, highest = min(values), max(values)
     margin = (highest / lowest) ** 0.06 if highest > lowest else 1.5
     lowest, highest = lowest / margin, highest * margin
-    one = axis.xaxis if which == "x" else axis.yaxis
+    scaled = axis.xaxis if which == "x" else axis.yaxis
     (axis.set_xscale if which == "x" else axis.set_yscale)("log")
     (axis.set_xlim if which == "x" else axis.set_ylim)(lowest, highest)
-    # Over a decade or two 2 and 5 are named too, so that there are two numbers at least.
-    one.set_major_locator(LogLocator(subs=(1, 2, 5) if highest / lowest < FEW_DECADES else (1,), numticks=8))
-    one.set_minor_formatter(NullFormatter())
+    # Over few decades 2 and 5 are labelled, too, so that there are at least two labels.
+    scaled.set_major_locator(LogLocator(subs=(1, 2, 5) if highest / lowest < FEW_DECADES else (1,), numticks=8))
+    scaled.set_minor_formatter(NullFormatter())
     if lowest >= 1e-3 and highest < 1e5:
-        one.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        scaled.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _saved(figure: Figure, suffix: str) -> bytes:

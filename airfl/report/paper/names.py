@@ -1,4 +1,4 @@
-"""What keys, schemes and groups are called in a figure."""
+"""Names of keys, schemes and groups in figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airfl.errors import UserError
 from airfl.results.collect import Group, Results, plain
 from airfl.results.pool import LINK, SCHEME
 
-# Parts of schemes' names that are not written in capitals.
+# Components of scheme names that are not written in capitals.
 WORDS = {
     "fedavg": "FedAvg",
     "fed": "Fed",
@@ -23,12 +23,12 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Key:
-    """How figures name a setting.
+    """The names of a setting in figures.
 
     Attributes:
-        symbol: Its symbol in a legend.
-        axis: The text at an axis.
-        unit: Its unit in a legend, with the space before it.
+        symbol: Symbol in a legend.
+        axis: Axis label.
+        unit: Unit in a legend, with a leading space.
         linear: Whether the axis is always linear.
     """
 
@@ -53,21 +53,25 @@ KEYS = {
 
 
 def key_of(key: str) -> Key:
-    """Of any dotted key."""
+    """Return the names of any dotted key."""
     words = key.rpartition(".")[2].replace("_", " ")
     return KEYS.get(key, Key(words, words))
 
 
 def scheme_name(name: str) -> str:
-    """As the papers write it: PFELS, WFL-P, Fed-SMP-randk."""
+    """Return the name of a scheme as the papers write it: PFELS, WFL-P, Fed-SMP-randk."""
     return "-".join(WORDS.get(part, part.upper()) for part in name.split("-"))
 
 
 def group_names(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
-    """What tells these groups from one another: label, scheme, values of the axes that a label leaves open. The scheme
-    is named wherever there are several, but for the rows of one comparison, which have names of their own."""
+    """Return names that distinguish the groups: label, scheme, and values of the axes not determined by the label.
+
+    The scheme is included if there are several, except for the rows of one comparison, whose labels suffice.
+    """
     labels = {group.label for group in groups}
-    telling = [key for key in axes if len({(one.label, plain(one.values.get(key))) for one in groups}) > len(labels)]
+    distinguishing = [
+        key for key in axes if len({(group.label, plain(group.values.get(key))) for group in groups}) > len(labels)
+    ]
     several = len({group.scheme for group in groups}) > 1
     pooled = len({run.source for group in groups for run in group.runs}) > 1
     names = []
@@ -75,22 +79,22 @@ def group_names(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
         scheme = scheme_name(group.scheme)
         if not group.label:
             kind = [scheme] if several or SCHEME in axes else []
-        elif SCHEME in telling or (several and pooled and not named(group)):
+        elif SCHEME in distinguishing or (several and pooled and not named(group)):
             kind = [group.label, scheme]
         else:
             kind = [group.label]
-        known = [key for key in telling if key != SCHEME and group.values.get(key) is not None]
+        known = [key for key in distinguishing if key != SCHEME and group.values.get(key) is not None]
         names.append(", ".join([*kind, *(value_text(key, group.values) for key in known)]) or scheme)
     return names
 
 
 def named(group: Group) -> bool:
-    """Whether the group's label has its scheme's name in it."""
+    """Return whether the label of the group contains the name of its scheme."""
     return any(name.casefold() in group.label.casefold() for name in (group.scheme, scheme_name(group.scheme)))
 
 
 def value_text(key: str, values: Mapping[str, Any]) -> str:
-    """A key's value in a legend: p = 0.3."""
+    """Return the text of a value in a legend: p = 0.3."""
     known, value = key_of(key), values.get(key)
     text = scheme_name(value) if key == SCHEME and isinstance(value, str) else plain(value)
     if key == LINK:
@@ -98,12 +102,12 @@ def value_text(key: str, values: Mapping[str, Any]) -> str:
     return text if key == SCHEME else f"{known.symbol} = {'∞' if text == 'inf' else text}{known.unit}"
 
 
-def lacking(needs: str, results: Results, mend: str) -> UserError:
-    """What a figure needs, what these runs vary, how to mend it."""
+def missing_data(needs: str, results: Results, remedy: str) -> UserError:
+    """Return the error for a figure whose data is missing: what it needs, what these runs vary, and the remedy."""
     runs, axes = results.runs, results.axes
     counts = {key: len({plain(run.values[key]) for run in runs if run.values.get(key) is not None}) for key in axes}
     swept = [f"{key} ({count} values)" for key, count in counts.items() if count > 1]
     labels = list(dict.fromkeys(group.label for group in results.groups if group.label))
     rows = [f"{len(labels)} rows"] if len(labels) > 1 else []
     varied = ", ".join([*rows, *swept]) or "no setting"
-    return UserError(f"needs {needs}; these vary {varied}; {mend}")
+    return UserError(f"needs {needs}; these runs vary {varied}; {remedy}")

@@ -1,4 +1,4 @@
-"""Test accuracy against the epsilon that holds for the run, beside the epsilon that is claimed."""
+"""Test accuracy over the true epsilon of the run, and over the claimed epsilon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airfl.config.json_numbers import to_json
 from airfl.report.figures import look
 from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, set_scale, text
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group, Results, number_of
 
@@ -31,8 +31,8 @@ class Point:
     Attributes:
         accuracy: Test accuracy in percent.
         epsilon: Mean epsilon of the run over the seeds.
-        claimed: Mean epsilon of the claim over the seeds, nan without one.
-        scope: What the claim is for.
+        claimed: Mean claimed epsilon over the seeds, nan without a claim.
+        scope: Scope of the claim, "round" or "run".
     """
 
     accuracy: Average
@@ -42,12 +42,12 @@ class Point:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """One panel, epsilon logarithmic; lines as `series_of` has them. UserError where no run has a finite epsilon."""
+    """Draw the lines of `series_of`, over a logarithmic epsilon. Raises UserError if no epsilon is finite."""
     series = series_of(results)
     check_lines(len(series), results)
     finite = [e for _, points in series for point in points for e in (point.epsilon, point.claimed) if _drawable(e)]
     if not finite:
-        raise lacking("runs with a finite epsilon", results, "draw private schemes (airfl schemes)")
+        raise missing_data("runs with a finite epsilon", results, "draw private schemes (airfl schemes)")
     axis = figure.subplots()
     for number, (name, points) in enumerate(series):
         _draw_series(axis, number, name, points)
@@ -63,43 +63,43 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def joined(results: Results) -> list[str]:
-    """The keys whose values are points of one line: the one that moves along the lines of some groups."""
-    moving = {_moving(results.axes, family) for family in _families(results)}
-    return [key for key in results.axes if key in moving]
+    """Return the keys whose values are points of one line."""
+    varying = {_varying(results.axes, family) for family in _families(results)}
+    return [key for key in results.axes if key in varying]
 
 
 def series_of(results: Results) -> list[tuple[str, list[Point]]]:
-    """(name, points in the order of the swept number) of groups that differ in one swept number only."""
+    """Return (name, points in the order of the swept number) for groups that differ in one swept number only."""
     firsts, series = [], []
     for family in _families(results):
-        moving = _moving(results.axes, family)
+        varying = _varying(results.axes, family)
         lines: dict[str, list[Group]] = {}
         for group in family:
-            lines.setdefault(to_json([group.values.get(key) for key in results.axes if key != moving]), []).append(
+            lines.setdefault(to_json([group.values.get(key) for key in results.axes if key != varying]), []).append(
                 group
             )
         for line in lines.values():
-            # What changes along a line does not name it.
-            firsts.append(replace(line[0], values={**line[0].values, moving: None} if moving else line[0].values))
-            series.append(sorted(line, key=lambda group: number_of(group.values.get(moving)) if moving else 0.0))
+            # The value that varies along a line is not part of its name.
+            firsts.append(replace(line[0], values={**line[0].values, varying: None} if varying else line[0].values))
+            series.append(sorted(line, key=lambda group: number_of(group.values.get(varying)) if varying else 0.0))
     names = group_names(firsts, results.axes)
     return [(name, [_point(group) for group in line]) for name, line in zip(names, series, strict=True)]
 
 
 def _families(results: Results) -> list[list[Group]]:
-    """Groups that have the same settings, and differ in those alone that are numbers."""
+    """Return the groups in families, within which they differ in numeric settings only."""
     known = [(key, run.values[key]) for run in results.runs for key in results.axes if run.values.get(key) is not None]
-    words = {key for key, value in known if math.isnan(number_of(value))}
-    found: dict[str, list[Group]] = {}
+    non_numeric = {key for key, value in known if math.isnan(number_of(value))}
+    families: dict[str, list[Group]] = {}
     for group in results.groups:
         values = [(key, group.values.get(key)) for key in results.axes]
-        kind = [value if key in words else value is None for key, value in values]
-        found.setdefault(to_json([group.label, group.scheme, kind]), []).append(group)
-    return list(found.values())
+        kind = [value if key in non_numeric else value is None for key, value in values]
+        families.setdefault(to_json([group.label, group.scheme, kind]), []).append(group)
+    return list(families.values())
 
 
-def _moving(axes: Sequence[str], family: Sequence[Group]) -> str:
-    """The number of most values among these groups, the first of equals; "" where none changes."""
+def _varying(axes: Sequence[str], family: Sequence[Group]) -> str:
+    """Return the key with the most values among these groups, the first if several have; "" if none varies."""
     counts = {key: len({to_json(group.values.get(key)) for group in family}) for key in axes}
     most = max(counts.values(), default=1)
     return next((key for key, count in counts.items() if count == most), "") if most > 1 else ""
@@ -108,9 +108,9 @@ def _moving(axes: Sequence[str], family: Sequence[Group]) -> str:
 def _point(group: Group) -> Point:
     summaries = [run.digest.summary for run in group.runs]
     return Point(
-        accuracy=average([100 * one.test_accuracy for one in summaries], PERCENT),
-        epsilon=average([one.epsilon for one in summaries], NOT_NEGATIVE).mean,
-        claimed=average([one.epsilon_paper for one in summaries], NOT_NEGATIVE).mean,
+        accuracy=average([100 * summary.test_accuracy for summary in summaries], PERCENT),
+        epsilon=average([summary.epsilon for summary in summaries], NOT_NEGATIVE).mean,
+        claimed=average([summary.epsilon_paper for summary in summaries], NOT_NEGATIVE).mean,
         scope=summaries[0].claim_scope,
     )
 
@@ -118,25 +118,25 @@ def _point(group: Group) -> Point:
 def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) -> None:
     style = look(number)
     exact = [point for point in points if _drawable(point.epsilon)]
-    if not exact:  # no privacy: the level that is reached without
+    if not exact:  # without privacy: a horizontal line
         (best,) = sorted(points, key=lambda point: -point.accuracy.mean)[:1]
         several = f" (best of {len(points)})" if len(points) > 1 else ""
         axis.axhline(best.accuracy.mean, label=text(f"{name}, ε = ∞{several}"), **{**style, "marker": "none"})
         return
     for point in exact:
-        if _drawable(point.claimed):  # from what is claimed to what holds
+        if _drawable(point.claimed):  # connect the claimed epsilon with the true one
             both = ([point.claimed, point.epsilon], [point.accuracy.mean] * 2)
             axis.plot(*both, color=style["color"], linewidth=0.4, linestyle=":")
             hollow = {**style, "linestyle": "none", "markerfacecolor": "white"}
             axis.plot([point.claimed], [point.accuracy.mean], **hollow)
-    # Past a point that has no place here no line goes.
+    # Points that cannot be drawn interrupt the line.
     whole = [(p.epsilon, p.accuracy.mean) if _drawable(p.epsilon) else (math.nan, math.nan) for p in points]
     axis.plot(*zip(*whole, strict=True), label=text(name), **style)
     xs, means = [point.epsilon for point in exact], np.array([point.accuracy.mean for point in exact])
     low, high = (np.array([getattr(point.accuracy, end) for point in exact]) for end in ("low", "high"))
     for point in exact:
-        at = [point.epsilon] * len(point.accuracy.points)
-        axis.plot(at, point.accuracy.points, color=style["color"], marker=style["marker"], **THIN)
+        xs_of_runs = [point.epsilon] * len(point.accuracy.points)
+        axis.plot(xs_of_runs, point.accuracy.points, color=style["color"], marker=style["marker"], **THIN)
     if np.isfinite(low).any():
         axis.errorbar(
             xs, means, yerr=[means - low, high - means], fmt="none", ecolor=style["color"], elinewidth=0.6, capsize=1.5

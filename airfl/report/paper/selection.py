@@ -1,4 +1,4 @@
-"""Some of the runs, by their settings."""
+"""Selection of runs by their settings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from airfl.sweeps.values import split_axes
 
 
 def read_conditions(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """KEY=VALUE,VALUE or KEY=lo:hi:step each -> the values that are wanted of a key."""
+    """Parse conditions KEY=VALUE,VALUE or KEY=lo:hi:step; return key -> values to select."""
     fixed, several = split_axes(texts)
-    wanted = dict(several)
+    conditions = dict(several)
     for text in fixed:
         key, equals, value = text.partition("=")
         if not (equals and value.strip()):
-            raise UserError(f"--where {text!r}: section.key=value is wanted, for instance scheme.ratio=0.3")
-        wanted[key.strip()] = [read_value(value.strip())]
-    return wanted
+            raise UserError(f"--where {text!r}: must have the form section.key=value, for instance scheme.ratio=0.3")
+        conditions[key.strip()] = [read_value(value.strip())]
+    return conditions
 
 
 def select(results: Results, conditions: Mapping[str, Sequence[Any]]) -> Results:
-    """The runs whose settings have one of the values of every key; UserError if there is none, or no such key."""
+    """Return the runs whose settings have one of the values of each key.
+
+    Raises UserError for an unknown key, or if no run meets a condition.
+    """
     known = [
         f"{section}.{name}"
         for run in results.runs[:1]
@@ -34,18 +37,18 @@ def select(results: Results, conditions: Mapping[str, Sequence[Any]]) -> Results
     ]
     for key, values in conditions.items():
         if key not in known:
-            raise UserError(f"--where: there is no setting {key!r}{nearest(key, known)}")
+            raise UserError(f"--where: unknown setting {key!r}{nearest(key, known)}")
         runs = tuple(run for run in results.runs if setting(run, key) in values)
         if not runs:
-            there = [value for run in results.runs if (value := setting(run, key)) is not None]
-            found = list(dict.fromkeys(map(plain, there))) or ["none: their schemes do not have it"]
+            existing = [value for run in results.runs if (value := setting(run, key)) is not None]
+            texts = list(dict.fromkeys(map(plain, existing))) or ["none, since their schemes lack the key"]
             raise UserError(
-                f"--where {key}={','.join(map(plain, values))}: no run has that; there are {', '.join(found)}"
+                f"--where {key}={','.join(map(plain, values))}: no run has this value; available: {', '.join(texts)}"
             )
         results = replace(results, runs=runs)
     return results
 
 
 def setting(run: Result, key: str) -> Any:
-    """A run's swept value of a dotted key, else what its trace says."""
+    """Return the swept value of a dotted key, else the value in the settings of the trace."""
     return run.values[key] if key in run.values else run.digest.setting(key)

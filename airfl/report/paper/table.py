@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of PFELS, of any runs, as Markdown and as LaTeX: what was reached and what it took."""
+"""Accuracy and costs of any runs, as tables 2 and 3 of PFELS, in Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
 
-# In OT1, which LaTeX starts from, < and > are other signs.
+# In OT1, the default font encoding of LaTeX, < and > are other glyphs.
 ESCAPES = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -24,7 +24,7 @@ ESCAPES = {
     "±": r"$\pm$",
     "×": r"$\times$",
     "∞": r"$\infty$",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{character: f"\\{character}" for character in "&%$#_{}"},
     **{
         letter: f"${name}$"
         for letter, name in {
@@ -53,11 +53,11 @@ class Column:
     """A column of the paper's table.
 
     Attributes:
-        heading: Its heading.
-        value: Takes the value from one run.
-        write: How a number is written.
-        interval: Whether the interval of the mean over the seeds is added.
-        within: Range of the quantity, to which the interval is cut.
+        heading: The heading.
+        value: Function that returns the value of a run.
+        write: Function that formats a number.
+        interval: Whether the confidence interval of the mean over seeds is added.
+        within: Range of the quantity, to which the interval is clipped.
         cost: Whether it is a cost of the radio.
     """
 
@@ -81,20 +81,20 @@ COLUMNS = (
 
 
 def texts(results: Results) -> tuple[str, str]:
-    """The table as Markdown and as LaTeX (booktabs); UserError where no run was evaluated."""
+    """Return the table as Markdown and as LaTeX (booktabs). Raises UserError if no run was evaluated."""
     if all(math.isnan(run.digest.summary.test_accuracy) for run in results.runs):
-        raise lacking("runs that were evaluated", results, "let one come to its end")
+        raise missing_data("runs that were evaluated", results, "complete a run first")
     lines = rows_of(results)
     return markdown(lines, notes(results)), latex(lines, notes(results))
 
 
 def entries_over_dimension(run: Result) -> float:
-    """What PFELS' tables call subcarriers (d): entries a device sends in the rounds of the run, over d."""
+    """Return the entries that a device sends over the run, divided by d: "subcarriers (d)" in the tables of PFELS."""
     return float(run.digest.course["entries"][-1]) / run.digest.dimension
 
 
 def rows_of(results: Results) -> list[list[str]]:
-    """The cells of every group, its name first."""
+    """Return the cells of each group, with its name first."""
     rows = _table_rows(results)
     return [
         [
@@ -115,26 +115,26 @@ def _table_rows(results: Results) -> list[TableRow]:
 
 
 def notes(results: Results) -> str:
-    """What the columns mean."""
+    """Return the notes below the table: the meaning of the columns, and the privacy guarantee."""
     rows = _table_rows(results)
     seeds = sorted({len(group.runs) for group in results.groups})
-    over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    cut = any(" to " in cell for row in rows_of(results) for cell in row[1:])
-    interval = f"± half of the mean's 95% interval{', its ends where one is cut to what is possible' * cut}"
+    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    clipped = any(" to " in cell for row in rows_of(results) for cell in row[1:])
+    interval = f"± half of the mean's 95% interval{', or its ends if it is clipped to the possible range' * clipped}"
     shown = [interval] * (seeds[-1] >= FEWEST) + ["both values of two seeds"] * (2 in seeds)
-    averaged = f"Mean over {over} seeds, {'; '.join(shown)}. " if seeds[-1] > 1 else ""
+    averaged = f"Mean over {count} seeds, {'; '.join(shown)}. " if seeds[-1] > 1 else ""
     units = sorted({run.digest.summary.energy_units for run in results.runs}, reverse=True)
     energy = " or ".join(ENERGY_NOTES.get(unit, unit) for unit in units)
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
     claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
     return (
         f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. "
-        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: for the sampler that ran; {statement(rows)}."
+        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: for the actual sampling; {statement(rows)}."
     )
 
 
 def markdown(rows: list[list[str]], note: str) -> str:
-    """With the notes below."""
+    """Return the table as Markdown, followed by the notes."""
     heading = ["", *(column.heading for column in COLUMNS)]
     lines = [heading, [":---", *["---:"] * len(COLUMNS)], *rows]
     text = "\n".join("| " + " | ".join(map(markdown_cell, line)) + " |" for line in lines)
@@ -142,7 +142,7 @@ def markdown(rows: list[list[str]], note: str) -> str:
 
 
 def latex(rows: list[list[str]], note: str) -> str:
-    r"""A tabular for \input; the notes are its comment."""
+    r"""Return the table as a LaTeX tabular for \input, with the notes as a comment."""
     heading = ["scheme", *(column.heading for column in COLUMNS)]
     lines = [
         r"% needs \usepackage{booktabs}",
@@ -159,20 +159,20 @@ def latex(rows: list[list[str]], note: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX prints it."""
-    return "".join(ESCAPES.get(sign, sign) for sign in escaped(text))
+    """Escape text for LaTeX."""
+    return "".join(ESCAPES.get(character, character) for character in escaped(text))
 
 
 def latex_number(cell: str) -> str:
-    """A cell of numbers: 2.55e11 as a power of ten, - as a dash, inf as its sign."""
-    return " ".join(_in_brackets(part) for part in cell.split(" "))
+    """Format a cell of numbers for LaTeX: 2.55e11 as a power of ten, - as a dash, inf as the infinity sign."""
+    return " ".join(_latex_part(part) for part in cell.split(" "))
 
 
 _LATEX = {"-": "--", "inf": r"$\infty$", "±": r"$\pm$"}
 
 
-def _in_brackets(part: str) -> str:
-    """With what stands around a number in brackets left as it is."""
+def _latex_part(part: str) -> str:
+    """Format a number, and leave surrounding parentheses and semicolons unchanged."""
     inner = part.lstrip("(").rstrip(";)")
     before, _, after = part.partition(inner)
     return f"{before}{_LATEX.get(inner) or _power(inner)}{after}"
@@ -188,7 +188,7 @@ def _latex_line(cells: list[str]) -> str:
 
 
 def _cell(column: Column, values: list[float]) -> str:
-    found = average(values, column.within)
-    if math.isnan(found.mean):
+    mean = average(values, column.within)
+    if math.isnan(mean.mean):
         return "-"
-    return found.written(column.write) if column.interval else column.write(found.mean)
+    return mean.written(column.write) if column.interval else column.write(mean.mean)

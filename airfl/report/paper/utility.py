@@ -1,4 +1,4 @@
-"""Squared norm of the whole objective's gradient, and test accuracy, against rounds and bits."""
+"""Squared gradient norm of the objective, and test accuracy, over rounds and bits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import PANEL_HEIGHT, check_lines, legend
-from airfl.report.paper.names import group_names, lacking
+from airfl.report.paper.names import group_names, missing_data
 from airfl.results.collect import Group, Result, Results
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ ROWS = ("gradient_norm_squared", "test_accuracy")
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """Utility above, accuracy below; rounds on the left, on the right bits of the groups that send some. UserError
-    for runs without the gradient's norm."""
+    """Draw the gradient norm (top) and accuracy (bottom), over rounds (left) and over bits of digital links (right).
+
+    Raises UserError if no run has recorded the gradient norm.
+    """
     measured = with_gradients(results)
     check_lines(len(measured.groups), measured)
     figure.set_figheight(1.8 * PANEL_HEIGHT)
@@ -36,10 +38,10 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def with_gradients(results: Results) -> Results:
-    """The runs that have recorded the gradient's norm; UserError if none has."""
+    """Return the runs that have recorded the gradient norm. Raises UserError if none has."""
     runs = tuple(run for run in results.runs if _measured(run))
     if not runs:
-        raise lacking("runs with trace.gradient_norm = true", results, "run them again with trace.gradient_norm=true")
+        raise missing_data("runs with trace.gradient_norm = true", results, "repeat them with trace.gradient_norm=true")
     return replace(results, runs=runs)
 
 
@@ -47,7 +49,7 @@ def _draw_panel(axis: Axes, results: Results, x: str, y: str) -> None:
     lines = []
     for name, group in zip(group_names(results.groups, results.axes), results.groups, strict=True):
         line = curve(name, group, x, y)
-        # Who sends no bits keeps its place, so that looks are the same in all panels.
+        # Groups that send no bits become invisible lines, so that styles are the same in all panels.
         lines.append(line if x == "rounds" or _sends(group) else replace(line, mean=np.full_like(line.mean, np.nan)))
     draw_panel(axis, lines, LABELS[x], LABELS[y])
     if x != "rounds":
