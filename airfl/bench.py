@@ -20,9 +20,10 @@ from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.precision import precision
 from airfl.profile import profiled_round, settle
-from airfl.round import State, World, run_round
+from airfl.round import run_round
 from airfl.run_trace import open_writer
 from airfl.simulation import build_world, resolve
+from airfl.state import State, World
 from airfl.tasks.datasets import data_folders
 
 

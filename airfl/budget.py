@@ -21,14 +21,14 @@ from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.config.task import OWN
-from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
+from airfl.preflight import equal_weights
 from airfl.privacy.release import RecordRelease
-from airfl.schemes import equal_weights
 from airfl.server import mean_weights
 from airfl.shown import brief
+from airfl.state_size import store_bytes
 from airfl.streams import Streams
-from airfl.tasks import dimension_of, equal_share, load_data, training_samples, with_task
+from airfl.tasks.chosen import dimension_of, equal_share, load_data, training_samples, with_task
 from airfl.tasks.datasets import data_folders
 from airfl.trace.schema import NORMALISED
 from airfl.uplinks.disclosure import Disclosure

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.choice import check_energy_budget
+from airfl.claims import statement_of
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
 from airfl.errors import AlignmentError, UserError
+from airfl.fitting import fitted
 from airfl.opening import open_round
 from airfl.privacy.release import ClientRelease
-from airfl.privacy.statement import Statement, statement_of
+from airfl.privacy.statement import Statement
 from airfl.radio import build_radio, check_radio, check_size
-from airfl.schemes import fitted
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, sampling_of

@@ -13,13 +13,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.choice import round_costs
 from airfl.config.settings import RunSettings, TraceSettings
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import BetaTells, Statement
-from airfl.radio import Radio
+from airfl.radio import Radio, power_policy
 from airfl.schemes.recipe import Recipe
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, Memory, SelectionRule, first_memory, sampling_of
@@ -140,7 +139,7 @@ class Cell:
     @cached_property
     def most_energy(self) -> Array:
         """That a round may take of each device in expectation, [N]."""
-        return round_costs(self)
+        return _most_energy(self)
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
@@ -182,3 +181,25 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
     release.check(sampling_of(cell.rule))
     with accountant_of_settings():
         return PrivacyLedger(cell.statement, like=release.event(1.0))
+
+
+def _most_energy(cell: Cell) -> Array:
+    """The most energy a round may take of each device in expectation, pilots included, [N]."""
+    radio = cell.radio
+    ratio = 1.0 if cell.power_limit == "round_energy" else cell.bound.entries / cell.dimension
+    everyone = np.arange(cell.run.devices)
+    shape = (1, 1, *radio.response_shape(cell.frame))
+    pilots = radio.pilots(shape, everyone, everyone, cell.element_power).energy
+    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
+
+
+def _worst_fade(cell: Cell) -> float:
+    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
+    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
+    fades, policy = cell.radio.fades, power_policy(cell.radio.sections)
+    if not policy.over_fading:
+        return 1.0
+    assert fades is not None
+    threshold = policy.least_power
+    least = max(threshold, fades.least_power)
+    return 1 / (least * fades.inverse_power(threshold)) if least else np.inf

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.cell import Cell
 from airfl.errors import UserError
 from airfl.finite import check_channel
-from airfl.radio import power_policy
 from airfl.radio.parts import link_noise_std_of
 from airfl.selection import BlindRule, Candidates, ChannelRule, Ids, Memory, select, select_among
 from airfl.selection.energy_budget import EnergyBudget
 from airfl.streams import Purpose
 from channels.csi import Knowledge, received_power
 from channels.noise import disturbance_energy
-
-if TYPE_CHECKING:
-    from airfl.cell import Cell
 
 Array = NDArray[np.float64]
 
@@ -88,28 +85,6 @@ def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
         return devices, knowledge
     check_channel(finite, devices, round_index, cell.run.non_finite)
     return devices[finite], knowledge.take(np.flatnonzero(finite))
-
-
-def round_costs(cell: Cell) -> Array:
-    """The most energy a round may take of each device in expectation, pilots included, [N]."""
-    radio = cell.radio
-    ratio = 1.0 if cell.power_limit == "round_energy" else cell.bound.entries / cell.dimension
-    everyone = np.arange(cell.run.devices)
-    shape = (1, 1, *radio.response_shape(cell.frame))
-    pilots = radio.pilots(shape, everyone, everyone, cell.element_power).energy
-    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
-
-
-def _worst_fade(cell: Cell) -> float:
-    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
-    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
-    fades, policy = cell.radio.fades, power_policy(cell.radio.sections)
-    if not policy.over_fading:
-        return 1.0
-    assert fades is not None
-    threshold = policy.least_power
-    least = max(threshold, fades.least_power)
-    return 1 / (least * fades.inverse_power(threshold)) if least else np.inf
 
 
 def check_energy_budget(cell: Cell) -> None:

@@ -27,7 +27,7 @@ from airfl.run_files import Progress
 from airfl.shown import brief
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
-from airfl.tasks import load_data, with_task
+from airfl.tasks.chosen import load_data, with_task
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.task import build_task
 

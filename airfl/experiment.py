@@ -46,7 +46,7 @@ from airfl.errors import UserError, nearest
 from airfl.fingerprint import parts_of
 from airfl.output import replace_text
 from airfl.plugins import REGISTRIES, from_plugin
-from airfl.tasks import with_task
+from airfl.tasks.chosen import with_task
 from channels.part import Part
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from airfl.lock import may_be_lock
 from airfl.own import check_no_link, is_file
 
 TRACE_NAME = "trace.h5"
+DIGEST_NAME = "digest.json"  # the run in small
 ROWS_NAME = "rows.json"  # labels and folders of a comparison, in order
 CHECKPOINT_NAME = "checkpoint"  # folder of an unfinished run; see airfl.checkpoint
 LONGEST_NAME = 255  # bytes in a file name that file systems allow

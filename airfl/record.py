@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from airfl.cell import Cell
 from airfl.local.evaluation import Evaluation
 from airfl.privacy.ledger import PrivacyFigures
+from airfl.state import Exchange
 from airfl.trace.schema import METRIC
 from airfl.uplinks import LinkReport, Reception
 from channels.broadcast import Broadcast
 from channels.mac import energy
-
-if TYPE_CHECKING:
-    from airfl.round import Exchange
 
 Record = dict[str, Any]
 

@@ -29,8 +29,9 @@ from airfl.output import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, TRACE_NAME, check
 from airfl.output import LOCK_NAME as LOCK_OF_A_SWEEP
 from airfl.own import check_no_link, check_own_file, is_begun_hdf5, not_own
 from airfl.record import KeptRecord, Record
-from airfl.round import State, World, account_again
+from airfl.round import account_again
 from airfl.run_trace import open_writer
+from airfl.state import State, World
 from airfl.synced import sync_path
 from airfl.trace import TraceWriter
 from airfl.trace.schema import SCHEMA

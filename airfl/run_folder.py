@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 from airfl.checkpoint import check_own, discard
-from airfl.output import CHECKPOINT_NAME, TRACE_NAME, is_temporary
+from airfl.output import CHECKPOINT_NAME, DIGEST_NAME, TRACE_NAME, is_temporary
 from airfl.own import check_no_link, check_own_file, is_file, is_folder, not_own, remove_files
-from airfl.results.digest import DIGEST_NAME
 from airfl.run_files import BEING_MADE
 from airfl.trace.schema import SCHEMA
 

@@ -9,8 +9,8 @@ from airfl.cell import Cell, paper_cost_mb
 from airfl.config import Settings, to_json
 from airfl.fingerprint import fingerprint, own_parts
 from airfl.numerics import numerics
-from airfl.round import World
 from airfl.selection import most_selected
+from airfl.state import World
 from airfl.tasks.task import Identity
 from airfl.trace import TraceWriter
 from airfl.trace.schema import (

@@ -37,22 +37,23 @@ from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.device import find_device
 from airfl.errors import CallbackError, UserError
+from airfl.fitting import fitted
 from airfl.interrupt import asked_to_stop
 from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
-from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
 from airfl.precision import precision
 from airfl.progress import asked_progress, planned
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
-from airfl.round import State, World, as_last, run_round
+from airfl.round import as_last, run_round
 from airfl.run_files import Progress, written, written_alone
-from airfl.schemes import fitted
 from airfl.server import mean_weights
 from airfl.shown import brief
+from airfl.state import State, World
+from airfl.state_size import check_store
 from airfl.streams import Streams
-from airfl.tasks import load_data, with_task
+from airfl.tasks.chosen import load_data, with_task
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import DividedTask, build_task

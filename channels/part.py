@@ -300,7 +300,7 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         """The base class of all parts of this kind."""
         base = self._base
         if isinstance(base, str):
-            loaded: type[P] = _load(base)
+            loaded: type[P] = class_at(base)
             return loaded
         return base
 
@@ -341,7 +341,7 @@ class Registry(Mapping[str, type[P]], Generic[P]):
             return self._registered[name]
         part: type[P]
         if name in self._locations:
-            part = _load(self._locations[name])
+            part = class_at(self._locations[name])
             return part
         if name in self._entry_points:
             part = self._entry_points[name].load()
@@ -433,7 +433,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 
-def _load(location: str) -> Any:
+def class_at(location: str) -> Any:
     """Import the object at "module:name"."""
     module, _, name = location.partition(":")
     return getattr(import_module(module), name)

@@ -10,7 +10,7 @@ from typing import Any
 
 from airfl.compare import compare
 from airfl.config import Row
-from airfl.results.collect import Result
+from airfl.results.result import Result
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
 from tests.small_data import run

@@ -11,8 +11,8 @@ import torch
 
 from airfl import simulation
 from airfl.config import Settings
-from airfl.round import World
 from airfl.simulation import Progress, Run, world_of
+from airfl.state import World
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData

@@ -18,9 +18,9 @@ from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.device import find_device
 from airfl.progress import RoundProgress, asked_progress
-from airfl.round import World
 from airfl.shown import brief
 from airfl.simulation import build_world
+from airfl.state import World
 from airfl.tasks.datasets import data_folders
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from torch import Tensor
 from airfl.audit.options import Options
 from airfl.cell import build_ledger
 from airfl.record import Record, noise_std
-from airfl.round import Exchange, Plant, World
 from airfl.selection import sampling_of
 from airfl.stages import Coder
+from airfl.state import Exchange, Plant, World
 from airfl.store import Store
 from airfl.uplinks import DigitalUplink
 

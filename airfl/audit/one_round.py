@@ -27,7 +27,8 @@ from airfl.audit.options import FEWEST_TRIALS, Options
 from airfl.audit.statistics import gaussian_mu, one_round_epsilon, pair_epsilon, threshold_trials
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
-from airfl.round import State, World, account, exchange
+from airfl.round import account, exchange
+from airfl.state import State, World
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from airfl.audit.canaries import (
 )
 from airfl.audit.options import Options, canaries_of
 from airfl.audit.statistics import one_run_epsilon
-from airfl.round import State, World, account, exchange
+from airfl.round import account, exchange
+from airfl.state import State, World
 from airfl.streams import Purpose
 
 

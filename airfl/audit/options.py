@@ -65,8 +65,8 @@ def check_audit(settings: Settings, options: Options) -> None:
     import numpy as np
 
     from airfl.building import build_cell
-    from airfl.schemes import nominal_samples
-    from airfl.tasks import dimension_of
+    from airfl.preflight import nominal_samples
+    from airfl.tasks.chosen import dimension_of
 
     check_options(options)
     check_cell(

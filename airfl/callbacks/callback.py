@@ -8,11 +8,13 @@ from abc import ABC
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
+    import torch
+    import xarray
+
     from airfl.config import Settings
-    from airfl.simulation import Run
 
 Told = Mapping[str, Any]
 """The record of a round: values by the names of the trace's variables, and `round`, counted from 0.
@@ -49,6 +51,28 @@ class RunInfo:
     resumed: bool = False
 
 
+class FinishedRun(Protocol):
+    """A complete run; an `airfl.Run`."""
+
+    @property
+    def settings(self) -> Settings:
+        """The resolved settings."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The path of its trace, an HDF5 file."""
+        ...
+
+    def trace(self) -> xarray.Dataset:
+        """Return the trace as a lazy xarray dataset."""
+        ...
+
+    def model(self) -> torch.nn.Module:
+        """Return the trained model."""
+        ...
+
+
 @dataclass(frozen=True)
 class Ending:
     """How a run ended.
@@ -65,7 +89,7 @@ class Ending:
     rounds: int
     reason: str = ""
     record: Told | None = None
-    run: Run | None = None
+    run: FinishedRun | None = None
 
 
 class Callback(ABC):

@@ -7,16 +7,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from airfl.callbacks.callback import Callback, Ending, RunInfo, Stop, Told
+from airfl.callbacks.callback import Callback, Ending, FinishedRun, RunInfo, Stop, Told
 from airfl.errors import CallbackError, RunInterruptedError, UserError, one_line
 from airfl.trace.contents import KNOWN
-
-if TYPE_CHECKING:
-    from airfl.simulation import Run
 
 HINT = "fix or remove it; a run in `out` can be resumed with resume=True"
 
@@ -37,13 +34,13 @@ class Callbacks:
         return bool(self._callbacks)
 
     @contextmanager
-    def over(self, info: RunInfo) -> Iterator[Callable[[Run], None]]:
+    def over(self, info: RunInfo) -> Iterator[Callable[[FinishedRun], None]]:
         """Call `on_begin` before the block and `on_end` after it; UserError if a callback rejects the run.
 
         Yields a function that the block calls with the finished run.
         """
         begun: list[Callback] = []
-        finished: list[Run] = []
+        finished: list[FinishedRun] = []
         try:
             for one in self._callbacks:
                 begun.append(one)

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from airfl.check.short import first_state
 from airfl.local.work import Trainer
-from airfl.round import World, exchange
+from airfl.round import exchange
 from airfl.stages.stage import Batch, Coder, MessageBound, Round, Stage
+from airfl.state import World
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
 

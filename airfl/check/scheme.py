@@ -19,12 +19,12 @@ from airfl.check.planted import dense, nothing, plants, sent
 from airfl.check.reading import recording
 from airfl.check.short import ROUNDS, Changes, Short, first_state, on_its_threads
 from airfl.errors import UserError
-from airfl.memory import store_bytes
 from airfl.privacy.release import ClientRelease
 from airfl.record import record_exchange
 from airfl.round import exchange, run_round
 from airfl.schemes.keys import SHARED, counts, uses
 from airfl.schemes.scheme import LinkKind, Scheme
+from airfl.state_size import store_bytes
 from airfl.trace.schema import PER_ROUND, PER_SLOT
 from channels.part import Part, parameters_of
 

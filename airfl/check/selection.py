@@ -13,7 +13,6 @@ from airfl.check.finding import Check
 from airfl.check.reading import recording
 from airfl.checkpoint.state import from_arrays, to_arrays
 from airfl.errors import UserError
-from airfl.round import State
 from airfl.selection import (
     BlindRule,
     Candidates,
@@ -26,6 +25,7 @@ from airfl.selection import (
     select,
 )
 from airfl.selection.draws import select_among
+from airfl.state import State
 from airfl.streams import Streams
 from channels.part import Part
 

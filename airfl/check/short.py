@@ -18,10 +18,10 @@ from airfl.config import Settings, load_settings
 from airfl.config.load import keys_of
 from airfl.errors import UserError
 from airfl.record import Record
-from airfl.round import State, World
 from airfl.schemes.scheme import LinkKind, Scheme
 from airfl.shipped import configurations, data_folder
 from airfl.simulation import Run, run, world_of
+from airfl.state import State, World
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData

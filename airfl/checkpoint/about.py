@@ -19,10 +19,10 @@ from airfl.config.load import recorded
 from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.errors import UserError
 from airfl.fingerprint import fingerprint, own_parts
+from airfl.fitting import fitted
 from airfl.input import open_regular
 from airfl.numerics import numerics
 from airfl.output import CHECKPOINT_NAME
-from airfl.schemes import fitted
 from airfl.streams import Streams
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import Identity

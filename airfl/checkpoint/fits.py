@@ -16,8 +16,8 @@ from airfl.checkpoint.records import RECORDS_NAME
 from airfl.checkpoint.state import PARAMETERS, ROW, SERVER
 from airfl.errors import UserError
 from airfl.output import CHECKPOINT_NAME
-from airfl.round import World
 from airfl.run_trace import signal_dimensions, slots_of
+from airfl.state import World
 from airfl.trace.contents import NEEDED
 from airfl.trace.schema import METRIC, PER_ROUND, PER_SLOT, metric_variable, signal_variables
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.checkpoint.pack import Arrays
-from airfl.round import State
 from airfl.selection import Memory
+from airfl.state import State
 from airfl.store import Store
 
 # Names of arrays. The name of a device's row ends in a colon and the device's id.

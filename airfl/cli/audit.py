@@ -54,8 +54,8 @@ def audit(
 ) -> None:
     """Lower bounds on epsilon, by attacks on a scheme."""
     from airfl.config import load_settings, to_json
-    from airfl.schemes import check_recipe
-    from airfl.tasks import check_fit
+    from airfl.preflight import check_recipe
+    from airfl.tasks.chosen import check_fit
 
     options = Options(attack, trials, canaries, confidence, against, others)
     check_options(options)

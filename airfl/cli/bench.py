@@ -31,8 +31,8 @@ def bench(
 ) -> None:
     """Rounds per second, and time per stage."""
     from airfl.config import load_settings, to_json
-    from airfl.schemes import check_recipe
-    from airfl.tasks import check_fit
+    from airfl.preflight import check_recipe
+    from airfl.tasks.chosen import check_fit
 
     if config is None:
         raise UserError("bench: CONFIG is missing; give a configuration, for instance airfl bench demo")

@@ -44,8 +44,8 @@ def run(
     from airfl.callbacks.tensorboard import TensorBoard, check_live
     from airfl.config import load_settings
     from airfl.output import check_can_be_folder, check_no_run
-    from airfl.schemes import check_recipe
-    from airfl.tasks import check_fit
+    from airfl.preflight import check_recipe
+    from airfl.tasks.chosen import check_fit
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
@@ -100,10 +100,10 @@ def compare(
     """Run several schemes on the same devices and channels."""
     from airfl.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.config import load_rows
+    from airfl.preflight import check_recipe
     from airfl.report.comparison import check_copies, check_report
     from airfl.rows import check_comparison
-    from airfl.schemes import check_recipe
-    from airfl.tasks import check_fit
+    from airfl.tasks.chosen import check_fit
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)

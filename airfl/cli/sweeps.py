@@ -24,7 +24,7 @@ from airfl.cli.app import (
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
-    from airfl.results.collect import Group
+    from airfl.results.result import Group
 
 Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds per point, counted from run.seed")]
 Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points run in parallel on this machine")]
@@ -90,7 +90,7 @@ def sweep(
         raise
     if results.runs:
         with table_after(results_table(results, str(out))):
-            files = write(results, out, replace=True)
+            files = write(results.frame(), out, replace=True)
         say("written: " + ", ".join(str(file) for file in files))
     for line in results.unreadable.values():
         say(f"left out: {line}")
@@ -138,7 +138,7 @@ def results(
     if out:
         from airfl.results.tidy import write
 
-        files = write(read, out)
+        files = write(read.frame(), out)
     if as_json:
         typer.echo(to_json(plain_results(read, sort, budgets, target)))
     elif table is not None:

@@ -451,3 +451,9 @@ class GridSettings(Section):
                 f'grid.symbol_duration_s: grid.prefix = "{self.prefix}" determines it; give one of the two'
             )
         return self
+
+
+def path_loss_of(channel: ChannelSettings, topology: TopologySettings) -> str:
+    """Return the name of the path loss model: the configured one, or that of the fading's own cell, or UMi."""
+    fading = channel.fading_model
+    return topology.path_loss or (fading.name if fading.own_path_loss else "umi")

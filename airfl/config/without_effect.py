@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.part_keys import keys_of, name_of
+from airfl.config.radio import path_loss_of
 from airfl.config.settings import Settings
 from airfl.config.task import OWN
 from airfl.tasks.partitions.registry import PARTITIONS
@@ -277,8 +278,6 @@ def _value(settings: Settings, key: str) -> str:
     if key == LINK:
         return settings.scheme.carrier
     if key == "topology.path_loss":
-        from airfl.radio.parts import path_loss_of
-
         return path_loss_of(settings.channel, settings.topology)
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.store import Kept
+from channels.part import class_at
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -81,9 +82,9 @@ class LocalSgd:
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
         """Return a `LocalTrainer`."""
-        from airfl.local.trainer import LocalTrainer
-
-        return LocalTrainer(local, run, task, streams, device)
+        build = class_at("airfl.local.trainer:LocalTrainer")
+        trainer: Trainer = build(local, run, task, streams, device)
+        return trainer
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ class PerturbedSgd:
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
         """Return a `PerturbedTrainer`."""
-        from airfl.local.perturbed import PerturbedTrainer
-
-        return PerturbedTrainer(self, local, run, task, streams, device)
+        build = class_at("airfl.local.perturbed:PerturbedTrainer")
+        trainer: Trainer = build(self, local, run, task, streams, device)
+        return trainer
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,6 @@ class GradientEstimate:
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
         """Return a `GradientTrainer`."""
-        from airfl.local.estimators import GradientTrainer
-
-        return GradientTrainer(self, local, run, task, streams, device)
+        build = class_at("airfl.local.estimators:GradientTrainer")
+        trainer: Trainer = build(self, local, run, task, streams, device)
+        return trainer

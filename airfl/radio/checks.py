@@ -5,22 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config.part_keys import name_of
-from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
 from airfl.memory import machine_bytes
 from airfl.radio.laws import fading_law, has_bounds
-from airfl.radio.parts import (
-    base_height_m,
-    cell_of,
-    grid_of,
-    in_scenario,
-    noise_std_of,
-    path_loss_of,
-    settings_of,
-    surroundings_of,
-    waveform_of,
-)
+from airfl.radio.parts import base_height_m, cell_of, grid_of, noise_std_of, settings_of, surroundings_of, waveform_of
 from airfl.radio.power import check_power
 from channels.csi import Ageing
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
@@ -86,7 +76,7 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
     if not fading.drawn:
         gains = "replayed gains" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r}"
         raise UserError(f'topology.kind: {gains} already include path loss; use topology.kind = "none"')
-    if in_scenario(channel):
+    if channel.fading_model.own_path_loss:
         _check_scenario(channel, topology)
     with settings_of("topology"):
         check_topology(cell_of(channel, topology), devices)

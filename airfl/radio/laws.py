@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.part_keys import name_of
-from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings
+from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
-from airfl.radio.parts import path_loss_of, settings_of
+from airfl.radio.parts import settings_of
 from channels.fading import (
     FadeStatistics,
     FadingLaw,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.parts import told
-from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
@@ -23,7 +23,6 @@ from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.selective.scenario import Scenario
 from channels.topology import PATH_LOSS, Drop, Topology
 
 if TYPE_CHECKING:
@@ -111,16 +110,6 @@ def waveform_of(section: GridSettings) -> Waveform | None:
 def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
     """Return the placement of devices and the path loss of a topology other than "none"."""
     return topology.cell(path_loss=path_loss_of(channel, topology), carrier_hz=channel.carrier_hz)
-
-
-def path_loss_of(channel: ChannelSettings, topology: TopologySettings) -> str:
-    """Return the path loss model: the configured one, or that of the fading's scenario, or UMi."""
-    return topology.path_loss or (channel.fading_model.name if in_scenario(channel) else "umi")
-
-
-def in_scenario(channel: ChannelSettings) -> bool:
-    """Whether the fading is a scenario of TR 38.901, which has a path loss model of the same name."""
-    return isinstance(channel.fading_model, Scenario)
 
 
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:

@@ -13,8 +13,8 @@ from airfl.report.summary import Summary
 from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average, average, bounds_of
-from airfl.results.collect import Group, Results, cell, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
+from airfl.results.result import Group, Results, cell, short
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.report.results import plain_average
 from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average
-from airfl.results.collect import plain, short
+from airfl.results.result import plain, short
 from airfl.sweeps.tuning import Chosen, Figure
 
 if TYPE_CHECKING:

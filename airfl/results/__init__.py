@@ -6,6 +6,7 @@ results.frame()                       # a pandas DataFrame with one row per run
 results.groups                        # runs that differ only in their seed, grouped
 """
 
-from airfl.results.collect import Results, read_results, read_some_results
+from airfl.results.collect import read_results, read_some_results
+from airfl.results.result import Results
 
 __all__ = ["Results", "read_results", "read_some_results"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from airfl.config.json_numbers import from_plain, to_json
 from airfl.input import open_regular, read_regular
-from airfl.output import TRACE_NAME, replace_text
+from airfl.output import DIGEST_NAME, TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
 from airfl.tasks.models.registry import MODELS
 from airfl.trace import open_trace
@@ -37,7 +37,6 @@ from airfl.trace.schema import MOST_METRICS, is_metric
 if TYPE_CHECKING:
     import xarray
 
-DIGEST_NAME = "digest.json"
 VERSION = 2
 IDENTITY_BYTES = 1 << 16
 MOST_BYTES = 1 << 26

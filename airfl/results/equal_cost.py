@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.errors import UserError, unknown_name
 from airfl.results.averages import NOT_NEGATIVE, SHARE, Average, average
-from airfl.results.collect import Group, Result
+from airfl.results.result import Group, Result
 
 COSTS = {
     "rounds": "rounds",

@@ -18,7 +18,7 @@ from airfl.schemes.names import SCHEMES
 from channels.part import parameters_of
 
 if TYPE_CHECKING:
-    from airfl.results.collect import Result
+    from airfl.results.result import Result
 
 SCHEME, LINK = "scheme.name", "scheme.link"
 RESOLVED = {*AUTOMATIC, "local.measure", "power.policy", "power.threshold"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,6 @@ from airfl.shown import inert
 if TYPE_CHECKING:
     import pandas as pd
 
-    from airfl.results.collect import Results
-
 FILES = ("results.parquet", "results.csv")
 MARKS = {
     FILES[0]: (b"PAR1", b"resource_elements", b"epsilon_paper"),
@@ -26,37 +24,17 @@ MARKS = {
 """Contents that identify a table written by airfl, which airfl may replace."""
 
 
-def frame(results: Results) -> pd.DataFrame:
-    """Return the table with one row per run: group, label, link, every swept key, then the figures of
-    `airfl.report.summary.Summary` and the metrics of a user-defined task.
-
-    A swept value that is neither a number nor text, such as a list, is written as JSON. One that the run's scheme does
-    not have is empty. There are no timings, so that equal runs give equal tables.
-    """
+def frame(rows: list[dict[str, Any]], axes: Sequence[str]) -> pd.DataFrame:
+    """Return the table of these rows; swept values of mixed types become text."""
     import pandas as pd
 
-    lines: list[dict[str, Any]] = []
-    for group in results.groups:
-        for run in (*group.runs, *group.repeats):
-            swept = {key: _cell(run.values.get(key)) for key in results.axes}
-            lines.append(
-                {
-                    "group": group.name,
-                    "folder": run.folder.name,
-                    "label": run.label,
-                    "link": run.digest.link,
-                    **swept,
-                    **asdict(run.digest.summary),
-                    **run.digest.metrics,
-                }
-            )
-    table = pd.DataFrame(lines)
+    table = pd.DataFrame(rows)
     if table.empty:
         return table
-    for key in results.axes:
-        known = [value for value in (line[key] for line in lines) if value is not None]
+    for key in axes:
+        known = [value for value in (line[key] for line in rows) if value is not None]
         if {type(value) for value in known} - {int, float} and table[key].dtype == object:
-            table[key] = pd.Series([None if line[key] is None else str(line[key]) for line in lines], dtype=object)
+            table[key] = pd.Series([None if line[key] is None else str(line[key]) for line in rows], dtype=object)
     # Sums of bits may exceed 64-bit integers; as floats the columns stay numeric.
     for name in ("uplink_bits", "resource_elements", "gradients"):
         if table[name].dtype == object:
@@ -64,14 +42,13 @@ def frame(results: Results) -> pd.DataFrame:
     return table
 
 
-def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
+def write(table: pd.DataFrame, out: Path, replace: bool = False) -> list[Path]:
     """Write results.parquet and results.csv to this folder, and return their paths.
 
     Raises UserError if one exists, or with `replace` if one exists that airfl did not write.
     """
     check_files(out, replace)
     files = [out / name for name in FILES]
-    table = frame(results)
     out.mkdir(parents=True, exist_ok=True)
     for file, save in zip(files, (table.to_parquet, for_spreadsheets(table).to_csv), strict=True):
         with replacing(file) as temporary:
@@ -93,5 +70,6 @@ def check_files(out: Path, replace: bool = False) -> None:
     check_own_files(out, MARKS)
 
 
-def _cell(value: Any) -> Any:
+def table_value(value: Any) -> Any:
+    """Return a setting's value as the table has it: text, a number or JSON."""
     return value if value is None or isinstance(value, str | int | float | bool) else to_json(value)

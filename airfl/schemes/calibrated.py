@@ -7,9 +7,10 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
+from airfl.claims import statement_of
 from airfl.errors import UserError
 from airfl.privacy.calibration import EventOf, calibrated, smallest_noise
-from airfl.privacy.statement import Level, Statement, statement_of
+from airfl.privacy.statement import Level, Statement
 from airfl.selection import SelectionRule, most_participations
 from airfl.stages.feedback import ErrorFeedback
 from airfl.stages.stage import Stage, bound_after

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from channels.part import Part, PartError, parameter
-
-if TYPE_CHECKING:
-    from airfl.schemes.recipe import Problem, Recipe
 
 LinkKind = Literal["analog", "digital", "ideal"]
 
@@ -53,6 +50,17 @@ class Scheme(Part):
         return self.links[0] if self.link == "auto" else self.link
 
     @abstractmethod
-    def recipe(self, problem: Problem) -> Recipe:
-        """Build the recipe: local work, encoder, uplink and server rule. Raises UserError for settings that do not fit
-        the scheme."""
+    def recipe(self, problem: Any) -> Any:
+        """Build the recipe: local work, encoder, uplink and server rule.
+
+        Settings import this class alone, so the types are not named here.
+
+        Args:
+            problem: What the recipe is for, an `airfl.schemes.recipe.Problem`.
+
+        Returns:
+            An `airfl.schemes.recipe.Recipe`.
+
+        Raises:
+            UserError: The settings do not fit the scheme.
+        """

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import MachineError, UserError, one_line
-from airfl.output import TRACE_NAME
+from airfl.output import DIGEST_NAME, TRACE_NAME
 from airfl.own import not_own, open_own
-from airfl.results.digest import DIGEST_NAME
 from airfl.run_folder import remove_run
 from airfl.sweeps.folder import check_running, is_point
 from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task

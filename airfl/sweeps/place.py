@@ -8,10 +8,10 @@ from pathlib import Path
 
 from airfl.device import check_kind
 from airfl.errors import UserError
-from airfl.schemes import check_recipe
+from airfl.preflight import check_recipe
 from airfl.sweeps.folder import SWEEP, check_place, check_same_sweep, open_folder
 from airfl.sweeps.points import Point
-from airfl.tasks import check_fit
+from airfl.tasks.chosen import check_fit
 from airfl.tasks.datasets import data_folders
 
 

@@ -28,7 +28,7 @@ from airfl.errors import UserError
 from airfl.fingerprint import fingerprint, own_parts
 from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
-from airfl.tasks import with_task
+from airfl.tasks.chosen import with_task
 from channels.part import Part
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from airfl.config import Config, Overrides
-from airfl.results.collect import Group
+from airfl.results.result import Group
 from airfl.sweeps.tuning import ACCURACY, Chosen, Figure, Try, TunedRow, chosen, of_row, points_of, validation_of
 from airfl.sweeps.values import Interval
 

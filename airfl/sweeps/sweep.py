@@ -14,7 +14,8 @@ from airfl.config.task import OWN
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.output import SWEEP_NAME
-from airfl.results.collect import Results, read_results
+from airfl.results.collect import read_results
+from airfl.results.result import Results
 from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
@@ -25,7 +26,7 @@ from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.progress import asked_progress
 from airfl.sweeps.status import Report, Status
 from airfl.sweeps.task import Job, Outcome, packed_task, settings_of_a_point
-from airfl.tasks import load_data
+from airfl.tasks.chosen import load_data
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData

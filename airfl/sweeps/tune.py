@@ -11,7 +11,7 @@ from airfl.config.arguments import public
 from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
 from airfl.experiment import Experiment
-from airfl.results.collect import Group
+from airfl.results.result import Group
 from airfl.sweeps.folder import TUNE
 from airfl.sweeps.place import Place
 from airfl.sweeps.points import Point

@@ -29,7 +29,7 @@ from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
 from airfl.own import check_own_file
 from airfl.results.averages import SHARE, Average, Bounds, average
-from airfl.results.collect import Group
+from airfl.results.result import Group
 from airfl.shown import brief
 from airfl.sweeps.folder import TUNE
 from airfl.sweeps.place import Place, check_points

@@ -15,7 +15,7 @@ from airfl.config.task import TaskSettings
 from airfl.fingerprint import is_own
 from airfl.local.flat import Loss
 from airfl.streams import Streams
-from airfl.tasks import check_fit
+from airfl.tasks.chosen import check_fit
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.division import Division, divide
 from airfl.tasks.own import Task

@@ -27,12 +27,14 @@ class Fading(Part):
         drawn: Whether gains are drawn from the run's seed and scaled; recorded ones are used without scaling.
         gaussian: Whether H is circularly symmetric Gaussian on every element, so that estimation errors are known.
         line_of_sight: Whether H has, or may have, a constant line-of-sight component.
+        own_path_loss: Whether it is that of a cell whose path loss model has the same name.
     """
 
     source: ClassVar[str] = ""
     drawn: ClassVar[bool] = True
     gaussian: ClassVar[bool] = False
     line_of_sight: ClassVar[bool] = False
+    own_path_loss: ClassVar[bool] = False
 
     @property
     def selective(self) -> bool:

@@ -21,6 +21,7 @@ class Scenario(SelectiveFading):
     needs_positions = True
     own_angles = True
     line_of_sight = True
+    own_path_loss = True
     scenario: ClassVar[ScenarioName]
 
     tr38901_version: Tr38901Version = tables()

@@ -21,8 +21,9 @@ from airfl.config import Settings
 from airfl.config.settings import LocalSettings
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.sgd import normalise
-from airfl.round import State, World, run_round
+from airfl.round import run_round
 from airfl.simulation import build_world
+from airfl.state import State, World
 from airfl.store import Store
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"

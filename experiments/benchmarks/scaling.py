@@ -93,8 +93,9 @@ def measure(point: Point) -> Cost:
 
     from airfl.config import Settings
     from airfl.opening import open_round
-    from airfl.round import State, run_round
+    from airfl.round import run_round
     from airfl.simulation import world_of
+    from airfl.state import State
     from airfl.tasks.partitions import Partition
     from airfl.tasks.task import DividedTask, Samples
 

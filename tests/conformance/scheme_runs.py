@@ -9,9 +9,9 @@ import torch
 import xarray
 
 from airfl.config import Settings
-from airfl.round import World
 from airfl.schemes.names import SCHEMES
 from airfl.simulation import run, world_of
+from airfl.state import World
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData

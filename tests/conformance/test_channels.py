@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from airfl.cell import Cell
+from airfl.config.radio import path_loss_of
 from airfl.opening import open_round
-from airfl.radio.parts import path_loss_of
 from airfl.selection import SELECTIONS, ChannelRule
 from airfl.streams import Purpose
 from channels.topology import PATH_LOSS

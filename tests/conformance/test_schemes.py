@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from airfl.budget import link_budget
 from airfl.errors import UserError
-from airfl.memory import store_bytes
 from airfl.record import record_exchange
-from airfl.round import State, World, exchange, run_round
+from airfl.round import exchange, run_round
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.simulation import run
 from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
+from airfl.state import State, World
+from airfl.state_size import store_bytes
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import PER_ROUND, PER_SLOT
 from tests.conformance.scheme_runs import REMEMBERING, each_scheme, finished, sample, short, world_of_short

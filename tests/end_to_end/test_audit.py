@@ -15,7 +15,7 @@ from airfl.cli.audit import audit as command
 from airfl.config import load_settings
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
-from airfl.round import Plant
+from airfl.state import Plant
 from tests.conftest import DEMO
 
 # So much power that theorem 3 sets beta in every round; d = 123, since the release is Gaussian in the canary's place.

@@ -15,9 +15,10 @@ import airfl.local.evaluation
 from airfl.config import Settings, load_rows, load_settings
 from airfl.errors import UserError
 from airfl.local.evaluation import evaluate
-from airfl.round import State, World, run_round
-from airfl.schemes import check_recipe
+from airfl.preflight import check_recipe
+from airfl.round import run_round
 from airfl.simulation import build_world
+from airfl.state import State, World
 from airfl.tasks.datasets import find_dataset
 from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT

@@ -13,7 +13,7 @@ import pytest
 
 from airfl.budget import link_budget
 from airfl.errors import UserError
-from airfl.schemes import check_recipe
+from airfl.preflight import check_recipe
 from tests.conftest import DEMO, ROOT, SMALL, small_settings
 from tests.processes import airfl, refused
 

@@ -8,7 +8,7 @@ import pytest
 
 from airfl.config import load_settings
 from airfl.errors import UserError
-from airfl.schemes import check_recipe
+from airfl.preflight import check_recipe
 from airfl.simulation import run
 from tests.conftest import DEMO, small_settings
 

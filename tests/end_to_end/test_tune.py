@@ -20,7 +20,7 @@ from airfl.config import load_rows
 from airfl.errors import UserError
 from airfl.report.tuning import plain_tuning, tuned_table
 from airfl.results import read_results
-from airfl.results.collect import Group
+from airfl.results.result import Group
 from airfl.sweeps.search import tune_by_trials
 from airfl.sweeps.tuning import ACCURACY, LOSS, TunedRow, best, chosen, points_of, rows_to_tune, validation_of
 from airfl.sweeps.values import Interval, split_intervals, values_only
@@ -188,8 +188,8 @@ def test_optuna_finds_the_least_loss() -> None:
 def _group(label: str, values: dict, score: float, name: str = "accuracy") -> Group:
     """A group of one run of which nothing but these is known."""
     from airfl.report.summary import Summary
-    from airfl.results.collect import Result
     from airfl.results.digest import Digest
+    from airfl.results.result import Result
 
     summary = Summary("pfels", 0, "complete", 1, 0.5, 1.0, 1.0, 1, 1.0, 0, 1e-3, 1.0, 1.0, 1.0, 1.0)
     course = {"validation_accuracy": np.array([np.nan])} | {f"validation_{name}": np.array([score])}

@@ -10,7 +10,7 @@ import pytest
 from airfl.building import build_cell
 from airfl.cell import paper_cost_mb
 from airfl.config import Settings, load_rows
-from airfl.schemes import nominal_samples
+from airfl.preflight import nominal_samples
 from airfl.tasks.models import MODELS
 from tests.conftest import ROOT
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.cell import Cell
-from airfl.choice import round_costs
 from airfl.errors import UserError
 from airfl.opening import open_round
 from airfl.uplinks import Reception
@@ -78,7 +77,7 @@ def test_a_message_within_a_symbol_has_the_whole_power(packing: str, entries: in
     np.testing.assert_allclose(reception.report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
     at_bound = open_round(cell, 0, cell.memory).link.at_bound().devices.energy
     np.testing.assert_allclose(at_bound, POWER_W * SYMBOL_S, rtol=1e-12)
-    np.testing.assert_allclose(round_costs(cell), POWER_W * SYMBOL_S, rtol=1e-12)
+    np.testing.assert_allclose(cell.most_energy, POWER_W * SYMBOL_S, rtol=1e-12)
     np.testing.assert_allclose(cell.element_power, POWER_W / elements_of(entries, packing), rtol=1e-12)
 
 

@@ -35,9 +35,9 @@ def trace(file: Path, out: Path, place: int) -> str:
     from airfl.report.page.view import View
     from airfl.report.results import equal_table, plain_results, results_table, target_table
     from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
-    from airfl.results.collect import Result, Results
     from airfl.results.digest import digest
     from airfl.results.equal_cost import COSTS
+    from airfl.results.result import Result, Results
     from airfl.trace import open_trace
 
     def tabled() -> None:

@@ -24,13 +24,12 @@ from airfl.errors import UserError
 from airfl.exports import export
 from airfl.local.engines import kept
 from airfl.lock import MARKER, locked
-from airfl.output import replace_text, replacing
+from airfl.output import DIGEST_NAME, replace_text, replacing
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian
 from airfl.report.comparison import MARKS, check_report, copy_report, write_figures, write_report
 from airfl.report.page import write_page
 from airfl.results import read_results
-from airfl.results.digest import DIGEST_NAME
 from airfl.results.tidy import write
 from airfl.run_folder import remove_run
 from airfl.sweeps.attempt import clear_attempts
@@ -404,9 +403,9 @@ def test_own_files_of_a_comparison_are_replaced(tmp_path: Path, monkeypatch: pyt
 def test_no_table_of_a_sweep_replaces_another(name: str, sweep: Path, elsewhere: Path, tmp_path: Path) -> None:
     out = shutil.copytree(sweep, tmp_path / "out")
     found = read_results([out])
-    write(found, out, replace=True)  # its own
+    write(found.frame(), out, replace=True)  # its own
     for _ in in_place_of(out / name, elsewhere):
-        refused(out, lambda: write(found, out, replace=True), LINE)
+        refused(out, lambda: write(found.frame(), out, replace=True), LINE)
 
 
 def test_settings_of_somebody_s_are_not_tuned_over(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from airfl.cli import app
 from airfl.exports import export
+from airfl.output import DIGEST_NAME
 from airfl.results import read_results
-from airfl.results.digest import DIGEST_NAME, _checksum, digest_of, keep
+from airfl.results.digest import _checksum, digest_of, keep
 from airfl.trace import isolated, open_trace
 from airfl.trace.integrity import open_own
 from channels.isolated.server import DEADLY, ENDLESS, Server

@@ -21,8 +21,9 @@ from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
 from airfl.exports.tfrecord import parser
 from airfl.input import open_regular, read_regular
+from airfl.output import DIGEST_NAME
 from airfl.report.page.page import check_target
-from airfl.results.digest import DIGEST_NAME, digest_of
+from airfl.results.digest import digest_of
 from airfl.results.find import find_runs
 from airfl.rows import check_comparison
 from airfl.sweeps.folder import open_folder, read_listing

@@ -21,11 +21,11 @@ from airfl.calculator import privacy_of
 from airfl.config import Settings, load_rows, load_settings, to_json
 from airfl.config.load import validate
 from airfl.errors import MOST_CHARACTERS, UserError, one_line
-from airfl.schemes import check_recipe
+from airfl.preflight import check_recipe
 from airfl.simulation import run
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.values import split_axes, split_intervals, values_only
-from airfl.tasks import check_fit
+from airfl.tasks.chosen import check_fit
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of

@@ -18,11 +18,12 @@ import pytest
 from airfl.exports.tfrecord import parser
 from airfl.local.engines import kept
 from airfl.local.engines.table import ENGINES
+from airfl.output import DIGEST_NAME
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian, repeated
 from airfl.report.results import plain_results
 from airfl.results import read_results
-from airfl.results.digest import DIGEST_NAME, digest_of
+from airfl.results.digest import digest_of
 from airfl.results.find import find_runs
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl

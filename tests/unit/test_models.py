@@ -13,7 +13,8 @@ from airfl.errors import UserError
 from airfl.local.engines.choose import _activations
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
-from airfl.tasks import build_model, check_engine, check_fit
+from airfl.tasks import build_model, check_engine
+from airfl.tasks.chosen import check_fit
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings

@@ -16,7 +16,6 @@ from airfl.checkpoint.state import from_arrays, to_arrays
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
-from airfl.round import State
 from airfl.selection import (
     SELECTIONS,
     BlindRule,
@@ -29,6 +28,7 @@ from airfl.selection import (
     sampling_of,
 )
 from airfl.selection.rule import Array
+from airfl.state import State
 from airfl.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import parameter
 from tests.conftest import small_settings

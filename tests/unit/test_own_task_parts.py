@@ -22,7 +22,7 @@ from airfl.models import MODELS, Model
 from airfl.partitions import PARTITIONS, Partition, PartitionRule, Pool
 from airfl.streams import Streams
 from airfl.sweeps.points import Plan, build_points
-from airfl.tasks import dimension_of
+from airfl.tasks.chosen import dimension_of
 from airfl.tasks.division import divide
 from airfl.tasks.fingerprint import path_of
 from channels.part import parameter

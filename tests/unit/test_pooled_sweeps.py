@@ -25,7 +25,7 @@ from airfl.report.paper import possible_figures
 from airfl.report.paper.figures import find_figure
 from airfl.report.results import plain_results, results_table
 from airfl.results import Results, read_results
-from airfl.results.collect import Result
+from airfl.results.result import Result
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
@@ -219,7 +219,7 @@ def test_every_run_is_in_one_group_of_its_like(pool: Pool) -> None:
 def test_what_differs_is_a_column_and_what_is_not_there_is_empty(pool: Pool, tmp_path: Path) -> None:
     """In the files, in the plain results and in the terminal's table."""
     results, truths = pool
-    parquet, csv = write(results, tmp_path / "tables")
+    parquet, csv = write(results.frame(), tmp_path / "tables")
     in_order = pool.of([run for group in results.groups for run in (*group.runs, *group.repeats)])
     for table in (pd.read_parquet(parquet), pd.read_csv(csv)):
         for line, truth in zip(table.to_dict("records"), in_order, strict=True):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from airfl.report.summary import Summary
-from airfl.results.collect import Result, Results
 from airfl.results.digest import Digest
 from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to
+from airfl.results.result import Result, Results
 
 
 def a_run(label: str, seed: int, energy: tuple[float, ...], accuracy: tuple[float, ...], folder: str = "run") -> Result:

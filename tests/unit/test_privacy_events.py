@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airfl.claims import statement_of
 from airfl.errors import UserError
 from airfl.privacy.accountants import Auto, accountant_of
 from airfl.privacy.accountants.bins import Bins, binned, distinct, on_lattice
@@ -37,7 +38,7 @@ from airfl.privacy.events import (
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger, Tally
 from airfl.privacy.release import ClientRelease
-from airfl.privacy.statement import Level, Observer, Statement, statement_of
+from airfl.privacy.statement import Level, Observer, Statement
 from airfl.selection import Sampling
 from tests.conftest import small_settings
 

@@ -26,7 +26,8 @@ from airfl.report.page.page import environment, html_page
 from airfl.report.page.pareto import front
 from airfl.report.page.view import BEST, View
 from airfl.report.table import COLUMNS, TableRow, cells
-from airfl.results.collect import Results, read_results
+from airfl.results.collect import read_results
+from airfl.results.result import Results
 from airfl.trace import open_trace
 from tests.report_page import CAUSE, RATIOS, SCRIPT, Page, make_comparison, make_sweep, summarised
 

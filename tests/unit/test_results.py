@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 import airfl
 from airfl.errors import UserError
+from airfl.output import DIGEST_NAME
 from airfl.report.results import FIGURES, ordered, plain_results
 from airfl.report.summary import summarise
 from airfl.results import read_results, read_some_results
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
-from airfl.results.collect import Results
-from airfl.results.digest import CUMULATIVE, DIGEST_NAME, OBSERVED, digest_of, keep
+from airfl.results.digest import CUMULATIVE, OBSERVED, digest_of, keep
 from airfl.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
+from airfl.results.result import Results
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
@@ -197,7 +198,7 @@ def test_the_cost_of_a_target_is_that_of_its_first_evaluation(results: Results) 
 
 
 def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> None:
-    files = write(results, tmp_path / "tables")
+    files = write(results.frame(), tmp_path / "tables")
     parquet, csv = pd.read_parquet(files[0]), pd.read_csv(files[1])
     assert len(parquet) == len(csv) == 6
     assert parquet["scheme.ratio"].tolist()[:4] == [0.1, 0.1, 1.0, 1.0]
@@ -208,7 +209,7 @@ def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> No
         np.testing.assert_array_equal(parquet[column], expected)
         np.testing.assert_array_equal(csv[column], expected)
     with pytest.raises(UserError, match="already exists"):
-        write(results, tmp_path / "tables")
+        write(results.frame(), tmp_path / "tables")
 
 
 def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
@@ -299,6 +300,6 @@ def test_nothing_is_drawn_of_a_sweep_without_a_finished_point(tmp_path: Path) ->
     write_listing(Listing(tmp_path, (Entry("0123456789ab", "", {"scheme.ratio": 0.1}, 0),), {"0123456789ab": "why"}))
     found = read_results(tmp_path)
     assert (found.runs, found.missing, list(found.failed.values())) == ((), 0, ["why"])
-    assert write(found, tmp_path / "tables")[0].exists()
+    assert write(found.frame(), tmp_path / "tables")[0].exists()
     with pytest.raises(UserError, match="no point is finished yet"):
         read_some_results(tmp_path)

@@ -22,8 +22,9 @@ from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Statement
-from airfl.round import State, account_again
+from airfl.round import account_again
 from airfl.selection import Memory
+from airfl.state import State
 from airfl.store import Store
 from tests.conftest import small_settings
 

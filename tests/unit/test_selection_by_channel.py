@@ -16,7 +16,6 @@ from scipy import stats
 from airfl.budget import link_budget
 from airfl.building import build_cell
 from airfl.cell import Cell, noise_multiplier
-from airfl.choice import round_costs
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import Opening, open_round
@@ -26,7 +25,7 @@ from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import Participation, PrivacyLedger
 from airfl.privacy.statement import Observer, Statement
 from airfl.record import Record
-from airfl.round import State, World, run_round
+from airfl.round import run_round
 from airfl.selection import (
     BestK,
     Candidates,
@@ -37,6 +36,7 @@ from airfl.selection import (
     Threshold,
 )
 from airfl.stages import Batch
+from airfl.state import State, World
 from tests.conftest import small_settings
 from tests.small_data import world as world_of
 
@@ -274,7 +274,7 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
 def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
     """In the end nobody is selected, and nothing is spent or received."""
     everybody = ("run.devices=3", "run.selected=3", "privacy.epsilon=1e6")
-    enough = float(round_costs(cell_of(*everybody)).max())
+    enough = float(cell_of(*everybody).most_energy.max())
     cell = cell_of(*everybody, "selection.kind=energy-budget", f"selection.energy_budget={enough!r}")
     first, *_, last = rounds_of(cell, 60)
     assert len(first.devices) == 3
@@ -291,7 +291,7 @@ def test_a_budget_below_one_round_is_refused(cost: int, pilots: tuple[str, ...])
     """A round may take P_i and its pilots; with one device's limit, 20 entries at 10 dB: 200, and 2 pilots at 20 dB."""
     common = ("selection.kind=energy-budget", "power.max_snr_db=10", *pilots)
     cell = cell_of(*common, f"selection.energy_budget={cost + 1}")
-    np.testing.assert_allclose(round_costs(cell), cost)
+    np.testing.assert_allclose(cell.most_energy, cost)
     assert len(opened(cell).devices) == 3
     with pytest.raises(UserError, match=rf"selection\.energy_budget: {cost - 1} does not cover"):
         cell_of(*common, f"selection.energy_budget={cost - 1}")

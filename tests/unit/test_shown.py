@@ -104,7 +104,7 @@ def test_tables_that_spreadsheets_open(summary: tuple[Path, Summary], tmp_path: 
     folder = tmp_path / "=2+2" / "=3+3"
     run(small_settings(*QUICK), folder)
     pandas = pytest.importorskip("pandas")
-    files = write(read_results([tmp_path / "=2+2"]), tmp_path / "out")
+    files = write(read_results([tmp_path / "=2+2"]).frame(), tmp_path / "out")
     assert set(pandas.read_csv(files[1])["folder"]) == {"'=3+3"}
     assert set(pandas.read_parquet(files[0])["folder"]) == {"=3+3"}  # no spreadsheet computes what is in it
     page = write_page([tmp_path / "=2+2"], tmp_path / "page.html").read_text(encoding="utf-8")

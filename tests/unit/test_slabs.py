@@ -14,9 +14,10 @@ from scipy import stats
 import airfl.round
 from airfl.finite import keep_finite
 from airfl.opening import open_round
-from airfl.round import State, World, exchange, run_round
+from airfl.round import exchange, run_round
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
 from airfl.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates
+from airfl.state import State, World
 from airfl.streams import Streams
 from channels.mac import MultipleAccessChannel, Part, add_weighted, energy
 from tests.conftest import small_settings

@@ -17,7 +17,8 @@ from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
 from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
-from airfl.round import Exchange, State, World, run_round
+from airfl.round import run_round
+from airfl.state import Exchange, State, World
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import world
 

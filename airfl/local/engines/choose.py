@@ -23,7 +23,8 @@ from airfl.local.batches import plan_batches
 from airfl.local.engines import kept
 from airfl.local.engines.engine import Engine, Work
 from airfl.local.engines.own_model import EngineVerifier, first_line, rule_of
-from airfl.local.engines.table import ENGINES, EngineSpec
+from airfl.local.engines.spec import EngineSpec, Workload
+from airfl.local.engines.table import ENGINES
 from airfl.local.flat import FlatModel
 from airfl.local.layers import as_layers
 from airfl.local.sample_layers import numbers_in
@@ -63,34 +64,17 @@ class EngineChoice:
     engine: Engine
 
 
-@dataclass(frozen=True)
-class Workload:
-    """The size of a run's local training.
-
-    Attributes:
-        batch: Samples in a batch.
-        steps: Largest number of steps of a device in a round.
-        selected: Devices in a round.
-        rounds: Rounds of the run.
-    """
-
-    batch: int
-    steps: int
-    selected: int
-    rounds: int
-
-    @classmethod
-    def of(cls, local: LocalSettings, run: RunSettings, sizes: np.ndarray) -> Workload:
-        """Return the workload of local SGD on devices with `sizes` samples."""
-        batch = min(local.batch_size, int(sizes.max()))
-        return cls(batch, int(rule_of(local).steps_of(sizes).max()), run.selected, run.rounds)
+def workload_of(local: LocalSettings, run: RunSettings, sizes: np.ndarray) -> Workload:
+    """Return the workload of local SGD on devices with `sizes` samples."""
+    batch = min(local.batch_size, int(sizes.max()))
+    return Workload(batch, int(rule_of(local).steps_of(sizes).max()), run.selected, run.rounds)
 
 
 def choose(
     local: LocalSettings, run: RunSettings, model: FlatModel, task: DividedTask, streams: Streams
 ) -> EngineChoice:
     """Return the engine and chunk that the settings name, or, where they leave them open, those that suit the run."""
-    workload = Workload.of(local, run, task.partition.sizes)
+    workload = workload_of(local, run, task.partition.sizes)
     spec = EngineSpec(model, task, local.momentum, 1, workload.steps, workload.batch)
     if task.own is not None:
         return _choose_for_own(local, run.chunk, spec, workload, streams)
@@ -224,6 +208,7 @@ def _measured(
     """
     key = kept.key_of(spec, workload, local.engine, chunk)
     fastest = kept.read(key)
+    fastest = fastest if fastest and fastest[0] in ENGINES else None
     if fastest is None:
         fastest = _fastest(local, chunk, spec, workload, streams, usual, verifier)
         kept.write(key, fastest)

@@ -8,19 +8,15 @@ import math
 import os
 import platform
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import torch
 
 from airfl.cache import cache_folder, is_tagged, make_cache_folder
 from airfl.errors import UserError
 from airfl.input import LIST_BYTES, read_regular
+from airfl.local.engines.spec import EngineSpec, Workload
 from airfl.output import replace_text
 from airfl.own import is_file
-
-if TYPE_CHECKING:
-    from airfl.local.engines.choose import Workload
-    from airfl.local.engines.table import EngineSpec
 
 FILE_NAME = "engines.json"
 # Part of the key: raise it when engines change.
@@ -59,14 +55,12 @@ def write(key: str, choice: tuple[str, int]) -> None:
 
 def _entries() -> dict[str, tuple[str, int]]:
     """Return the valid entries of the cache file; empty if it cannot be read."""
-    from airfl.local.engines.table import ENGINES
-
     try:
         entries = json.loads(read_regular(cache_folder() / FILE_NAME, LIST_BYTES))
         return {
             key: (name, chunk)
             for key, (name, chunk) in entries.items()
-            if name in ENGINES and isinstance(chunk, int) and chunk > 0
+            if isinstance(name, str) and isinstance(chunk, int) and chunk > 0
         }
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}

@@ -17,7 +17,8 @@ from airfl.errors import UserError
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.engines.engine import Engine, Work
 from airfl.local.engines.loop import LoopEngine
-from airfl.local.engines.table import ENGINES, EngineSpec
+from airfl.local.engines.spec import EngineSpec
+from airfl.local.engines.table import ENGINES
 from airfl.local.layers import as_layers
 from airfl.streams import Streams
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
@@ -13,37 +12,10 @@ from airfl.local.engines.engine import Engine
 from airfl.local.engines.layers import LayersEngine
 from airfl.local.engines.loop import LoopEngine
 from airfl.local.engines.parallel import ParallelEngine
+from airfl.local.engines.spec import EngineSpec
 from airfl.local.engines.vmap import VmapEngine
-from airfl.local.flat import FlatModel
 from airfl.local.layers import as_layers
 from airfl.local.sgd import build_move, in_place
-from airfl.tasks.task import DividedTask
-
-
-@dataclass(frozen=True)
-class EngineSpec:
-    """The work for which an engine is built.
-
-    Attributes:
-        model: The model to train.
-        task: The data.
-        momentum: Momentum of local SGD, 0 for none.
-        chunk: Devices in a chunk.
-        steps: Largest number of steps of a device in a round.
-        batch: Samples in a batch.
-    """
-
-    model: FlatModel
-    task: DividedTask
-    momentum: float
-    chunk: int
-    steps: int
-    batch: int
-
-    @property
-    def device(self) -> torch.device:
-        """The torch device on which the data lies."""
-        return self.task.train.targets.device
 
 
 def loop(spec: EngineSpec) -> Engine:

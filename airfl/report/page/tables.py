@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from airfl.report.page.view import View, exactly
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
-from airfl.results.collect import Group, cell, number_of
+from airfl.results.result import Group, cell, number_of
 from airfl.shown import inert
 
 

@@ -14,7 +14,7 @@ from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, sca
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, Average, average
-from airfl.results.collect import Results
+from airfl.results.result import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from airfl.errors import UserError
 from airfl.report.legend import wrap
 from airfl.report.paper.look import FACETS, LINES, TooManyLinesError, text
 from airfl.report.paper.names import value_text
-from airfl.results.collect import Group, Result, Results, plain
+from airfl.results.result import Group, Result, Results, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from airfl.output import check_can_be_folder, replacing
 from airfl.report.figures import check_new_files
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.look import COLUMN, PAGE, render
-from airfl.results.collect import Results, number_of
+from airfl.results.result import Results, number_of
 
 AGAINST = "accuracy-against-"
 """Prefix of the name, followed by any swept key with numbers: accuracy-against-local.learning_rate."""

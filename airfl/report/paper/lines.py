@@ -15,7 +15,7 @@ from airfl.report.figures import look
 from airfl.report.paper.look import set_scale, text
 from airfl.results.averages import NOT_NEGATIVE, average
 from airfl.results.averages import PERCENT as PERCENTS
-from airfl.results.collect import Group
+from airfl.results.result import Group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

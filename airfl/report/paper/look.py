@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
 from airfl.report.legend import legend_layout
-from airfl.results.collect import Results, plain
+from airfl.results.result import Results, plain
 from airfl.shown import in_figure
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.results.collect import Group, Results, plain
 from airfl.results.pool import LINK, SCHEME
+from airfl.results.result import Group, Results, plain
 
 # Components of scheme names that are not written in capitals.
 WORDS = {

@@ -15,7 +15,7 @@ from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, missing_data
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
-from airfl.results.collect import Group, Results, number_of
+from airfl.results.result import Group, Results, number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

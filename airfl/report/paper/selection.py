@@ -8,7 +8,7 @@ from typing import Any
 
 from airfl.config.given import read_value
 from airfl.errors import UserError, nearest
-from airfl.results.collect import Result, Results, plain
+from airfl.results.result import Result, Results, plain
 from airfl.sweeps.values import split_axes
 
 

@@ -11,7 +11,7 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, missing_data
 from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
-from airfl.results.collect import Result, Results
+from airfl.results.result import Result, Results
 
 # In OT1, the default font encoding of LaTeX, < and > are other glyphs.
 ESCAPES = {

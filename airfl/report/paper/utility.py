@@ -10,7 +10,7 @@ import numpy as np
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import PANEL_HEIGHT, check_lines, legend
 from airfl.report.paper.names import group_names, missing_data
-from airfl.results.collect import Group, Result, Results
+from airfl.results.result import Group, Result, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,8 +20,9 @@ from workload import WORKLOADS, Workload, time_rounds, use_all_cores
 from airfl.config.load import override, validate
 from airfl.config.settings import Settings
 from airfl.profile import profiled_round
-from airfl.round import State, World, run_round
+from airfl.round import run_round
 from airfl.simulation import world_of
+from airfl.state import State, World
 from airfl.tasks.models.modules.lstm import build as build_lstm
 from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples

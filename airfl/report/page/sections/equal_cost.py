@@ -11,8 +11,8 @@ from airfl.report.page.tables import Cell, Table, name_of, number, setting
 from airfl.report.page.view import View, exactly
 from airfl.report.table import COLUMNS, Column
 from airfl.results.averages import Average
-from airfl.results.collect import Group
 from airfl.results.equal_cost import common_budget, compare_at, costs_to, reached
+from airfl.results.result import Group
 
 ACCURACY = next(column for column in COLUMNS if column.key == "test_accuracy")
 AT = {

@@ -14,7 +14,7 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, spread
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
-from airfl.results.collect import Group
+from airfl.results.result import Group
 
 FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
 POINTS = 150  # a curve at most: more are not told apart

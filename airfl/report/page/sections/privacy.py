@@ -13,7 +13,7 @@ from airfl.report.page.view import View, look
 from airfl.report.summary import Summary
 from airfl.report.table import SCOPES, STATEMENT
 from airfl.results.averages import NOT_NEGATIVE, average
-from airfl.results.collect import Group
+from airfl.results.result import Group
 
 FIGURES = {
     "epsilon_round": "one round",

@@ -6,7 +6,7 @@ from typing import Any
 
 from airfl.report.page.tables import Cell, Table, name_of, setting
 from airfl.report.page.view import View
-from airfl.results.collect import Group, plain
+from airfl.results.result import Group, plain
 
 SEED = "run.seed"
 Flat = dict[str, object]

@@ -8,7 +8,7 @@ from typing import Any
 from airfl.report.numbers import figure
 from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, or_least
-from airfl.results.collect import number_of, plain
+from airfl.results.result import number_of, plain
 
 LINES = 14  # of a plot: those that reach the highest accuracy
 

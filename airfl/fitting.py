@@ -1,0 +1,50 @@
+"""Settings as their scheme needs them: its own power policy, and nothing that only analog messages use."""
+
+from __future__ import annotations
+
+from airfl.config.settings import Settings
+from airfl.errors import UserError
+
+
+def fitted(settings: Settings) -> Settings:
+    """Return the settings adapted to the scheme.
+
+    If the scheme prescribes a power policy, it is set, and any other policy raises UserError. On a frequency-selective
+    channel, a policy for flat channels is replaced by its per-subcarrier version. On digital and ideal links, settings
+    that affect only analog messages are reset.
+    """
+    entry = settings.scheme
+    if entry.carrier != "analog":
+        settings = _for_bits(settings)
+    power = settings.power
+    if entry.policy is None:
+        return settings
+    prescribed = [entry.policy]
+    if entry.policy == "truncated-inversion":
+        prescribed.append("per-subcarrier-truncated")
+    default = prescribed[-1 if settings.channel.fading_model.selective else 0]
+    policy = default if power.policy == "pfels" else power.policy
+    if policy not in prescribed:
+        raise UserError(
+            f"power.policy: scheme {entry.name!r} prescribes {' or '.join(prescribed)}, got {power.policy!r}; omit it"
+        )
+    threshold_set = power.threshold or power.participation is not None or power.coefficient is not None
+    threshold = power.threshold if threshold_set else entry.threshold
+    return settings.resolved(power={"policy": policy, "threshold": threshold})
+
+
+def _for_bits(settings: Settings) -> Settings:
+    """Reset settings that have no effect on digital and ideal links.
+
+    Modulated bits use both parts of a resource element, the receiver tracks the phase, and privacy does not depend on
+    the channel. `airfl.config.without_effect` warns users who set these keys.
+    """
+    analog_only: dict[str, dict[str, object]] = {
+        "grid": {"packing": "real"},
+        "csi": {"phase_std_rad": 0.0} if settings.grid.downlink else {"phase_std_rad": 0.0, "phase_bits": 0},
+        "privacy": {"csi_error": "realised"},
+    }
+    for section, values in analog_only.items():
+        if any(getattr(getattr(settings, section), key) != value for key, value in values.items()):
+            settings = settings.resolved(**{section: values})
+    return settings
