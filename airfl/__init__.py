@@ -15,14 +15,14 @@ from airfl.version import __version__
 
 if TYPE_CHECKING:
     from airfl import accountants, callbacks, datasets, models, partitions, schemes, selection
-    from airfl.audit.audit import Audit, audit
-    from airfl.budget import Budget, link_budget
-    from airfl.calculator import RunPrivacy
-    from airfl.calculator import privacy_of as privacy
-    from airfl.check import check_part
-    from airfl.compare import compare
+    from airfl.analysis.audit.audit import Audit, audit
+    from airfl.analysis.budget import Budget, link_budget
+    from airfl.analysis.calculator import RunPrivacy
+    from airfl.analysis.calculator import privacy_of as privacy
+    from airfl.analysis.results import Results, read_results
     from airfl.config import Settings, load_settings
     from airfl.config.digital import DigitalSettings as Digital
+    from airfl.config.plugins import register
     from airfl.config.radio import AntennaSettings as Antennas
     from airfl.config.radio import CsiSettings as Csi
     from airfl.config.radio import GridSettings as Grid
@@ -34,77 +34,77 @@ if TYPE_CHECKING:
     from airfl.config.settings import ServerSettings as Server
     from airfl.config.settings import TraceSettings as Trace
     from airfl.config.task import TaskSettings as NamedTask
+    from airfl.core.summary import Summary
     from airfl.errors import UserError
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
-    from airfl.plugins import register
+    from airfl.learning.own_task import Task
     from airfl.report.page.page import report
-    from airfl.report.summary import Summary
-    from airfl.results import Results, read_results
     from airfl.simulation import Run, run
-    from airfl.sweeps.sweep import sweep
-    from airfl.sweeps.tune import tune
-    from airfl.sweeps.tuning import Tuning
-    from airfl.sweeps.values import Interval
-    from airfl.tasks.own import Task
-    from airfl.trace import open_trace
+    from airfl.storage.trace import open_trace
+    from airfl.study.check import check_part
+    from airfl.study.compare import compare
+    from airfl.study.sweeps.sweep import sweep
+    from airfl.study.sweeps.tune import tune
+    from airfl.study.sweeps.tuning import Tuning
+    from airfl.study.sweeps.values import Interval
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
-    "Audit": "airfl.audit.audit:Audit",
-    "Budget": "airfl.budget:Budget",
+    "Audit": "airfl.analysis.audit.audit:Audit",
+    "Budget": "airfl.analysis.budget:Budget",
     "Compute": "airfl.config.settings:ComputeSettings",
     "Csi": "airfl.config.radio:CsiSettings",
     "Digital": "airfl.config.digital:DigitalSettings",
     "Experiment": "airfl.experiment:Experiment",
     "Grid": "airfl.config.radio:GridSettings",
-    "Interval": "airfl.sweeps.values:Interval",
+    "Interval": "airfl.study.sweeps.values:Interval",
     "LocalSgd": "airfl.config.settings:LocalSettings",
     "NamedTask": "airfl.config.task:TaskSettings",
     "Privacy": "airfl.config.settings:PrivacySettings",
     "Radio": "airfl.experiment:Radio",
     "Results": "airfl.results:Results",
     "Run": "airfl.simulation:Run",
-    "RunPrivacy": "airfl.calculator:RunPrivacy",
+    "RunPrivacy": "airfl.analysis.calculator:RunPrivacy",
     "Selection": "airfl.config.radio:SelectionSettings",
     "Server": "airfl.config.settings:ServerSettings",
     "Settings": "airfl.config:Settings",
-    "Summary": "airfl.report.summary:Summary",
-    "Task": "airfl.tasks.own:Task",
+    "Summary": "airfl.core.summary:Summary",
+    "Task": "airfl.learning.own_task:Task",
     "Topology": "airfl.config.radio:TopologySettings",
     "Trace": "airfl.config.settings:TraceSettings",
-    "Tuning": "airfl.sweeps.tuning:Tuning",
+    "Tuning": "airfl.study.sweeps.tuning:Tuning",
     "UserError": "airfl.errors:UserError",
-    "check_part": "airfl.check:check_part",
+    "check_part": "airfl.study.check:check_part",
     "export": "airfl.exports:export",
-    "link_budget": "airfl.budget:link_budget",
+    "link_budget": "airfl.analysis.budget:link_budget",
     "load_settings": "airfl.config:load_settings",
     "open_trace": "airfl.trace:open_trace",
     "read_results": "airfl.results:read_results",
-    "register": "airfl.plugins:register",
+    "register": "airfl.config.plugins:register",
     "run": "airfl.simulation:run",
-    "sweep": "airfl.sweeps.sweep:sweep",
-    "tune": "airfl.sweeps.tune:tune",
+    "sweep": "airfl.study.sweeps.sweep:sweep",
+    "tune": "airfl.study.sweeps.tune:tune",
 }
 """Public name -> "module:attribute". The classes of settings sections have other names in their modules."""
 
-_MODULES = (
-    "accountants",
-    "audit",
-    "callbacks",
-    "compare",
-    "datasets",
-    "exports",
-    "models",
-    "partitions",
-    "privacy",
-    "report",
-    "results",
-    "schemes",
-    "selection",
-    "tasks",
-    "trace",
-)
+_MODULES = {
+    "accountants": "airfl.privacy.accountants",
+    "audit": "airfl.analysis.audit",
+    "callbacks": "airfl.callbacks",
+    "compare": "airfl.study.compare",
+    "datasets": "airfl.tasks.datasets",
+    "exports": "airfl.exports",
+    "models": "airfl.tasks.models",
+    "partitions": "airfl.tasks.partitions",
+    "privacy": "airfl.privacy",
+    "report": "airfl.report",
+    "results": "airfl.analysis.results",
+    "schemes": "airfl.schemes",
+    "selection": "airfl.selection",
+    "tasks": "airfl.tasks",
+    "trace": "airfl.storage.trace",
+}
 """Submodules available as attributes; audit, compare, privacy and report are also callable."""
 
 __all__ = [
@@ -162,7 +162,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _MODULES:
-        return import_module(f"airfl.{name}")
+        return import_module(_MODULES[name])
     if name not in _LOCATIONS:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     module, _, attribute = _LOCATIONS[name].partition(":")

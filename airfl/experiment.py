@@ -38,19 +38,19 @@ from airfl.config.given import (
 )
 from airfl.config.load import load_settings, settings_file, tables_given, validate
 from airfl.config.part_keys import keys_of
+from airfl.config.plugins import REGISTRIES, from_plugin
 from airfl.config.radio import FADING, POLICY
 from airfl.config.radio_sections import RadioSections
 from airfl.config.section import Section, attribute_lines, public_name
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
-from airfl.fingerprint import parts_of
-from airfl.output import replace_text
-from airfl.plugins import REGISTRIES, from_plugin
-from airfl.tasks.chosen import with_task
+from airfl.learning.chosen_task import with_task
+from airfl.storage.fingerprint import parts_of
+from airfl.storage.output_files import replace_text
 from channels.part import Part
 
 if TYPE_CHECKING:
-    from airfl.tasks.own import Task
+    from airfl.learning.own_task import Task
 
 SECTIONS: dict[str, type[Section]] = {
     name: field.annotation
@@ -407,7 +407,7 @@ def _table(name: str, value: Any) -> Tables:
 
 
 def _user_task(task: Any) -> Task:
-    from airfl.tasks.own import Task
+    from airfl.learning.own_task import Task
 
     if not isinstance(task, Task):
         raise UserError(f"task must be an airfl.Task or an airfl.NamedTask, got {task!r}")

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from airfl.allocation import keep_freed_memory
-from airfl.building import build_cell
 from airfl.callbacks.callback import Callback, RunInfo
 from airfl.callbacks.telling import Callbacks
-from airfl.cell import build_ledger
-from airfl.checkpoint import (
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
+from airfl.config.given import changes_of, task_of
+from airfl.core.building import build_cell
+from airfl.core.checkpoint import (
     Saved,
     about_run,
     check_asked,
@@ -31,40 +32,39 @@ from airfl.checkpoint import (
     kept_records,
     read_saved,
 )
-from airfl.checkpoint.state import from_arrays
-from airfl.config import Config, Overrides, Settings, load_settings
-from airfl.config.arguments import public
-from airfl.config.given import changes_of, task_of
-from airfl.device import find_device
+from airfl.core.checkpoint.state import from_arrays
+from airfl.core.fitting import fitted
+from airfl.core.progress import asked_progress, planned
+from airfl.core.record import Record
+from airfl.core.round import as_last, run_round
+from airfl.core.run_files import Progress, written, written_alone
+from airfl.core.scenario import build_ledger
+from airfl.core.state import State, World
+from airfl.core.state_size import check_store
+from airfl.core.summary import Summary, summarise
 from airfl.errors import CallbackError, UserError
-from airfl.fitting import fitted
-from airfl.interrupt import asked_to_stop
-from airfl.local.flat import FlatModel
-from airfl.local.public import public_update
-from airfl.output import TRACE_NAME, check_no_run
-from airfl.precision import precision
-from airfl.progress import asked_progress, planned
-from airfl.record import Record
-from airfl.report.summary import Summary, summarise
-from airfl.round import as_last, run_round
-from airfl.run_files import Progress, written, written_alone
-from airfl.server import mean_weights
-from airfl.shown import brief
-from airfl.state import State, World
-from airfl.state_size import check_store
-from airfl.streams import Streams
-from airfl.tasks.chosen import load_data, with_task
+from airfl.learning.chosen_task import load_data, with_task
+from airfl.learning.flat import FlatModel
+from airfl.learning.public import public_update
+from airfl.learning.server import mean_weights
+from airfl.learning.task import DividedTask, build_task
+from airfl.runtime.allocation import keep_freed_memory
+from airfl.runtime.device import find_device
+from airfl.runtime.interrupt import asked_to_stop
+from airfl.runtime.precision import precision
+from airfl.runtime.streams import Streams
+from airfl.runtime.text import brief
+from airfl.storage.output_files import TRACE_NAME, check_no_run
+from airfl.storage.trace import open_trace
+from airfl.storage.trace.integrity import read_seal
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.task import DividedTask, build_task
-from airfl.trace import open_trace
-from airfl.trace.integrity import read_seal
 from airfl.uplinks import AnalogUplink
 
 if TYPE_CHECKING:
     import xarray
 
-    from airfl.tasks.own import Task
+    from airfl.learning.own_task import Task
 
 
 @dataclass(frozen=True)

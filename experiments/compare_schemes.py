@@ -13,10 +13,10 @@ import argparse
 from pathlib import Path
 
 import airfl
+from airfl.analysis.results.equal_cost import common_budget
 from airfl.report.paper import draw_figures
 from airfl.report.results import equal_table, results_table, target_table
-from airfl.results.equal_cost import common_budget
-from airfl.sweeps.progress import sweep_progress
+from airfl.study.sweeps.progress import sweep_progress
 
 CONFIG = Path(__file__).resolve().parent / "configs" / "demo.toml"
 ROWS = [

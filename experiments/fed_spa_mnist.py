@@ -14,7 +14,7 @@ from pathlib import Path
 import xarray
 
 import airfl
-from airfl.sweeps.progress import sweep_progress
+from airfl.study.sweeps.progress import sweep_progress
 
 # Accuracy in percent, cost in MB and epsilon as printed in table 1.
 PRINTED = {

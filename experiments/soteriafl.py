@@ -25,10 +25,10 @@ from pathlib import Path
 import torch
 
 from airfl.config import Row, Settings, load_rows, to_json
-from airfl.local.evaluation import gradient_norm_squared
-from airfl.round import run_round
+from airfl.core.round import run_round
+from airfl.core.state import State
+from airfl.learning.evaluation import gradient_norm_squared
 from airfl.simulation import build_world
-from airfl.state import State
 from airfl.tasks.datasets import data_folders
 
 PAPERS = Path(__file__).resolve().parent / "configs" / "papers"

@@ -14,7 +14,7 @@ import pandas as pd
 
 import airfl
 from airfl.report.paper import draw_figures
-from airfl.sweeps.progress import sweep_progress
+from airfl.study.sweeps.progress import sweep_progress
 
 CONFIG = Path(__file__).resolve().parent / "configs" / "demo.toml"
 SNR, RATIO = "power.max_snr_db", "scheme.ratio"

@@ -10,10 +10,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from airfl.analysis.results import Results
+from airfl.analysis.results.digest import keep
+from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
 from airfl.report.paper.figures import find_figure
-from airfl.results import Results
-from airfl.results.digest import keep
-from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import fitting, small_settings
 from tests.small_data import run
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from airfl.sweeps.attempt import attempt
-from airfl.sweeps.task import Job, Outcome, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.attempt import attempt
+from airfl.study.sweeps.task import Job, Outcome, packed_job, unpacked_job, unpacked_task
 
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None) -> Iterator[Outcome]:
-    """In the place of `airfl.sweeps.local.run_jobs`: one after another, each packed and unpacked as for a worker."""
+    """In the place of `airfl.study.sweeps.local.run_jobs`: one after another, each packed and unpacked as for a worker."""
     for job in jobs:
         attempt(unpacked_job(packed_job(job)), running / job.name, unpacked_task(task) if task else None)
         yield Outcome(job.name)
@@ -24,4 +24,4 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | N
 @pytest.fixture
 def points_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sweeps of this test start no processes."""
-    monkeypatch.setattr("airfl.sweeps.sweep.run_jobs", run_jobs)
+    monkeypatch.setattr("airfl.study.sweeps.sweep.run_jobs", run_jobs)

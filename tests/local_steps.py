@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airfl.local.flat import FlatModel
+from airfl.learning.flat import FlatModel
+from airfl.learning.task import DividedTask, Samples
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 
 CPU = torch.device("cpu")
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airfl import radio
 from airfl.config import Settings
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks import radio
 
 
 def check_radio(settings: Settings) -> None:

@@ -8,10 +8,10 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from airfl.compare import compare
+from airfl.analysis.results.result import Result
+from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
 from airfl.config import Row
-from airfl.results.result import Result
-from airfl.sweeps.folder import Entry, Listing, write_listing
+from airfl.study.compare import compare
 from tests.conftest import small_settings
 from tests.small_data import run
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray
 
 import airfl
-from airfl.record import Record
+from airfl.core.record import Record
 
 
 def interrupted(after: int) -> Callable[[int, int, Record], None]:

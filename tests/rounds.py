@@ -7,14 +7,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.building import build_cell
-from airfl.cell import Cell
 from airfl.config import Settings
-from airfl.opening import Opening, open_round
-from airfl.stages import Round
-from airfl.store import Store
-from airfl.streams import Streams
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Streams
 from airfl.uplinks import LinkReport
+from airfl.uplinks.stages import Round
 
 
 def a_round(

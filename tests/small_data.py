@@ -11,12 +11,12 @@ import torch
 
 from airfl import simulation
 from airfl.config import Settings
+from airfl.core.state import World
+from airfl.learning.task import build_task
+from airfl.runtime.streams import Streams
 from airfl.simulation import Progress, Run, world_of
-from airfl.state import World
-from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.task import build_task
 
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.stages.stage import MessageBound
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
 from airfl.uplinks import Terms
+from airfl.uplinks.stages.stage import MessageBound
 from airfl.uplinks.uplink import PilotCost
 from channels.csi import ChannelState, perfect_knowledge
 from channels.frame import Frame

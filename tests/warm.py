@@ -6,14 +6,14 @@ import importlib
 import tempfile
 from pathlib import Path
 
-import airfl.sweeps.attempt  # noqa: F401
+import airfl.study.sweeps.attempt  # noqa: F401
 from airfl.config import load_settings
 from airfl.simulation import run
 from tests.conftest import DEMO, SMALL
 from tests.processes import WORDS
 
 OF_OTHERS = ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "dp_accounting", "rich.table", "platformdirs")
-for name in (*OF_OTHERS, "airfl.report.terminal", "airfl.calculator", "airfl.budget"):
+for name in (*OF_OTHERS, "airfl.report.terminal", "airfl.analysis.calculator", "airfl.analysis.budget"):
     importlib.import_module(name)
 for words in (WORDS[2:], SMALL):
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.callbacks.callback import Told
-from airfl.trace.schema import is_metric
+from airfl.storage.trace.schema import is_metric
 
 SCALARS = {
     "learning": (

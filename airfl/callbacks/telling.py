@@ -13,7 +13,7 @@ import numpy as np
 
 from airfl.callbacks.callback import Callback, Ending, FinishedRun, RunInfo, Stop, Told
 from airfl.errors import CallbackError, RunInterruptedError, UserError, one_line
-from airfl.trace.contents import KNOWN
+from airfl.storage.trace.contents import KNOWN
 
 HINT = "fix or remove it; a run in `out` can be resumed with resume=True"
 

@@ -17,8 +17,8 @@ from airfl.callbacks.callback import Callback, Ending, RunInfo, Told
 from airfl.callbacks.optional import check_package
 from airfl.callbacks.scalars import Scalars, rounds_of
 from airfl.errors import UserError
-from airfl.output import check_can_be_folder, name_of_label
-from airfl.own import both_ends, check_no_link, is_file, not_own
+from airfl.storage.output_files import check_can_be_folder, name_of_label
+from airfl.storage.own_files import both_ends, check_no_link, is_file, not_own
 
 FOLDER = "tensorboard"
 EVENTS = "events.out.tfevents.{}.airfl"

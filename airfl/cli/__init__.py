@@ -16,7 +16,6 @@ from typing import NoReturn
 
 import typer
 
-from airfl.cache import give_libraries_a_place
 from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
@@ -34,7 +33,8 @@ from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.tune import tune
 from airfl.errors import MachineError, RunInterruptedError, UserError
-from airfl.shown import let_streams_fall_back
+from airfl.runtime.text import let_streams_fall_back
+from airfl.storage.cache import give_libraries_a_place
 
 # Heading -> (command, example), in the order of --help. The examples can be run unchanged.
 COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {

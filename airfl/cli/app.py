@@ -14,8 +14,8 @@ import typer
 
 from airfl.cli import completion
 from airfl.cli.help import Commands
-from airfl.device import KINDS
-from airfl.shown import sayable, sayable_table, tell
+from airfl.runtime.device import KINDS
+from airfl.runtime.text import sayable, sayable_table, tell
 from airfl.version import __version__
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ Schemes = Annotated[
 
 def _allow(value: bool) -> None:
     if value:
-        from airfl.plugins import allow_plugins
+        from airfl.config.plugins import allow_plugins
 
         allow_plugins()
 
@@ -121,7 +121,7 @@ def show(text: str) -> None:
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
     """Print a line for each setting that has no effect, and for each mean gain that the bounds change considerably."""
     from airfl.config.without_effect import without_effect
-    from airfl.radio import cut_by_bounds
+    from airfl.uplinks.radio import cut_by_bounds
 
     for message in without_effect(overrides or [], rows):
         say(message)

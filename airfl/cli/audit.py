@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from airfl.audit.options import AGAINST, ATTACKS, OTHERS, Options, check_audit, check_options
+from airfl.analysis.audit.options import AGAINST, ATTACKS, OTHERS, Options, check_audit, check_options
 from airfl.cli import completion
 from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, Plugins, print_table, say
-from airfl.device import check_kind
+from airfl.runtime.device import check_kind
 
 
 def audit(
@@ -54,8 +54,8 @@ def audit(
 ) -> None:
     """Lower bounds on epsilon, by attacks on a scheme."""
     from airfl.config import load_settings, to_json
-    from airfl.preflight import check_recipe
-    from airfl.tasks.chosen import check_fit
+    from airfl.core.preflight import check_recipe
+    from airfl.learning.chosen_task import check_fit
 
     options = Options(attack, trials, canaries, confidence, against, others)
     check_options(options)
@@ -65,7 +65,7 @@ def audit(
     check_recipe(settings)
     check_audit(settings, options)
 
-    from airfl.audit.audit import audit as attack_runs
+    from airfl.analysis.audit.audit import audit as attack_runs
     from airfl.report.audit import audit_table, figures, verdict
 
     result = attack_runs(settings, options, device, True, data_dir)

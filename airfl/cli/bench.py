@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, Plugins, print_table, show
-from airfl.device import check_kind
 from airfl.errors import UserError
+from airfl.runtime.device import check_kind
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from airfl.bench import Bench
+    from airfl.analysis.bench import Bench
 
 
 def bench(
@@ -31,8 +31,8 @@ def bench(
 ) -> None:
     """Rounds per second, and time per stage."""
     from airfl.config import load_settings, to_json
-    from airfl.preflight import check_recipe
-    from airfl.tasks.chosen import check_fit
+    from airfl.core.preflight import check_recipe
+    from airfl.learning.chosen_task import check_fit
 
     if config is None:
         raise UserError("bench: CONFIG is missing; give a configuration, for instance airfl bench demo")
@@ -43,7 +43,7 @@ def bench(
     check_fit(settings)
     check_recipe(settings)
 
-    from airfl.bench import bench as time_rounds
+    from airfl.analysis.bench import bench as time_rounds
 
     result = time_rounds(settings, rounds, device, data_dir, profile)
     if as_json:

@@ -31,7 +31,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check your own parts with the tests of the built-in ones."""
-    from airfl.check import check_file
+    from airfl.study.check import check_file
 
     results = check_file(file, overrides or [])
     if as_json:

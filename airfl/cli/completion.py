@@ -98,7 +98,7 @@ def figures() -> dict[str, str]:
 
 def costs() -> dict[str, str]:
     """What runs are compared at."""
-    from airfl.results.equal_cost import COSTS
+    from airfl.analysis.results.equal_cost import COSTS
 
     return dict.fromkeys(COSTS, "")
 
@@ -127,8 +127,8 @@ def _listed(before: str, incomplete: str, values: Candidates) -> Candidates:
 @_completer
 def configurations(incomplete: str) -> Candidates:
     """Shipped ones by name, TOML files, and folders."""
-    from airfl.shipped import configurations as shipped
-    from airfl.shipped import title
+    from airfl.storage.resources import configurations as shipped
+    from airfl.storage.resources import title
 
     return [*((name, title(file)) for name, file in shipped().items()), *_files(incomplete)]
 

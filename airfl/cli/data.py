@@ -53,8 +53,8 @@ def get(
 @data_app.command(cls=Command, epilog="airfl data path")
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Folders searched for data sets, and which are available."""
-    from airfl.cache import cache_folder
-    from airfl.doctor.places import found_datasets
+    from airfl.cli.checkup.places import found_datasets
+    from airfl.storage.cache import cache_folder
     from airfl.tasks.datasets import data_folders
 
     folders = data_folders(data_dir)

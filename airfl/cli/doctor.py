@@ -15,7 +15,7 @@ from airfl.cli.app import AsJson, DataDir, show
 from airfl.errors import MachineError
 
 if TYPE_CHECKING:
-    from airfl.doctor import Checkup
+    from airfl.cli.checkup import Checkup
 
 WIDTH = 98
 COLUMN = 16
@@ -32,7 +32,7 @@ def doctor(
     data_dir: DataDir = None,
 ) -> None:
     """Versions, devices, compiler and data; what is missing."""
-    from airfl.doctor import check_up
+    from airfl.cli.checkup import check_up
 
     checkup = check_up(data_dir, imports)
     if as_json:

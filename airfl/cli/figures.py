@@ -29,9 +29,9 @@ def figures(
     ] = None,
 ) -> None:
     """Draw the figures and tables of the papers."""
-    from airfl.output import check_can_be_folder
     from airfl.report.paper.figures import draw_figures, find_figure
     from airfl.report.paper.selection import read_conditions, select
+    from airfl.storage.output_files import check_can_be_folder
 
     names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
     for name in names or []:
@@ -39,7 +39,7 @@ def figures(
     conditions = read_conditions(where or [])
     check_can_be_folder(out)
 
-    from airfl.results import read_some_results
+    from airfl.analysis.results import read_some_results
 
     read = read_some_results(folders)
     for line in read.unreadable.values():

@@ -76,7 +76,7 @@ def datasets(as_json: AsJson = False) -> None:
 
 def configs(as_json: AsJson = False) -> None:
     """List the settings files that come with airfl."""
-    from airfl.shipped import configurations, title
+    from airfl.storage.resources import configurations, title
 
     listing = [{"name": name, "text": title(file), "file": str(file)} for name, file in configurations().items()]
     print_list(listing, as_json)

@@ -58,7 +58,7 @@ def privacy(
     from airfl.config import to_json
 
     if config is None:
-        from airfl.bare_numbers import BareNumbers, bare_figures
+        from airfl.analysis.dp_calculator import BareNumbers, bare_figures
         from airfl.report.privacy import bare_table
 
         if overrides or plot:
@@ -90,7 +90,7 @@ def privacy(
     if plot:
         check_new_figures(plot, FILES)
 
-    from airfl.calculator import privacy_of
+    from airfl.analysis.calculator import privacy_of
 
     result = privacy_of(settings, data_dir)
     files = plot_privacy(result, plot) if plot else []

@@ -22,8 +22,8 @@ from airfl.cli.app import (
     say_without_effect,
     table_after,
 )
-from airfl.device import check_kind
 from airfl.errors import DivergedError
+from airfl.runtime.device import check_kind
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]
@@ -43,9 +43,9 @@ def run(
     """Run one scheme and write its trace to OUT/trace.h5."""
     from airfl.callbacks.tensorboard import TensorBoard, check_live
     from airfl.config import load_settings
-    from airfl.output import check_can_be_folder, check_no_run
-    from airfl.preflight import check_recipe
-    from airfl.tasks.chosen import check_fit
+    from airfl.core.preflight import check_recipe
+    from airfl.learning.chosen_task import check_fit
+    from airfl.storage.output_files import check_can_be_folder, check_no_run
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
@@ -58,9 +58,9 @@ def run(
     check_recipe(settings)
     say_without_effect(overrides, [settings])
 
-    from airfl.calculator import unmet
-    from airfl.progress import planned, round_progress
-    from airfl.report.summary import summary_of
+    from airfl.analysis.calculator import unmet
+    from airfl.core.progress import planned, round_progress
+    from airfl.core.summary import summary_of
     from airfl.report.table import TableRow, terminal_table
     from airfl.simulation import is_complete
     from airfl.simulation import run as simulate
@@ -100,10 +100,10 @@ def compare(
     """Run several schemes on the same devices and channels."""
     from airfl.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.config import load_rows
-    from airfl.preflight import check_recipe
+    from airfl.core.preflight import check_recipe
+    from airfl.learning.chosen_task import check_fit
     from airfl.report.comparison import check_copies, check_report
-    from airfl.rows import check_comparison
-    from airfl.tasks.chosen import check_fit
+    from airfl.study.rows import check_comparison
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
@@ -120,12 +120,12 @@ def compare(
         check_recipe(row.settings)
     say_without_effect(overrides, [row.settings for row in rows])
 
-    from airfl.calculator import unmet
-    from airfl.compare import compare as compare_rows
-    from airfl.compare import plan_of
-    from airfl.progress import round_progress
+    from airfl.analysis.calculator import unmet
+    from airfl.core.progress import round_progress
     from airfl.report.comparison import copy_report, write_report
     from airfl.report.table import TableRow, terminal_table
+    from airfl.study.compare import compare as compare_rows
+    from airfl.study.compare import plan_of
 
     callbacks = [TensorBoard(out / FOLDER)] if tensorboard else []
     with round_progress(plan_of(rows, seeds)) as progress:
@@ -169,7 +169,7 @@ def budget(
 
     say_without_effect(overrides, [settings])
 
-    from airfl.budget import link_budget
+    from airfl.analysis.budget import link_budget
 
     result = link_budget(settings, data_dir)
     files = plot_budget(result, plot) if plot else []
@@ -187,10 +187,10 @@ def plot(
     out: Annotated[Path, typer.Option(metavar="DIR", help="output folder for the figures, as .png and .pdf")],
 ) -> None:
     """Plot learning over rounds, energy, resources; privacy."""
+    from airfl.analysis.results import read_some_results
     from airfl.report.comparison import FIGURES, write_figures
     from airfl.report.figures import check_new_figures
     from airfl.report.paper.names import group_names
-    from airfl.results import read_some_results
 
     check_new_figures(out, FIGURES, "--out")
     results = read_some_results(folders)

@@ -24,7 +24,7 @@ from airfl.cli.app import (
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
-    from airfl.results.result import Group
+    from airfl.analysis.results.result import Group
 
 Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds per point, counted from run.seed")]
 Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points run in parallel on this machine")]
@@ -64,14 +64,14 @@ def sweep(
     plugins: Plugins = False,
 ) -> None:
     """Run a grid of settings; continues a previous sweep."""
-    from airfl.results.tidy import check_files, write
-    from airfl.sweeps.points import Plan, build_points
-    from airfl.sweeps.values import split_axes
+    from airfl.analysis.results.tidy import check_files, write
+    from airfl.study.sweeps.points import Plan, build_points
+    from airfl.study.sweeps.values import split_axes
 
     fixed, axes = split_axes(overrides or [])
     zipped = [[key.strip() for key in group.split(",")] for group in zip_keys or []]
     points = build_points(config, fixed, Plan(axes, zipped, rows=rows, seeds=seeds))
-    from airfl.sweeps.place import Place, check_points
+    from airfl.study.sweeps.place import Place, check_points
 
     place = Place(jobs, cluster, device, data_dir)
     check_points(points, out, place)
@@ -79,8 +79,8 @@ def sweep(
     say_without_effect([*fixed, *axes], [point.settings for point in points])
 
     from airfl.report.results import results_table
-    from airfl.sweeps.progress import sweep_progress
-    from airfl.sweeps.sweep import run_points
+    from airfl.study.sweeps.progress import sweep_progress
+    from airfl.study.sweeps.sweep import run_points
 
     try:
         with sweep_progress() as report:
@@ -123,12 +123,12 @@ def results(
     ] = None,
 ) -> None:
     """Averages over seeds; comparisons at equal cost."""
+    from airfl.analysis.results import read_results
     from airfl.config import to_json
     from airfl.report.results import equal_table, plain_results, results_table, target_table
-    from airfl.results import read_results
 
     if out:
-        from airfl.results.tidy import check_files
+        from airfl.analysis.results.tidy import check_files
 
         check_files(out)
     read = read_results(folders)
@@ -136,7 +136,7 @@ def results(
     table = results_table(read, ", ".join(map(str, folders)), sort) if read.runs else None
     files = []
     if out:
-        from airfl.results.tidy import write
+        from airfl.analysis.results.tidy import write
 
         files = write(read.frame(), out)
     if as_json:
@@ -159,7 +159,7 @@ def results(
 
 def _budget(text: str, groups: Sequence[Group]) -> tuple[str, float]:
     """Parse COST or COST=VALUE. Without a value, the budget is the largest cost that all groups reach."""
-    from airfl.results.equal_cost import check_cost, check_units, common_budget
+    from airfl.analysis.results.equal_cost import check_cost, check_units, common_budget
 
     cost, equals, value = text.partition("=")
     check_cost(cost)

@@ -43,9 +43,9 @@ def tune(
     """Tune settings of each scheme on held-out data."""
     from airfl.config import to_json
     from airfl.config.without_effect import OWNERS
-    from airfl.sweeps.place import Place
-    from airfl.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
-    from airfl.sweeps.values import split_axes, split_intervals
+    from airfl.study.sweeps.place import Place
+    from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
+    from airfl.study.sweeps.values import split_axes, split_intervals
 
     fixed, intervals = split_intervals(overrides or [])
     fixed, listed = split_axes(fixed)
@@ -57,7 +57,7 @@ def tune(
         say_without_effect([*fixed, *axes], [point.settings for point in firsts])
 
     from airfl.report.tuning import plain_tuning, tuned_table, warnings
-    from airfl.sweeps.tune import tune as choose
+    from airfl.study.sweeps.tune import tune as choose
 
     try:
         tuning = choose(

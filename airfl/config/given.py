@@ -90,7 +90,7 @@ def task_of(config: object, task: Any | None, keys: Iterable[str] = ()) -> Any |
     effect.
     """
     own = config.own_task if isinstance(config, Configuration) else None
-    if task is not None and (type(task).__module__, type(task).__name__) != ("airfl.tasks.own", "Task"):
+    if task is not None and (type(task).__module__, type(task).__name__) != ("airfl.learning.own_task", "Task"):
         raise UserError(f"task must be an airfl.Task, got {str(task)[:80]!r}; build one from a model and its data")
     if own is not None and task is not None:
         raise UserError("task: the experiment already has a task; set it in the experiment or pass task=, not both")

@@ -25,16 +25,16 @@ from airfl.config.given import (
     tables_from,
 )
 from airfl.config.part_keys import NamedPart, PartTable
+from airfl.config.plugins import load_plugins
 from airfl.config.problems import first_line
 from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import ACCOUNTANT, Settings
 from airfl.config.task import DATASET, MODEL, PARTITION
 from airfl.errors import UserError, nearest
-from airfl.input import SETTINGS_BYTES, read_regular
-from airfl.plugins import load_plugins
 from airfl.schemes.names import SCHEMES
-from airfl.shipped import find_configuration
+from airfl.storage.input_files import SETTINGS_BYTES, read_regular
+from airfl.storage.resources import find_configuration
 from channels.part import Part, parameters_of
 
 SCHEME_NAME = "scheme.name"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
-from airfl.input import as_path
-from airfl.output import TRACE_NAME, check_can_be_folder, put_new
+from airfl.storage.input_files import as_path
+from airfl.storage.output_files import TRACE_NAME, check_can_be_folder, put_new
 
 if TYPE_CHECKING:
     import xarray
@@ -75,7 +75,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
         UserError: If a trace cannot be exported or a file already exists. Then nothing is written.
     """
     from airfl.exports.format import under_true_names
-    from airfl.trace import open_trace
+    from airfl.storage.trace import open_trace
 
     check_format(to)
     out = as_path(out)

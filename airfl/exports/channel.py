@@ -18,9 +18,9 @@ from airfl.config.load import validate
 from airfl.config.part_keys import name_of
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
-from airfl.radio import Radio, build_radio
-from airfl.streams import Streams
-from airfl.trace.writer import NO_VARIABLE
+from airfl.runtime.streams import Streams
+from airfl.storage.trace.writer import NO_VARIABLE
+from airfl.uplinks.radio import Radio, build_radio
 from channels.fading.replay import MEAN_POWER
 from channels.frame import Frame
 

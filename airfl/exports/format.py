@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.trace.schema import true_name
+from airfl.storage.trace.schema import true_name
 
 if TYPE_CHECKING:
     import xarray

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
-from airfl.trace.schema import NORMALISED, true_name
+from airfl.storage.trace.schema import NORMALISED, true_name
 from airfl.version import __version__
 
 if TYPE_CHECKING:

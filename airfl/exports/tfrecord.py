@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from airfl.config import to_json
 from airfl.errors import UserError
 from airfl.exports.format import Format, about, signals_left_out, with_dimensions
-from airfl.input import LIST_BYTES, read_regular
+from airfl.storage.input_files import LIST_BYTES, read_regular
 
 if TYPE_CHECKING:
     import xarray

@@ -1,6 +1,6 @@
 """Privacy: the papers' claims, the exact epsilon of one round, and the epsilon of a whole run.
 
-`airfl.privacy("demo")` returns all of these for an experiment. It calls `airfl.calculator.privacy_of`.
+`airfl.privacy("demo")` returns all of these for an experiment. It calls `airfl.analysis.calculator.privacy_of`.
 
 events.py         what is released, as data; defines the noise multiplier
 release.py        what a round of a scheme releases, as events; record.py for record-level privacy
@@ -12,6 +12,6 @@ calibration.py    the inverse problems: how much noise, how many rounds
 pfels.py, fed_smp.py, fed_spa.py, soteriafl.py    the papers' claims, by their own theorems
 """
 
-from airfl.callable import calls
+from airfl.runtime.callable import calls
 
-calls(__name__, "airfl.calculator:privacy_of")
+calls(__name__, "airfl.analysis.calculator:privacy_of")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from airfl.fingerprint import is_own
 from airfl.privacy.accountants import Accountant, account, accountant_of
 from airfl.privacy.accountants.bins import binned, distinct
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.events import Adjacency, Composed, Event
 from airfl.privacy.figures_on_disk import cached_figures
+from airfl.storage.fingerprint import is_own
 
 # Events of at most this many different releases are not binned.
 FEW = 48

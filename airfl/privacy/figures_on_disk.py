@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 
-from airfl.cache import make_cache_folder
 from airfl.privacy.events import Adjacency, Event, releases
+from airfl.storage.cache import make_cache_folder
 
 FILE_NAME = "privacy.sqlite"
 # Part of the cache key: raise it when the figures of the same event change.

@@ -19,6 +19,7 @@ import numpy as np
 from airfl.privacy.accountants import account
 from airfl.privacy.accountants.bins import Bins, on_lattice
 from airfl.privacy.bounds import epsilon, least
+from airfl.privacy.disclosure import Disclosure, followed
 from airfl.privacy.events import (
     NOTHING,
     Adjacency,
@@ -35,7 +36,6 @@ from airfl.privacy.events import (
     releases,
 )
 from airfl.privacy.statement import Statement
-from airfl.uplinks.disclosure import Disclosure, followed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, Po
 from airfl.selection.rule import Sampling
 
 if TYPE_CHECKING:
-    from airfl.uplinks.disclosure import Disclosure
+    from airfl.privacy.disclosure import Disclosure
 
 Level = Literal["client", "record"]
 Observer = Literal["third_party", "server"]

@@ -3,6 +3,6 @@
 airfl.report("runs/demo")    # write an HTML page
 """
 
-from airfl.callable import calls
+from airfl.runtime.callable import calls
 
 calls(__name__, "airfl.report.page.page:report")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from airfl.report.numbers import figure
+from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.terminal import two_columns
-from airfl.report.verdict import ADJACENCIES
+from airfl.runtime.numbers import figure
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from airfl.audit.audit import Audit
+    from airfl.analysis.audit.audit import Audit
 
 OTHERS = {"trained": "their updates", "silent": "nothing", "opposed": "the negated canary"}
 AGAINST = {"absent": "nothing", "opposite": "the negated canary"}

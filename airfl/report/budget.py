@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.budget import Budget
+from airfl.analysis.budget import Budget
 from airfl.report.figures import COLOURS, check_new_figures, lighten, write_figure
-from airfl.report.numbers import figure, scientific
 from airfl.report.terminal import AT_BOUND, two_columns
+from airfl.runtime.numbers import figure, scientific
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

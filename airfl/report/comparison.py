@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
-from airfl.output import check_can_be_file, replace_text, replacing
-from airfl.own import check_own_files
 from airfl.report import figures, privacy_figure
 from airfl.report.table import ENERGY_NOTE, TableRow, csv_table, markdown_table
+from airfl.storage.output_files import check_can_be_file, replace_text, replacing
+from airfl.storage.own_files import check_own_files
 
 if TYPE_CHECKING:
-    from airfl.compare import RowResult
-    from airfl.report.summary import Summary
+    from airfl.core.summary import Summary
+    from airfl.study.compare import RowResult
 
 TABLES = ("comparison.csv", "comparison.md")
 FIGURES = (*figures.FILES, *privacy_figure.FILES)

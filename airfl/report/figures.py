@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.output import check_can_be_folder, replacing
 from airfl.report.legend import legend_layout
 from airfl.report.table import mark_of
-from airfl.shown import in_figure
-from airfl.trace import open_trace
+from airfl.runtime.text import in_figure
+from airfl.storage.output_files import check_can_be_folder, replacing
+from airfl.storage.trace import open_trace
 
 if TYPE_CHECKING:
     import xarray

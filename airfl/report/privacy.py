@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, write_figure
-from airfl.report.numbers import figure
 from airfl.report.table import BETA_TELLS
 from airfl.report.terminal import AT_BOUND, two_columns
-from airfl.report.verdict import ADJACENCIES
+from airfl.runtime.numbers import figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.table import Table
 
-    from airfl.calculator import RunPrivacy
+    from airfl.analysis.calculator import RunPrivacy
 
 FILES = ("privacy.png", "privacy.pdf")
 # In the order of the legend.
@@ -118,7 +118,7 @@ def plot_privacy(privacy: RunPrivacy, out: Path) -> list[Path]:
 
 def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
     """Draw claimed and true epsilon over rounds, on logarithmic axes."""
-    from airfl.calculator import curves
+    from airfl.analysis.calculator import curves
 
     lines = curves(privacy)
     axis = drawing.subplots()

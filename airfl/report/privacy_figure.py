@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airfl.core.summary import values_of
+from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.figures import (
     COLOURS,
     LINE_HEIGHT,
@@ -22,10 +24,8 @@ from airfl.report.figures import (
     write_figure,
 )
 from airfl.report.legend import legend_layout, wrap
-from airfl.report.numbers import figure, scientific
-from airfl.report.summary import values_of
-from airfl.report.verdict import ADJACENCIES
-from airfl.shown import in_figure
+from airfl.runtime.numbers import figure, scientific
+from airfl.runtime.text import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from airfl.analysis.results.averages import Average, average, bounds_of
+from airfl.analysis.results.equal_cost import COSTS, compare_at, costs_to, reached
+from airfl.analysis.results.result import Group, Results, cell, short
+from airfl.core.summary import Summary
 from airfl.errors import UserError, unknown_name
-from airfl.report.numbers import figure, scientific
-from airfl.report.summary import Summary
 from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
-from airfl.results.averages import Average, average, bounds_of
-from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
-from airfl.results.result import Group, Results, cell, short
+from airfl.runtime.numbers import figure, scientific
 
 if TYPE_CHECKING:
     from rich.table import Table

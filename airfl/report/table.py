@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.analysis.results.averages import FEWEST
+from airfl.core.summary import Summary
 from airfl.errors import escaped
-from airfl.report.numbers import figure, scientific
-from airfl.report.summary import Summary
+from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.terminal import folded, new_table
-from airfl.report.verdict import ADJACENCIES
-from airfl.results.averages import FEWEST
-from airfl.shown import inert
-from airfl.trace.schema import NORMALISED
+from airfl.runtime.numbers import figure, scientific
+from airfl.runtime.text import inert
+from airfl.storage.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airfl.analysis.results.averages import Average
+from airfl.analysis.results.result import plain, short
 from airfl.report.results import plain_average
 from airfl.report.terminal import folded, new_table
-from airfl.results.averages import Average
-from airfl.results.result import plain, short
-from airfl.sweeps.tuning import Chosen, Figure
+from airfl.study.sweeps.tuning import Chosen, Figure
 
 if TYPE_CHECKING:
     from rich.table import Table

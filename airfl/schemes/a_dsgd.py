@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from airfl.privacy.release import ClientRelease
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
-from airfl.stages.projection import Projection
+from airfl.uplinks.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
+from airfl.uplinks.stages.projection import Projection
 from channels.part import parameter
 
 KEPT_FRACTION = 0.25

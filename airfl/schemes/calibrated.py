@@ -7,13 +7,13 @@ import functools
 import math
 from typing import TYPE_CHECKING
 
-from airfl.claims import statement_of
 from airfl.errors import UserError
 from airfl.privacy.calibration import EventOf, calibrated, smallest_noise
 from airfl.privacy.statement import Level, Statement
+from airfl.schemes.claims import statement_of
 from airfl.selection import SelectionRule, most_participations
-from airfl.stages.feedback import ErrorFeedback
-from airfl.stages.stage import Stage, bound_after
+from airfl.uplinks.stages.feedback import ErrorFeedback
+from airfl.uplinks.stages.stage import Stage, bound_after
 
 if TYPE_CHECKING:
     from airfl.config.radio import SelectionSettings
@@ -73,6 +73,6 @@ def participations_of(selection: SelectionSettings, run: RunSettings, statement:
 
 @functools.lru_cache(maxsize=16)
 def _most(rule: SelectionRule, seed: int, rounds: int, devices: int, selected: int) -> int:
-    from airfl.streams import Streams
+    from airfl.runtime.streams import Streams
 
     return most_participations(rule, Streams(seed), rounds, devices, selected)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from airfl.errors import UserError
+from airfl.learning.server import Averaging
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
-from airfl.privacy.binomial_release import BinomialRelease
+from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Claim, Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, Stage
-from airfl.stages.quantise import BinomialNoise, StochasticQuantise
-from airfl.stages.rotation import Rotation
+from airfl.uplinks.stages import Clip, Stage
+from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.uplinks.stages.rotation import Rotation
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 

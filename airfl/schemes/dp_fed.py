@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, theorem_1_claim
 from airfl.schemes.keys import LOCAL_STEPS, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
 
 
 class DpFed(Scheme):

@@ -6,13 +6,13 @@ limits.
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.fed_smp_parts import noise_std, noise_target, theorem_1_claim
 from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, GaussianNoise
+from airfl.uplinks.stages import Clip, GaussianNoise
 
 
 class DpFedAvg(Scheme):

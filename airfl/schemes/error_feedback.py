@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airfl.stages import ErrorFeedback, Stage
+from airfl.uplinks.stages import ErrorFeedback, Stage
 from channels.part import PartError
 
 

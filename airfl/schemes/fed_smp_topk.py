@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.fed_smp_parts import PAPER, noise_std, noise_target, theorem_1_claim
 from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, GaussianNoise, PublicTopK, kept_entries
+from airfl.uplinks.stages import Clip, GaussianNoise, PublicTopK, kept_entries
 
 
 class FedSmpTopK(Scheme):

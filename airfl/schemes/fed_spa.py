@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Adaptive
 from airfl.schemes import parameters
 from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, theorem_1_claim
 from airfl.schemes.keys import ADAPTIVE, LOCAL_STEPS, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Adaptive
-from airfl.stages import OwnRandK, kept_entries
+from airfl.uplinks.stages import OwnRandK, kept_entries
 
 
 class FedSpa(Scheme):

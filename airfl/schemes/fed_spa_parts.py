@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from airfl.errors import UserError
-from airfl.local.work import PerturbedSgd
+from airfl.learning.work import PerturbedSgd
 from airfl.privacy.events import Composed
 from airfl.privacy.fed_spa import theorem_1_epsilon, theorem_1_noise
 from airfl.privacy.record import Batches, mini_batches
-from airfl.privacy.release import RecordRelease
 from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
 from airfl.schemes.recipe import Claim, Problem
+from airfl.schemes.release import RecordRelease
 
 PAPER = (
     "Hu, Gong, Guo: Federated learning with sparsification-amplified privacy and adaptive optimization (Fed-SPA, 2021)"

@@ -7,11 +7,11 @@ privacy. The link is free of errors but charged for its resources, see `IdealUpl
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip
+from airfl.uplinks.stages import Clip
 
 
 class FedAvg(Scheme):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.error_feedback import check_feedback, with_feedback
 from airfl.schemes.fed_smp_parts import PAPER
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, RandK, kept_entries
+from airfl.uplinks.stages import Clip, RandK, kept_entries
 
 
 class FedAvgRandK(Scheme):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airfl.schemes import parameters
 from airfl.schemes.recipe import Problem
 from airfl.schemes.soteriafl_parts import GradientScheme
-from airfl.stages import Stage
+from airfl.uplinks.stages import Stage
 
 
 class LdpSvrg(GradientScheme):

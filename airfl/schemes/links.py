@@ -10,11 +10,11 @@ from airfl.config.digital import DigitalSettings
 from airfl.config.radio import ChannelSettings, PowerSettings
 from airfl.config.settings import PrivacySettings, Settings
 from airfl.errors import AlignmentError
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, waveform_of
-from airfl.radio.power import power_policy
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
+from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, waveform_of
+from airfl.uplinks.radio.power import power_policy
 from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
 from channels.grid import OfdmaGrid

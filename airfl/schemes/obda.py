@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from airfl.privacy.release import ClientRelease
+from airfl.learning.server import Averaging
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages.sign import SignMajority
+from airfl.uplinks.stages.sign import SignMajority
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from airfl.learning.server import Averaging
 from airfl.schemes import parameters
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.error_feedback import check_feedback, with_feedback
@@ -11,8 +12,7 @@ from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip, RandK, kept_entries
+from airfl.uplinks.stages import Clip, RandK, kept_entries
 
 
 class Pfels(Scheme):

@@ -8,7 +8,7 @@ from airfl.errors import UserError
 from airfl.privacy.pfels import theorem_3_factor
 from airfl.schemes.calibrated import is_calibrated, largest_alignment
 from airfl.schemes.recipe import Claim, Problem
-from airfl.stages import Stage
+from airfl.uplinks.stages import Stage
 
 PAPER = (
     "Zhang, Guo, Fang, Gong: Communication and energy efficient wireless federated learning with intrinsic privacy "

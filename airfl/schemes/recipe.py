@@ -1,4 +1,4 @@
-"""The recipe of a scheme: which shared stages, uplink and server rule it combines. `airfl.round` runs any recipe and
+"""The recipe of a scheme: which shared stages, uplink and server rule it combines. `airfl.core.round` runs any recipe and
 knows no scheme by name."""
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from airfl.config.settings import Settings
-from airfl.local.work import LocalSgd, LocalWork
-from airfl.privacy.release import ClientRelease, Release
-from airfl.radio.parts import noise_std_of
+from airfl.learning.server import ServerRule
+from airfl.learning.work import LocalSgd, LocalWork
 from airfl.schemes.links import uplink_of
+from airfl.schemes.release import ClientRelease, Release
 from airfl.schemes.scheme import LinkKind
-from airfl.server import ServerRule
-from airfl.stages.stage import Stage
+from airfl.uplinks.radio.parts import noise_std_of
+from airfl.uplinks.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
 
 

@@ -7,19 +7,19 @@ from abc import abstractmethod
 from typing import ClassVar, Literal
 
 from airfl.errors import UserError
-from airfl.local.work import Estimator, GradientEstimate
+from airfl.learning.server import Descent
+from airfl.learning.work import Estimator, GradientEstimate
 from airfl.privacy.events import Composed
 from airfl.privacy.record import Batches, mini_batches, variance_reduced_batches
-from airfl.privacy.release import RecordRelease
 from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
 from airfl.privacy.soteriafl import theorem_2_epsilon
 from airfl.schemes import parameters
 from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
 from airfl.schemes.keys import PRIVACY, STEP
 from airfl.schemes.recipe import Claim, Problem, Recipe
+from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import Scheme
-from airfl.server import Descent
-from airfl.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
+from airfl.uplinks.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 PAPER = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.pfels_parts import PAPER
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip
+from airfl.uplinks.stages import Clip
 
 
 class WflP(Scheme):

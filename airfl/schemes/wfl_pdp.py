@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from airfl.learning.server import Averaging
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.server import Averaging
-from airfl.stages import Clip
+from airfl.uplinks.stages import Clip
 
 
 class WflPdp(Scheme):

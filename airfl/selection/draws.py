@@ -9,8 +9,8 @@ from typing import Any, get_args
 import numpy as np
 
 from airfl.errors import UserError
+from airfl.runtime.streams import Purpose, Streams
 from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
-from airfl.streams import Purpose, Streams
 
 
 def sampling_of(rule: SelectionRule) -> Sampling:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
-from airfl.fingerprint import is_own
+from airfl.storage.fingerprint import is_own
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS

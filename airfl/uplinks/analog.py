@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.stages.stage import Batch
-from airfl.streams import Purpose
+from airfl.runtime.streams import Purpose
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
+from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
 from channels.antennas import combine
 from channels.grid import OfdmaGrid

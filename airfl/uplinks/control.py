@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.disclosure import Disclosure, beta_disclosure, whole_sample_named
+from airfl.privacy.disclosure import Disclosure, beta_disclosure, whole_sample_named
 from airfl.uplinks.uplink import Array, Terms
 from channels.antennas import COMBINERS, Combiner, check_weights, combine
 from channels.csi import Response

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.stages.stage import Batch
-from airfl.streams import Purpose
+from airfl.runtime.streams import Purpose
 from airfl.uplinks.orthogonal import accumulate, coupling, mean_message, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.stages.stage import Batch
 from airfl.uplinks.orthogonal import accumulate, mean_message, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid

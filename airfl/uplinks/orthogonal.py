@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.stages.stage import Batch
+from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, Terms
 from channels.csi import ChannelState, Response, received_power
 from channels.mac import add_weighted

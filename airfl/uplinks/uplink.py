@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.stages.stage import Batch, MessageBound
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.stage import Batch, MessageBound
 from channels.csi import Knowledge, Response
 from channels.fading import FadeStatistics
 from channels.frame import Frame

@@ -17,12 +17,12 @@ import typer
 from sphinx.application import Sphinx
 
 import airfl
-from airfl.callable import CallableModule
 from airfl.cli import app
 from airfl.config import Settings
 from airfl.config.parts import section_of
-from airfl.plugins import REGISTRIES
-from airfl.trace import schema
+from airfl.config.plugins import REGISTRIES
+from airfl.runtime.callable import CallableModule
+from airfl.storage.trace import schema
 
 WIDTH = 100
 LIMITS = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}

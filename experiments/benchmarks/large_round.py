@@ -24,12 +24,12 @@ import torch
 from numpy.typing import NDArray
 
 import airfl
-from airfl.bench import peak_memory_bytes
-from airfl.profile import profiled_round
-from airfl.run_trace import open_writer
+from airfl.analysis.bench import peak_memory_bytes
+from airfl.analysis.profile import profiled_round
+from airfl.core.run_trace import open_writer
+from airfl.core.state import State, World
+from airfl.runtime.store import Store
 from airfl.simulation import build_world, resolve
-from airfl.state import State, World
-from airfl.store import Store
 from airfl.tasks.datasets import data_folders, find_dataset
 from airfl.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
 

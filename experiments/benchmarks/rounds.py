@@ -19,12 +19,12 @@ import torch.nn.functional as F
 import airfl
 from airfl.config import Settings
 from airfl.config.settings import LocalSettings
-from airfl.local.batches import BatchRule, plan_batches
-from airfl.local.sgd import normalise
-from airfl.round import run_round
+from airfl.core.round import run_round
+from airfl.core.state import State, World
+from airfl.learning.batches import BatchRule, plan_batches
+from airfl.learning.sgd import normalise
+from airfl.runtime.store import Store
 from airfl.simulation import build_world
-from airfl.state import State, World
-from airfl.store import Store
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 TURNS = 7

@@ -92,12 +92,12 @@ def measure(point: Point) -> Cost:
     from torch import nn
 
     from airfl.config import Settings
-    from airfl.opening import open_round
-    from airfl.round import run_round
+    from airfl.core.round import run_round
+    from airfl.core.round_plan import open_round
+    from airfl.core.state import State
+    from airfl.learning.task import DividedTask, Samples
     from airfl.simulation import world_of
-    from airfl.state import State
     from airfl.tasks.partitions import Partition
-    from airfl.tasks.task import DividedTask, Samples
 
     generator = torch.Generator().manual_seed(0)
     rows = Samples(

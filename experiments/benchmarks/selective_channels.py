@@ -14,7 +14,7 @@ import time
 import numpy as np
 import torch
 
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
-from airfl.cell import Cell
 from airfl.config import load_settings
-from airfl.opening import Opening, open_round
-from airfl.stages import Batch
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
 from airfl.uplinks import LinkReport
+from airfl.uplinks.stages import Batch
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 Array = NDArray[np.float64]

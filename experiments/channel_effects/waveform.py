@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import erfc
 
-from airfl.opening import open_round
+from airfl.core.round_plan import open_round
 from airfl.uplinks import AnalogUplink
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, WIDE, cell_of, errors, messages, sent
@@ -49,7 +49,7 @@ def _both(override: str) -> tuple[float, float, float]:
     means, and the median error of each."""
     import torch
 
-    from airfl.stages import Batch
+    from airfl.uplinks.stages import Batch
 
     taps = ("channel.fading=tapped-line", "channel.mean_gain=1.0", *WIDE, f"channel.taps={TAPS}", override)
     unit = (*taps, "channel.noise=false", f"grid.subcarriers={SUBCARRIERS}", "grid.waveform=true")

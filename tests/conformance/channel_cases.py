@@ -14,13 +14,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
-from airfl.cell import Cell
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
 from airfl.errors import UserError
-from airfl.opening import Opening, open_round
 from airfl.selection import SELECTIONS
-from airfl.stages import Batch
 from airfl.uplinks import Link, Reception, Terms
+from airfl.uplinks.stages import Batch
 from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.csi import IMPAIRMENTS
 from channels.fading import FADING_LAWS, VARIATIONS

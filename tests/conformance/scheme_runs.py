@@ -9,13 +9,13 @@ import torch
 import xarray
 
 from airfl.config import Settings
+from airfl.core.state import World
+from airfl.learning.task import build_task
+from airfl.runtime.streams import Streams
 from airfl.schemes.names import SCHEMES
 from airfl.simulation import run, world_of
-from airfl.state import World
-from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.task import build_task
 from tests.conftest import ROOT, fitting, small_settings
 
 SHORT = ("run.rounds=4", "run.evaluate_every=1", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")

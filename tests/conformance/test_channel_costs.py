@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from airfl.cell import Cell
-from airfl.opening import open_round
-from airfl.streams import Streams
+from airfl.core.round_plan import open_round
+from airfl.core.scenario import Cell
+from airfl.runtime.streams import Streams
 from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, cell_of, each_case, in_turn, messages_of, send
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.opening import open_round
-from airfl.stages import Batch, open_encoder
+from airfl.core.round_plan import open_round
+from airfl.uplinks.stages import Batch, open_encoder
 from channels.antennas import COMBINERS
 from channels.power import POLICIES
 from tests.conformance.channel_cases import (

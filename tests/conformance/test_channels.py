@@ -11,11 +11,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.cell import Cell
 from airfl.config.radio import path_loss_of
-from airfl.opening import open_round
+from airfl.core.round_plan import open_round
+from airfl.core.scenario import Cell
+from airfl.runtime.streams import Purpose
 from airfl.selection import SELECTIONS, ChannelRule
-from airfl.streams import Purpose
 from channels.topology import PATH_LOSS
 from tests.conformance.channel_cases import (
     CASES,

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
 from airfl.config.without_effect import without_effect
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
 from airfl.errors import UserError
-from airfl.opening import open_round
 from tests.conformance.channel_cases import messages_of, send
 from tests.conftest import ROOT, small_settings
 

@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from airfl.config import Settings
-from airfl.local.engines import choose
-from airfl.local.engines.compiled import _compiled_training, compiler_found
-from airfl.local.engines.engine import Work
-from airfl.local.engines.parallel import ParallelEngine
-from airfl.local.engines.table import ENGINES
-from airfl.local.flat import FlatModel
-from airfl.local.trainer import LocalTrainer
-from airfl.store import Store
-from airfl.streams import Streams
+from airfl.learning.engines import choose
+from airfl.learning.engines.compiled import _compiled_training, compiler_found
+from airfl.learning.engines.engine import Work
+from airfl.learning.engines.parallel import ParallelEngine
+from airfl.learning.engines.table import ENGINES
+from airfl.learning.flat import FlatModel
+from airfl.learning.task import DividedTask, Samples
+from airfl.learning.trainer import LocalTrainer
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import give_back
 
 STREAMS = Streams(6)
@@ -167,7 +167,7 @@ def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypat
 
 
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airfl.local.engines.compiled.compiler_found", lambda device: False)
+    monkeypatch.setattr("airfl.learning.engines.compiled.compiler_found", lambda device: False)
     task = task_of("mlp", torch.float32)
     assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "layers"
 

@@ -13,18 +13,18 @@ import torch
 import xarray
 from numpy.typing import NDArray
 
-from airfl.budget import link_budget
+from airfl.analysis.budget import link_budget
+from airfl.core.record import record_exchange
+from airfl.core.round import exchange, run_round
+from airfl.core.state import State, World
+from airfl.core.state_size import store_bytes
 from airfl.errors import UserError
-from airfl.record import record_exchange
-from airfl.round import exchange, run_round
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.simulation import run
-from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
-from airfl.state import State, World
-from airfl.state_size import store_bytes
+from airfl.storage.trace.schema import PER_ROUND, PER_SLOT
 from airfl.tasks.models import MODELS
-from airfl.trace.schema import PER_ROUND, PER_SLOT
+from airfl.uplinks.stages.stage import Batch, Coder, Round, Stage, open_encoder
 from tests.conformance.scheme_runs import REMEMBERING, each_scheme, finished, sample, short, world_of_short
 from tests.small_data import few_samples
 
@@ -158,7 +158,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
             return torch.where(updates < 0, -1e3, 1e3)
         return torch.zeros_like(updates).index_fill_(1, torch.tensor([7]), 1e3)
 
-    monkeypatch.setattr("airfl.round.open_encoder", opened)
+    monkeypatch.setattr("airfl.core.round.open_encoder", opened)
     state = first_state(world)
     for index in range(3):
         exchange(world, replace(state, round_index=index), plant)

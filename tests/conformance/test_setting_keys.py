@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.check.scheme import OTHER as OF_OTHER_SECTIONS
 from airfl.config.section import Section
 from airfl.schemes.keys import SHARED, has_setting, uses
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.scheme import Scheme
 from airfl.simulation import run
+from airfl.study.check.scheme import OTHER as OF_OTHER_SECTIONS
 from channels.part import parameters_of
 from tests.conformance.scheme_runs import each_scheme, finished, sample, short, trace_of
 from tests.conftest import small_settings
@@ -89,7 +89,7 @@ def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -
     settings = short(name, *fewer, "local.schedule=exponential", "server.schedule=exponential")
     monkeypatch.setattr(Scheme, "__getattribute__", reading_scheme)
     monkeypatch.setattr(Scheme, "values", lambda self: {})  # that it is dumped is no use of it
-    monkeypatch.setattr("airfl.run_trace.to_json", lambda value: "{}")
+    monkeypatch.setattr("airfl.core.run_trace.to_json", lambda value: "{}")
     run(settings, data=sample())
     assert own | (SCHEMES[name].uses or frozenset()) <= read
 

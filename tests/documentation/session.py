@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 import airfl
-from airfl import budget, calculator, simulation
+from airfl import simulation
+from airfl.analysis import budget, calculator
 from airfl.cli import app
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.load import read_tables, validate

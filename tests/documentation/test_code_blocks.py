@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from airfl import plugins
 from airfl.cli import app
-from airfl.config import load_rows, load_settings
+from airfl.config import load_rows, load_settings, plugins
 from airfl.tasks import datasets
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData

@@ -17,7 +17,7 @@ import airfl
 from airfl.cli import COMMANDS
 from airfl.config import Settings
 from airfl.config.parts import section_of
-from airfl.trace import schema
+from airfl.storage.trace import schema
 from tests.conftest import ROOT
 from tests.documentation.blocks import DOCS, pages
 

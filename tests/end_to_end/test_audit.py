@@ -8,14 +8,14 @@ from functools import cache
 
 import pytest
 
-from airfl.audit.audit import Audit, audit
-from airfl.audit.canaries import Array, Ids
-from airfl.audit.options import Options
+from airfl.analysis.audit.audit import Audit, audit
+from airfl.analysis.audit.canaries import Array, Ids
+from airfl.analysis.audit.options import Options
 from airfl.cli.audit import audit as command
 from airfl.config import load_settings
+from airfl.core.state import Plant
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
-from airfl.state import Plant
 from tests.conftest import DEMO
 
 # So much power that theorem 3 sets beta in every round; d = 123, since the release is Gaussian in the canary's place.
@@ -103,7 +103,7 @@ def test_trained_devices_are_audited_too() -> None:
 
 
 def test_silent_audits_train_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airfl.local.trainer import LocalTrainer
+    from airfl.learning.trainer import LocalTrainer
 
     def refuse(*_: object) -> None:
         raise AssertionError("somebody is trained")
@@ -133,7 +133,7 @@ def test_one_run_scores_rounds_by_who_was_there_where_that_is_public() -> None:
 @pytest.mark.parametrize(("against", "absent"), [("absent", 0.0), ("opposite", -1.0)])
 def test_every_canary_has_a_fair_coin(monkeypatch: pytest.MonkeyPatch, against: str, absent: float) -> None:
     """Of 100 some 50 send C = 1, to 5 standard errors; the rest what a device sends that has none."""
-    from airfl.audit import one_run
+    from airfl.analysis.audit import one_run
 
     planted = []
     real = one_run.plant
@@ -157,7 +157,7 @@ def test_one_run_that_is_private_is_not_refuted() -> None:
 
 def test_the_server_really_steps_between_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """theta^t of a round is what the broadcast before it has made of theta^(t - 1)."""
-    from airfl.audit import one_run
+    from airfl.analysis.audit import one_run
 
     states = []
     real = one_run.exchange

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from airfl.profile import STAGES
+from airfl.analysis.profile import STAGES
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl
 

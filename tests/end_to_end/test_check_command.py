@@ -14,15 +14,15 @@ import pytest
 import torch
 
 import airfl
-from airfl.check import check_file, check_part
-from airfl.check.finding import Finding, findings
-from airfl.check.parts import checks as of_every_part
-from airfl.check.scheme import checks as of_schemes
+from airfl.config.plugins import defined_parts, load_plugin
 from airfl.errors import UserError
-from airfl.plugins import defined_parts, load_plugin
 from airfl.schemes import FedAvg
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.scheme import Scheme
+from airfl.study.check import check_file, check_part
+from airfl.study.check.finding import Finding, findings
+from airfl.study.check.parts import checks as of_every_part
+from airfl.study.check.scheme import checks as of_schemes
 from tests.conftest import fitting
 from tests.processes import airfl as command
 
@@ -35,17 +35,17 @@ import torch
 
 import airfl
 from airfl.errors import UserError
-from airfl.local.work import LocalSgd
+from airfl.learning.work import LocalSgd
 from airfl.privacy.events import Gaussian
-from airfl.privacy.release import ClientRelease
+from airfl.schemes.release import ClientRelease
 from airfl.schemes import Scheme
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Claim, Recipe
-from airfl.server import Averaging
-from airfl.stages import Clip, Coder
-from airfl.stages.draws import of_each_device
-from airfl.store import Kept
-from airfl.streams import Purpose
+from airfl.learning.server import Averaging
+from airfl.uplinks.stages import Clip, Coder
+from airfl.uplinks.stages.draws import of_each_device
+from airfl.runtime.store import Kept
+from airfl.runtime.streams import Purpose
 from channels.part import parameter
 
 

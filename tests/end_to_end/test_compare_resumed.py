@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 import airfl
+from airfl.analysis.results import read_results
 from airfl.cli.app import app
-from airfl.compare import compare
 from airfl.config import Row
+from airfl.core.record import Record
 from airfl.errors import DivergedError, UserError
-from airfl.record import Record
 from airfl.report.comparison import write_report
 from airfl.report.page import write_page
 from airfl.report.paper import draw_figures
-from airfl.results import read_results
+from airfl.study.compare import compare
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.resuming import assert_same_trace
 from tests.small_data import OF_PEOPLE

@@ -11,10 +11,10 @@ import torch
 import xarray
 
 from airfl.errors import UserError
-from airfl.local.sgd import normalise
+from airfl.learning.sgd import normalise
+from airfl.runtime.store import Store
 from airfl.simulation import Run
-from airfl.store import Store
-from airfl.trace import open_trace
+from airfl.storage.trace import open_trace
 from tests import small_data
 from tests.conftest import small_settings
 from tests.small_data import run

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from airfl.runtime.store import Store
 from airfl.simulation import Run
-from airfl.store import Store
 from tests import small_data
 from tests.end_to_end.test_degenerate_cases import assert_equal, finished, loaded
 

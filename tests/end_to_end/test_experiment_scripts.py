@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.results import read_results
+from airfl.analysis.results import read_results
 from tests.conftest import ROOT, SMALL
 from tests.processes import script
 from tests.small_data import OF_PEOPLE

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from airfl.analysis.results.find import find_runs
 from airfl.cli import runs
 from airfl.cli.export import export
 from airfl.errors import UserError
 from airfl.exports import FORMATS
-from airfl.results.find import find_runs
-from airfl.trace import open_trace
+from airfl.storage.trace import open_trace
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.processes import airfl, refused
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import airfl
+from airfl.analysis.results import read_results
+from airfl.config.plugins import load_plugin
 from airfl.errors import UserError
-from airfl.plugins import load_plugin
-from airfl.results import read_results
 from airfl.schemes.names import SCHEMES
 from tests.conftest import SMALL, small_settings
 from tests.processes import airfl as airfl_command
@@ -27,8 +27,8 @@ from typing import Literal
 
 from airfl.schemes import Scheme
 from airfl.schemes.recipe import Problem, Recipe
-from airfl.server import Averaging
-from airfl.stages import Clip, RandK, kept_entries
+from airfl.learning.server import Averaging
+from airfl.uplinks.stages import Clip, RandK, kept_entries
 from channels.part import parameter
 
 
@@ -78,7 +78,7 @@ def mine(tmp_path: Path) -> Path:
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is gone after it."""
     monkeypatch.setattr(SCHEMES, "_registered", dict(SCHEMES._registered))
-    monkeypatch.setattr("airfl.plugins._allowed", False)
+    monkeypatch.setattr("airfl.config.plugins._allowed", False)
 
 
 def halved(folder: Path, text: str = PLUGIN) -> Any:

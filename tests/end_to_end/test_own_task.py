@@ -19,15 +19,15 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import airfl
-from airfl.budget import cell_of
-from airfl.calculator import privacy_of
-from airfl.compare import compare
+from airfl.analysis.budget import cell_of
+from airfl.analysis.calculator import privacy_of
+from airfl.analysis.results.digest import digest_of, keep
 from airfl.config import Row, Settings
 from airfl.exports import export
-from airfl.local.engines.loop import LoopEngine
-from airfl.local.engines.table import ENGINES
-from airfl.local.sgd import normalise
-from airfl.results.digest import digest_of, keep
+from airfl.learning.engines.loop import LoopEngine
+from airfl.learning.engines.table import ENGINES
+from airfl.learning.sgd import normalise
+from airfl.study.compare import compare
 from airfl.tasks.models import MODELS
 from tests import small_data
 from tests.conftest import small_settings
@@ -513,8 +513,8 @@ def test_an_engine_that_computes_something_else_is_not_taken(
 
     monkeypatch.setitem(ENGINES, "layers", lambda bench: Wrong(bench.model, bench.momentum))
     if measured:
-        monkeypatch.setattr("airfl.local.engines.choose.WORK_WORTH_MEASURING", 0.0)
-        monkeypatch.setattr("airfl.local.engines.choose.SECONDS_PER_CANDIDATE", 0.0)
+        monkeypatch.setattr("airfl.learning.engines.choose.WORK_WORTH_MEASURING", 0.0)
+        monkeypatch.setattr("airfl.learning.engines.choose.SECONDS_PER_CANDIDATE", 0.0)
     with caplog.at_level(logging.INFO, "airfl"):
         done = airfl.run(settings(), task=classes())
     assert done.settings.local.engine in (("vmap", "loop") if measured else ("vmap",))

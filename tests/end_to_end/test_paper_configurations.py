@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-import airfl.local.evaluation
+import airfl.learning.evaluation
 from airfl.config import Settings, load_rows, load_settings
+from airfl.core.preflight import check_recipe
+from airfl.core.round import run_round
+from airfl.core.state import State, World
 from airfl.errors import UserError
-from airfl.local.evaluation import evaluate
-from airfl.preflight import check_recipe
-from airfl.round import run_round
+from airfl.learning.evaluation import evaluate
 from airfl.simulation import build_world
-from airfl.state import State, World
 from airfl.tasks.datasets import find_dataset
 from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT
@@ -68,7 +68,7 @@ def needs(dataset: str) -> pytest.MarkDecorator:
 
 def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch, samples: int = 50) -> World:
     """The world of the settings, evaluated on few samples: the models take milliseconds a sample."""
-    monkeypatch.setattr(airfl.local.evaluation, "TRAINING_SAMPLES", samples)
+    monkeypatch.setattr(airfl.learning.evaluation, "TRAINING_SAMPLES", samples)
     world = build_world(settings, torch.device("cpu"), FOLDERS)
     test = replace(world.task.test, inputs=world.task.test.inputs[:samples], targets=world.task.test.targets[:samples])
     return replace(world, task=replace(world.task, test=test))

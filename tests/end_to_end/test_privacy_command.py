@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.calculator import curves, privacy_of
+from airfl.analysis.calculator import curves, privacy_of
 from airfl.privacy.calibration import Remedies
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from tests.conftest import DEMO, SMALL, small_settings
@@ -31,7 +31,7 @@ def figures(*arguments: object) -> dict[str, Any]:
 @pytest.fixture
 def no_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would do takes most of the time of `privacy_of`, and not every test looks at it."""
-    monkeypatch.setattr("airfl.calculator.remedies", lambda *_, **__: Remedies(None, None, None, None, None))
+    monkeypatch.setattr("airfl.analysis.calculator.remedies", lambda *_, **__: Remedies(None, None, None, None, None))
 
 
 # Bare numbers

@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 import pytest
 
-from airfl.budget import link_budget
+from airfl.analysis.budget import link_budget
+from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
-from airfl.preflight import check_recipe
 from tests.conftest import DEMO, ROOT, SMALL, small_settings
 from tests.processes import airfl, refused
 

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 import airfl.tasks as tasks
-from airfl.budget import Budget, link_budget
+from airfl.analysis.budget import Budget, link_budget
 from airfl.config import Settings
+from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
-from airfl.streams import Purpose, Streams
 from airfl.tasks.models import MODELS
 from channels.placement import Placement
 from tests.conftest import DEMO, SMALL, small_settings

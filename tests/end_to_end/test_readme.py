@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import airfl
-from airfl import budget, simulation
+from airfl import simulation
+from airfl.analysis import budget
 from airfl.config import Config, Overrides, Row, Settings, load_rows, load_settings
-from airfl.report.summary import Summary
+from airfl.core.summary import Summary
 from airfl.simulation import run
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block

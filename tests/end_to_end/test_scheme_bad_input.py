@@ -7,8 +7,8 @@ import re
 import pytest
 
 from airfl.config import load_settings
+from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
-from airfl.preflight import check_recipe
 from airfl.simulation import run
 from tests.conftest import DEMO, small_settings
 

@@ -19,13 +19,13 @@ import pandas as pd
 import pytest
 
 import airfl
+from airfl.analysis.results import Results, read_results
 from airfl.errors import UserError
-from airfl.output import SWEEP_NAME
-from airfl.results import Results, read_results
-from airfl.sweeps.local import check_began, run_jobs
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.sweep import Status
-from airfl.sweeps.task import Job, settings_of_a_point
+from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.sweeps.local import check_began, run_jobs
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.sweep import Status
+from airfl.study.sweeps.task import Job, settings_of_a_point
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl as airfl_command
 from tests.processes import begun, refused
@@ -127,7 +127,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
     """A replay file loses its last round when the sweep has begun."""
     import h5py
 
-    import airfl.sweeps.progress
+    import airfl.study.sweeps.progress
     from airfl.cli import main
 
     file, out = tmp_path / "gains.h5", tmp_path / "sweep"
@@ -136,7 +136,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
         with h5py.File(file, "w") as replay:
             replay["gains"] = np.full((rounds, 12), 0.02)
 
-    shown = airfl.sweeps.progress.sweep_progress
+    shown = airfl.study.sweeps.progress.sweep_progress
 
     @contextmanager
     def damaging() -> Iterator[Callable[[Status], None]]:
@@ -149,7 +149,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
 
             yield damage_and_report
 
-    monkeypatch.setattr(airfl.sweeps.progress, "sweep_progress", damaging)
+    monkeypatch.setattr(airfl.study.sweeps.progress, "sweep_progress", damaging)
     words = ["airfl", "sweep", DEMO, *QUICK, "channel.fading=replay", f"channel.replay_file={file}", "run.rounds=2,3"]
     monkeypatch.setattr(sys, "argv", [*map(str, words), "--out", str(out)])
     write_gains(3)
@@ -168,7 +168,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
 
     # Mended, the same command runs that point alone.
     write_gains(3)
-    monkeypatch.setattr(airfl.sweeps.progress, "sweep_progress", shown)
+    monkeypatch.setattr(airfl.study.sweeps.progress, "sweep_progress", shown)
     main()
     assert "1 finished before" in capsys.readouterr().err
     assert not read_results(out).failed

@@ -25,15 +25,15 @@ import pandas as pd
 import pytest
 
 import airfl
+from airfl.config.plugins import load_plugin
 from airfl.errors import UserError
-from airfl.plugins import load_plugin
 from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
-from airfl.sweeps import cluster
-from airfl.sweeps.cluster import _security
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.sweep import Status
-from airfl.sweeps.task import Job, settings_of_a_point
+from airfl.study.sweeps import cluster
+from airfl.study.sweeps.cluster import _security
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.sweep import Status
+from airfl.study.sweeps.task import Job, settings_of_a_point
 from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
 from tests.documentation.blocks import blocks, commands
@@ -188,7 +188,7 @@ def test_an_accountant_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Pa
     """As code, with a function under a cache that it uses, named in settings and swept over: no worker has the file."""
     (tmp_path / "accounts.py").write_text(
         "import functools\n"
-        "from airfl.accountants import Accountant, Rdp\n"
+        "from airfl.privacy.accountants import Accountant, Rdp\n"
         "from channels.part import parameter\n\n\n"
         "@functools.cache\ndef times(factor, figure):\n    return factor * figure\n\n\n"
         "class Scaled:\n"
@@ -216,7 +216,7 @@ def test_an_accountant_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Pa
 def test_a_cluster_that_does_not_answer_is_one_line(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airfl.sweeps.cluster.SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr("airfl.study.sweeps.cluster.SECONDS_TO_ANSWER", 1)
     with pytest.raises(UserError, match="--cluster: no scheduler answers at") as told:
         airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
     assert "\n" not in str(told.value)
@@ -314,7 +314,7 @@ def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with as_on_the_page(tmp_path, "tls://10.0.0.1", own) as processes:
         address = address_in(tmp_path / "scheduler.json")
         assert address.startswith("tls://")
-        monkeypatch.setattr("airfl.sweeps.cluster.SECONDS_TO_ANSWER", 2)
+        monkeypatch.setattr("airfl.study.sweeps.cluster.SECONDS_TO_ANSWER", 2)
         for wrong, environment, line in (
             (address, {}, f"--cluster: {address} needs certificates"),
             (address, foreign, "trusts the authority of this client's certificate"),

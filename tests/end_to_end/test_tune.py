@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 import airfl
+from airfl.analysis.results import read_results
+from airfl.analysis.results.result import Group
 from airfl.cli.app import app
 from airfl.config import load_rows
 from airfl.errors import UserError
 from airfl.report.tuning import plain_tuning, tuned_table
-from airfl.results import read_results
-from airfl.results.result import Group
-from airfl.sweeps.search import tune_by_trials
-from airfl.sweeps.tuning import ACCURACY, LOSS, TunedRow, best, chosen, points_of, rows_to_tune, validation_of
-from airfl.sweeps.values import Interval, split_intervals, values_only
+from airfl.study.sweeps.search import tune_by_trials
+from airfl.study.sweeps.tuning import ACCURACY, LOSS, TunedRow, best, chosen, points_of, rows_to_tune, validation_of
+from airfl.study.sweeps.values import Interval, split_intervals, values_only
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl as airfl_command
 from tests.small_data import OF_PEOPLE
@@ -187,9 +187,9 @@ def test_optuna_finds_the_least_loss() -> None:
 
 def _group(label: str, values: dict, score: float, name: str = "accuracy") -> Group:
     """A group of one run of which nothing but these is known."""
-    from airfl.report.summary import Summary
-    from airfl.results.digest import Digest
-    from airfl.results.result import Result
+    from airfl.analysis.results.digest import Digest
+    from airfl.analysis.results.result import Result
+    from airfl.core.summary import Summary
 
     summary = Summary("pfels", 0, "complete", 1, 0.5, 1.0, 1.0, 1, 1.0, 0, 1e-3, 1.0, 1.0, 1.0, 1.0)
     course = {"validation_accuracy": np.array([np.nan])} | {f"validation_{name}": np.array([score])}

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from airfl.budget import cell_of, link_budget, opened_rounds
+from airfl.analysis.budget import cell_of, link_budget, opened_rounds
 from airfl.config import Settings, load_settings
 from tests.conftest import ROOT
 

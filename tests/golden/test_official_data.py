@@ -20,13 +20,13 @@ import pytest
 
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
-from airfl.streams import Streams
+from airfl.learning.division import Division, divide
+from airfl.runtime.streams import Streams
 from airfl.tasks.datasets import DATASETS, cifar10, femnist, find_dataset, load_dataset, shakespeare_plays
 from airfl.tasks.datasets.formats.characters import UNKNOWN, encode
 from airfl.tasks.datasets.mnist import Mnist
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
-from airfl.tasks.division import Division, divide
 from tests.conftest import ROOT, small_settings
 
 DATA = Path(os.environ.get("AIRFL_DATA", ""))

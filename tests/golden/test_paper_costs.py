@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from airfl.building import build_cell
-from airfl.cell import paper_cost_mb
 from airfl.config import Settings, load_rows
-from airfl.preflight import nominal_samples
+from airfl.core.building import build_cell
+from airfl.core.preflight import nominal_samples
+from airfl.core.scenario import paper_cost_mb
 from airfl.tasks.models import MODELS
 from tests.conftest import ROOT
 

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from airfl.privacy.pfels import theorem_3_factor
-from airfl.stages import Batch, Clip, RandK, bound_after
-from airfl.stages.stage import Coder
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages import Batch, Clip, RandK, bound_after
+from airfl.uplinks.stages.stage import Coder
 from channels.grid import Packing
 from channels.mac import MultipleAccessChannel
 from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
 from airfl.config import Settings
-from airfl.opening import Opening, open_round
-from airfl.stages import Batch
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
 from airfl.uplinks import Reception
+from airfl.uplinks.stages import Batch
 
 
 def everybody(devices: int) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.part import parameters_of
 from channels.selective import SELECTIVE_MODELS, SelectiveFading, SelectiveRequest, SelectiveResponse

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from airfl.building import build_cell
-from airfl.cell import Cell
+from airfl.core.building import build_cell
+from airfl.core.scenario import Cell
 from airfl.errors import UserError
 from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, LineOfSight, perfect_knowledge
 from channels.draws import Draw

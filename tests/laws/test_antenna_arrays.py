@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 from scipy.linalg import toeplitz
 
-from airfl.building import build_cell
-from airfl.cell import Cell
-from airfl.opening import open_round
-from airfl.radio.laws import gain_law
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
+from airfl.core.scenario import Cell
+from airfl.uplinks.radio.laws import gain_law
 from channels.antennas import (
     COMBINERS,
     AntennaArray,

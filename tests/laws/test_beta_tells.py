@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from airfl.privacy.disclosure import beta_disclosure
 from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Sampling, Statement
-from airfl.uplinks.disclosure import beta_disclosure
 
 DELTA = 1e-2
 NOISE_STD, CLIP = 1.0, 1.0

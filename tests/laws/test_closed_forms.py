@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import exp1
 
-from airfl.building import build_cell
-from airfl.cell import Cell
-from airfl.opening import Opening, open_round
-from airfl.stages import Batch, open_encoder
-from airfl.stages.stage import Coder
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
 from airfl.uplinks import Reception
+from airfl.uplinks.stages import Batch, open_encoder
+from airfl.uplinks.stages.stage import Coder
 from channels.fading import Replay
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody, send

@@ -7,13 +7,13 @@ import pytest
 import torch
 from scipy import stats
 
-from airfl.stages.clip import Clip
-from airfl.stages.gaussian_noise import GaussianNoise
-from airfl.stages.rand_k import OwnRandK, RandK
-from airfl.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
-from airfl.stages.top_k import PublicTopK
-from airfl.store import Store
-from airfl.streams import Streams
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.clip import Clip
+from airfl.uplinks.stages.gaussian_noise import GaussianNoise
+from airfl.uplinks.stages.rand_k import OwnRandK, RandK
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
+from airfl.uplinks.stages.top_k import PublicTopK
 from tests.laws.samples import assert_law, assert_mean
 
 X = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.0, -0.25, 1.5, 4.0], dtype=torch.float64)

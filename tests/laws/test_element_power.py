@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from airfl.building import build_cell
-from airfl.cell import Cell
-from airfl.opening import Opening, open_round
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody, send

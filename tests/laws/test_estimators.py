@@ -9,14 +9,14 @@ from scipy import stats
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.local.batches import NOBODY, independent_batches
-from airfl.local.flat import FlatModel
-from airfl.local.per_sample import SampleGradients
-from airfl.local.work import Estimator, GradientEstimate
-from airfl.store import Store
-from airfl.streams import Purpose, Streams
+from airfl.learning.batches import NOBODY, independent_batches
+from airfl.learning.flat import FlatModel
+from airfl.learning.per_sample import SampleGradients
+from airfl.learning.task import DividedTask, Samples
+from airfl.learning.work import Estimator, GradientEstimate
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Purpose, Streams
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 from tests.laws.samples import assert_mean, assert_share
 
 STREAMS, CPU = Streams(8), torch.device("cpu")
@@ -119,7 +119,7 @@ def test_devices_draw_for_themselves() -> None:
 def test_long_plans_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers, however many are drawn at a time."""
     wanted = independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5)
-    monkeypatch.setattr("airfl.local.draws.BLOCK", 350)
+    monkeypatch.setattr("airfl.runtime.draws.BLOCK", 350)
     np.testing.assert_array_equal(independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5), wanted)
 
 

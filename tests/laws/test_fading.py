@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, FadingLaw, exceedance, flat_parts, inverse_power, threshold_for
 from tests.laws.samples import LEAST_P, assert_law, assert_mean, assert_share

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from airfl.building import build_cell
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
 from airfl.errors import UserError
-from airfl.opening import open_round
-from airfl.radio import cut_by_bounds
+from airfl.uplinks.radio import cut_by_bounds
 from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, bounded, fade_statistics
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
-from airfl.opening import open_round
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.selective import SelectiveRequest

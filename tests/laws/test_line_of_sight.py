@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import j0
 
-from airfl.building import build_cell
-from airfl.cell import Cell
-from airfl.radio import checks, laws, power
+from airfl.core.building import build_cell
+from airfl.core.scenario import Cell
+from airfl.uplinks.radio import checks, laws, power
 from channels.fading import FADING_LAWS
 from channels.selective import SELECTIVE_MODELS
 from tests.conftest import small_settings

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 from channels.noise import interference_std, receiver_noise, thermal_noise_std
 from channels.units import dbm_to_watt, subcarrier_power_w, watt_to_dbm
 from tests.laws.samples import assert_law

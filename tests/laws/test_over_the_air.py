@@ -115,8 +115,8 @@ def test_a_device_with_one_heavy_coordinate_may_reach_p_over_ratio_but_not_when_
     devices, each with another coordinate, as every mask keeps four of them."""
     import torch
 
-    from airfl.stages import Batch, Clip, RandK, bound_after, open_encoder
-    from airfl.streams import Streams
+    from airfl.runtime.streams import Streams
+    from airfl.uplinks.stages import Batch, Clip, RandK, bound_after, open_encoder
 
     spikes = 5 * torch.eye(10)
     loose = (Clip(1.0), RandK(10, 4, rescale=False))

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
-from airfl.cell import Cell
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
+from airfl.core.scenario import Cell
 from airfl.errors import UserError
-from airfl.opening import open_round
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody, send

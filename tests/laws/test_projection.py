@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from airfl.stages.projection import Projection, Projector, draw_projector, recover
-from airfl.stages.stage import Batch, open_encoder
-from airfl.stages.top_k import OwnTopK
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.projection import Projection, Projector, draw_projector, recover
+from airfl.uplinks.stages.stage import Batch, open_encoder
+from airfl.uplinks.stages.top_k import OwnTopK
 from tests.rounds import a_round
 
 CPU = torch.device("cpu")

@@ -13,10 +13,10 @@ from scipy import stats
 from torch import Tensor
 
 from airfl.privacy.binomial import rotated_bound
-from airfl.stages.quantise import BinomialNoise, StochasticQuantise
-from airfl.stages.rotation import Rotation
-from airfl.stages.stage import Batch, Stage, open_encoder
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.uplinks.stages.rotation import Rotation
+from airfl.uplinks.stages.stage import Batch, Stage, open_encoder
 from tests.rounds import a_round
 
 N = 10_000

@@ -9,8 +9,8 @@ import pytest
 import torch
 from scipy import stats
 
-from airfl.stages import Batch, RandK
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages import Batch, RandK
 from tests.rounds import a_round
 
 CPU = torch.device("cpu")

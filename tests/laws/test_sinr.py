@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.building import build_cell
-from airfl.cell import Cell
-from airfl.opening import Opening, open_round
+from airfl.core.building import build_cell
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell
 from tests.conftest import small_settings
 from tests.laws.decoding import send
 from tests.laws.samples import assert_share

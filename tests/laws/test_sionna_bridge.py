@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import special
 
-from airfl.building import build_cell
+from airfl.core.building import build_cell
 from airfl.errors import UserError
 from channels.antennas import AntennaArray, Directions
 from channels.selective import SELECTIVE_MODELS

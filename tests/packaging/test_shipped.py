@@ -10,9 +10,9 @@ import pytest
 import airfl
 from airfl.config import load_rows
 from airfl.errors import UserError
-from airfl.shipped import configurations, configurations_folder, data_folder, title
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.tuning import rows_to_tune
+from airfl.storage.resources import configurations, configurations_folder, data_folder, title
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.tuning import rows_to_tune
 from tests.conftest import ROOT
 
 CONFIGS = ROOT / "experiments" / "configs"

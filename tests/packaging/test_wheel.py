@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from airfl.shipped import configurations
+from airfl.storage.resources import configurations
 from airfl.version import __version__
 from tests.conftest import ROOT, SMALL
 from tests.packaging.environments import Built, Environment, command

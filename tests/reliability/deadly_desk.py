@@ -1,4 +1,4 @@
-"""`airfl.trace.desk` with a library that crashes on some files: `python -m tests.reliability.deadly_desk`."""
+"""`airfl.storage.trace.desk` with a library that crashes on some files: `python -m tests.reliability.deadly_desk`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from airfl.trace.desk import Desk
+from airfl.storage.trace.desk import Desk
 from channels.isolated.server import Answer, serve
 
 desk, poisoned = Desk(), False

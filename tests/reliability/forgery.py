@@ -14,9 +14,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from airfl.checkpoint.pack import DIGEST, MAGIC
-from airfl.trace.file import NO_VARIABLE
-from airfl.trace.integrity import FOOTER, seal
+from airfl.core.checkpoint.pack import DIGEST, MAGIC
+from airfl.storage.trace.file import NO_VARIABLE
+from airfl.storage.trace.integrity import FOOTER, seal
 
 Edit = Callable[[h5py.File], object]
 DEEP: Any = functools.reduce(lambda inner, _: [inner], range(200), [])

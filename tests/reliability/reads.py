@@ -28,6 +28,9 @@ FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
 
 def trace(file: Path, out: Path, place: int) -> str:
     """Everything that is read of traces: all values, tables, the report, figures, exports."""
+    from airfl.analysis.results.digest import digest
+    from airfl.analysis.results.equal_cost import COSTS
+    from airfl.analysis.results.result import Result, Results
     from airfl.config import to_json
     from airfl.exports import export
     from airfl.report.figures import Rounds, curves_of
@@ -35,10 +38,7 @@ def trace(file: Path, out: Path, place: int) -> str:
     from airfl.report.page.view import View
     from airfl.report.results import equal_table, plain_results, results_table, target_table
     from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
-    from airfl.results.digest import digest
-    from airfl.results.equal_cost import COSTS
-    from airfl.results.result import Result, Results
-    from airfl.trace import open_trace
+    from airfl.storage.trace import open_trace
 
     def tabled() -> None:
         found = digest(opened)

@@ -16,9 +16,9 @@ import torch
 import xarray
 
 import airfl
-from airfl.checkpoint import about as about_module
-from airfl.checkpoint import read_saved
-from airfl.checkpoint.about import check_same
+from airfl.core.checkpoint import about as about_module
+from airfl.core.checkpoint import read_saved
+from airfl.core.checkpoint.about import check_same
 from airfl.errors import MachineError, UserError
 from airfl.simulation import Run
 from tests.reliability.finished import begin, is_complete, right, rows, settings

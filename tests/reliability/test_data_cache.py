@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.cache import TAG_NAME
+from airfl.storage.cache import TAG_NAME
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.cache import MARKER_NAME
 from airfl.tasks.datasets.raw import RawData

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import airfl
-from airfl.checkpoint import read_saved
+from airfl.core.checkpoint import read_saved
 from tests.conftest import ROOT
 from tests.processes import Child, Parent, fault, mounted, read_only
 from tests.reliability.finished import finish, is_complete, rows, settings

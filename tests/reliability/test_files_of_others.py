@@ -16,30 +16,30 @@ from unittest.mock import Mock
 import pytest
 
 import airfl
+from airfl.analysis.results import read_results
+from airfl.analysis.results.tidy import write
 from airfl.callbacks.tensorboard import check_live
-from airfl.checkpoint import check_own
-from airfl.compare import RowResult, compare
 from airfl.config import Row
+from airfl.core.checkpoint import check_own
+from airfl.core.run_folder import remove_run
 from airfl.errors import UserError
 from airfl.exports import export
-from airfl.local.engines import kept
-from airfl.lock import MARKER, locked
-from airfl.output import DIGEST_NAME, replace_text, replacing
+from airfl.learning.engines import kept
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian
 from airfl.report.comparison import MARKS, check_report, copy_report, write_figures, write_report
 from airfl.report.page import write_page
-from airfl.results import read_results
-from airfl.results.tidy import write
-from airfl.run_folder import remove_run
-from airfl.sweeps.attempt import clear_attempts
-from airfl.sweeps.cluster import Cluster
-from airfl.sweeps.cluster import put as take_in
-from airfl.sweeps.place import Place
-from airfl.sweeps.points import Plan, Point, build_points
-from airfl.sweeps.sweep import run_points
-from airfl.sweeps.task import Job, Outcome
-from airfl.sweeps.tuning import check_tuned
+from airfl.storage.lock import MARKER, locked
+from airfl.storage.output_files import DIGEST_NAME, replace_text, replacing
+from airfl.study.compare import RowResult, compare
+from airfl.study.sweeps.attempt import clear_attempts
+from airfl.study.sweeps.cluster import Cluster
+from airfl.study.sweeps.cluster import put as take_in
+from airfl.study.sweeps.place import Place
+from airfl.study.sweeps.points import Plan, Point, build_points
+from airfl.study.sweeps.sweep import run_points
+from airfl.study.sweeps.task import Job, Outcome
+from airfl.study.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.checkpoint.pack import DamagedError, read_pack
+from airfl.core.checkpoint.pack import DamagedError, read_pack
 from airfl.errors import DivergedError, UserError
 from tests.reliability.forgery import forged_packs, pack, packs
 from tests.reliability.refusals import case, everything, refusal

@@ -15,13 +15,13 @@ import h5py
 import numpy as np
 import pytest
 
+from airfl.analysis.results import read_results
+from airfl.analysis.results.digest import _checksum, digest_of, keep
 from airfl.cli import app
 from airfl.exports import export
-from airfl.output import DIGEST_NAME
-from airfl.results import read_results
-from airfl.results.digest import _checksum, digest_of, keep
-from airfl.trace import isolated, open_trace
-from airfl.trace.integrity import open_own
+from airfl.storage.output_files import DIGEST_NAME
+from airfl.storage.trace import isolated, open_trace
+from airfl.storage.trace.integrity import open_own
 from channels.isolated.server import DEADLY, ENDLESS, Server
 from tests.reliability import forgery
 from tests.reliability.digests import made_anew_at_once

@@ -14,22 +14,22 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from airfl import input as given
-from airfl.checkpoint.about import checksum
+from airfl.analysis.results.digest import digest_of
+from airfl.analysis.results.find import find_runs
+from airfl.analysis.results.sweep_folder import open_folder, read_listing
 from airfl.cli.app import app
 from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
+from airfl.core.checkpoint.about import checksum
 from airfl.exports.tfrecord import parser
-from airfl.input import open_regular, read_regular
-from airfl.output import DIGEST_NAME
 from airfl.report.page.page import check_target
-from airfl.results.digest import digest_of
-from airfl.results.find import find_runs
-from airfl.rows import check_comparison
-from airfl.sweeps.folder import open_folder, read_listing
+from airfl.storage import input_files as given
+from airfl.storage.input_files import open_regular, read_regular
+from airfl.storage.output_files import DIGEST_NAME
+from airfl.storage.trace import open_trace
+from airfl.study.rows import check_comparison
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.downloads.download import get
-from airfl.trace import open_trace
 from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows

@@ -10,9 +10,9 @@ import h5py
 import numpy as np
 import pytest
 
+from airfl.core.summary import Summary, summarise
 from airfl.exports import export
-from airfl.report.summary import Summary, summarise
-from airfl.trace import open_trace
+from airfl.storage.trace import open_trace
 from tests.reliability.forgery import Edit, declare_signals, edited
 from tests.reliability.refusals import refusal
 

@@ -14,10 +14,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from airfl import lock
+from airfl.analysis.results.sweep_folder import alone, open_folder
 from airfl.errors import MachineError, UserError
-from airfl.lock import Holder, locked
-from airfl.sweeps.folder import alone, open_folder
+from airfl.storage import lock
+from airfl.storage.lock import Holder, locked
 from tests.reliability.finished import begin, finish
 from tests.reliability.refusals import refusal
 from tests.reliability.test_kills import SHORT
@@ -84,7 +84,7 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
         "import fcntl, os, sys, pathlib\n"
         "def refuse(file, how): raise OSError(38, 'no')\n"
         "fcntl.flock = refuse\n"
-        "from airfl.lock import locked\n"
+        "from airfl.storage.lock import locked\n"
         "with locked(pathlib.Path(sys.argv[1]), 'busy'): os._exit(9)\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[1])
@@ -112,7 +112,9 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
 def test_who_made_it_and_has_not_said_so_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lock"
     path.touch()
-    monkeypatch.setattr("airfl.lock.time.sleep", lambda _: path.write_text(MARK + json.dumps(vars(Holder.this()))))
+    monkeypatch.setattr(
+        "airfl.storage.lock.time.sleep", lambda _: path.write_text(MARK + json.dumps(vars(Holder.this())))
+    )
     assert refused(path) == "busy"
 
 

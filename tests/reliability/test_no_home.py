@@ -8,8 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from airfl import cache
-from airfl.doctor.places import kept
+from airfl.cli.checkup.places import kept
+from airfl.storage import cache
 from tests.reliability.nobody import as_nobody
 
 HOMES = ("HOME", "XDG_CACHE_HOME", "AIRFL_CACHE", "MPLCONFIGDIR")
@@ -76,7 +76,7 @@ def mine(tmp_path: Path) -> Path:
 
 def test_a_stranger_s_libraries_complain_of_nothing(mine: Path) -> None:
     """What they keep of fonts goes where it may, and nothing goes where the process is."""
-    code = "import os, airfl.cache; airfl.cache.give_libraries_a_place(os.environ); import matplotlib.font_manager"
+    code = "import os, airfl.storage.cache; airfl.storage.cache.give_libraries_a_place(os.environ); import matplotlib.font_manager"
     done = as_nobody(mine, code, without=HOMES)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(mine.iterdir())

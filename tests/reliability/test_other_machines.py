@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import airfl
-from airfl import numerics as found
-from airfl.numerics import SWITCHES, numerics, processor
+from airfl.runtime import numerics as found
+from airfl.runtime.numerics import SWITCHES, numerics, processor
 from tests.conftest import ROOT
 from tests.reliability.finished import begin, finish, rows, settings, whole
 from tests.reliability.refusals import refusal, unchanged
@@ -37,7 +37,7 @@ def test_another_of_what_numbers_depend_on_is_refused(
     out = shutil.copytree(begun, tmp_path / "out")
     was = numerics(CPU, "layers")[name]
     monkeypatch.setattr(
-        "airfl.checkpoint.about.numerics", lambda *asked: {**numerics(*asked), name: "of another machine"}
+        "airfl.core.checkpoint.about.numerics", lambda *asked: {**numerics(*asked), name: "of another machine"}
     )
     with unchanged(out):
         line = refusal(lambda: airfl.run(settings(*SHORT), out, data=rows(), resume=True))
@@ -82,7 +82,7 @@ def test_the_compiler_and_its_flags_are_told() -> None:
 def test_narrower_vectors_are_told() -> None:
     """Really: another process of torch that uses none of the processor's wider instructions."""
     code = (
-        "import json, torch; from airfl.numerics import numerics; "
+        "import json, torch; from airfl.runtime.numerics import numerics; "
         "print(json.dumps(numerics(torch.device('cpu'), 'loop')))"
     )
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)}

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airfl.analysis.results import read_results
+from airfl.analysis.results.digest import digest_of
+from airfl.analysis.results.find import find_runs
 from airfl.exports.tfrecord import parser
-from airfl.local.engines import kept
-from airfl.local.engines.table import ENGINES
-from airfl.output import DIGEST_NAME
+from airfl.learning.engines import kept
+from airfl.learning.engines.table import ENGINES
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian, repeated
 from airfl.report.results import plain_results
-from airfl.results import read_results
-from airfl.results.digest import digest_of
-from airfl.results.find import find_runs
+from airfl.storage.output_files import DIGEST_NAME
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl
 from tests.reliability.digests import made_anew_at_once

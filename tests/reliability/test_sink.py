@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
-from airfl.interrupt import undisturbed
-from airfl.trace.sink import Sink
+from airfl.runtime.interrupt import undisturbed
+from airfl.storage.trace.sink import Sink
 
 
 class Disk:

@@ -18,7 +18,7 @@ from typer.main import get_command
 import airfl.cli
 from airfl.cli.app import app
 from airfl.errors import UserError
-from airfl.output import check_can_be_file, check_can_be_folder
+from airfl.storage.output_files import check_can_be_file, check_can_be_folder
 from tests.reliability.nobody import as_nobody
 from tests.reliability.refusals import refusal
 
@@ -50,12 +50,12 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     (tmp_path / "runs" / "trace.h5").touch()
     for what in (
         "airfl.simulation.load_data",
-        "airfl.compare.load_data",
-        "airfl.sweeps.sweep.load_data",
-        "airfl.budget.build_cell",
-        "airfl.calculator.privacy_of",
-        "airfl.results.collect.digest_of",
-        "airfl.trace.open_trace",
+        "airfl.study.compare.load_data",
+        "airfl.study.sweeps.sweep.load_data",
+        "airfl.analysis.budget.build_cell",
+        "airfl.analysis.calculator.privacy_of",
+        "airfl.analysis.results.collect.digest_of",
+        "airfl.storage.trace.open_trace",
         "airfl.tasks.downloads.download.ask",
     ):
         monkeypatch.setattr(what, lambda *_, **__: pytest.fail("too late"))
@@ -76,7 +76,7 @@ def command(request: pytest.FixtureRequest) -> str:
 def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There already, or to be made in one that is there; nobody may write on a file system that is read only."""
     (tmp_path / "here").mkdir()
-    monkeypatch.setattr("airfl.output.may_write", lambda folder: folder.name != "here")
+    monkeypatch.setattr("airfl.storage.output_files.may_write", lambda folder: folder.name != "here")
     for target in ("here", "here/below/deep"):
         told = refused(command, target)
         assert told.startswith(target)
@@ -140,7 +140,7 @@ def test_what_the_system_refuses_later_is_one_line(
 ) -> None:
     denied = Mock(side_effect=PermissionError(13, "Permission denied", "runs/here"))
     monkeypatch.setattr(sys, "argv", ["airfl", "configs"])
-    monkeypatch.setattr("airfl.shipped.configurations", denied)
+    monkeypatch.setattr("airfl.storage.resources.configurations", denied)
     monkeypatch.setattr("airfl.cli.give_libraries_a_place", lambda environment: None)
     monkeypatch.setattr(airfl.cli, "_handle_signals", lambda handler: None)
     with pytest.raises(SystemExit) as ended:

@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import xarray
 
+from airfl.analysis.results import read_results
 from airfl.errors import UserError
 from airfl.report.results import plain_results, results_table
 from airfl.report.table import TableRow, cells, csv_table, notes
-from airfl.results import read_results
-from airfl.trace import open_trace
-from airfl.trace.integrity import BLOCK_BYTES, check_whole, open_checked, read_seal, seal
+from airfl.storage.trace import open_trace
+from airfl.storage.trace.integrity import BLOCK_BYTES, check_whole, open_checked, read_seal, seal
 from tests.conftest import small_settings
 from tests.processes import script
 from tests.reliability import reads

@@ -14,9 +14,9 @@ from unittest.mock import Mock
 import pytest
 
 from airfl import simulation
-from airfl.checkpoint import discard
+from airfl.core.checkpoint import discard
 from airfl.errors import MachineError, UserError
-from airfl.lock import locked
+from airfl.storage.lock import locked
 from tests.processes import Parent
 from tests.reliability.finished import finish, is_complete, rows, settings
 from tests.reliability.scale import FULL, cases

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from airfl.check.finding import Check, Finding
+    from airfl.study.check.finding import Check, Finding
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,8 @@ def one_thread() -> Iterator[None]:
 def found_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], dict[str, str]]:
     """found_by(part, check): what that check of `airfl check` and those that it rests on find wrong, without the runs
     and draws of all others."""
-    from airfl.check import check_part
-    from airfl.check.finding import findings
+    from airfl.study.check import check_part
+    from airfl.study.check.finding import findings
 
     def found(part: Any, name: str) -> dict[str, str]:
         def few(part: str, kind: str, checks: Sequence[Check], owner: type) -> list[Finding]:
@@ -36,7 +36,7 @@ def found_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], dict[str, 
                 wanted |= set(check.after if check.name in wanted else ())
             return findings(part, kind, [check for check in checks if check.name in wanted], owner)
 
-        monkeypatch.setattr("airfl.check.findings", few)
+        monkeypatch.setattr("airfl.study.check.findings", few)
         return {one.check: one.found for one in check_part(part) if one.outcome == "wrong"}
 
     return found

@@ -12,19 +12,19 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from airfl import link_budget, load_settings
-from airfl.budget import opened_rounds
-from airfl.building import build_cell
-from airfl.calculator import privacy_of
-from airfl.cell import Cell, noise_multiplier
+from airfl.analysis.budget import opened_rounds
+from airfl.analysis.calculator import privacy_of
 from airfl.config import Settings
+from airfl.core.building import build_cell
+from airfl.core.round_plan import disclosure_again
+from airfl.core.scenario import Cell, noise_multiplier
 from airfl.errors import UserError
-from airfl.opening import disclosure_again
 from airfl.privacy.calibration import run_epsilon
+from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger, with_rounded_pool
 from airfl.privacy.statement import Statement
 from airfl.report.table import TableRow, notes
-from airfl.uplinks.disclosure import Disclosure
 from tests.refusals import one_line
 from tests.small_data import run
 

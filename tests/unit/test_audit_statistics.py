@@ -13,10 +13,10 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import binomtest, chi2, norm
 
-from airfl.audit.audit import Audit
-from airfl.audit.canaries import Rules, log_likelihood_ratio, plant
-from airfl.audit.options import Options, check_options
-from airfl.audit.statistics import (
+from airfl.analysis.audit.audit import Audit
+from airfl.analysis.audit.canaries import Rules, log_likelihood_ratio, plant
+from airfl.analysis.audit.options import Options, check_options
+from airfl.analysis.audit.statistics import (
     choose_threshold,
     clopper_pearson,
     epsilon_of_counts,
@@ -31,7 +31,7 @@ from airfl.audit.statistics import (
 from airfl.errors import UserError
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from airfl.report.audit import verdict
-from airfl.stages import Coder
+from airfl.uplinks.stages import Coder
 from tests.refusals import one_line
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.local.batches import NOBODY, BatchRule, plan_batches
-from airfl.streams import Streams
+from airfl.learning.batches import NOBODY, BatchRule, plan_batches
+from airfl.runtime.streams import Streams
 
 STREAMS = Streams(2)
 DEVICES, SIZES = np.array([3, 8, 9]), np.array([10, 4, 7])

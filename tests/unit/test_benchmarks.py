@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import nn
 
-from airfl.building import build_cell
+from airfl.analysis.profile import STAGES
 from airfl.config import load_settings
-from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
-from airfl.opening import open_round
-from airfl.profile import STAGES
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
+from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
 from airfl.tasks.models import MODELS

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from airfl.budget import Budget, link_budget
+from airfl.analysis.budget import Budget, link_budget
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.report.budget import budget_table, draw_budget, plot_budget
 from airfl.schemes.names import SCHEMES
 from airfl.simulation import run
-from airfl.stages.top_k import subset_bits
+from airfl.uplinks.stages.top_k import subset_bits
 from channels.fading import FADING_LAWS
 from tests.conftest import DEMO, ROOT, small_settings
 from tests.processes import airfl

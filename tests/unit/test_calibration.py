@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from dp_accounting import pld
 
-from airfl.budget import link_budget
-from airfl.calculator import privacy_of, unmet
-from airfl.cell import noise_multiplier
+from airfl.analysis.budget import link_budget
+from airfl.analysis.calculator import privacy_of, unmet
 from airfl.config import Settings
+from airfl.core.scenario import noise_multiplier
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, remedies, run_epsilon, smallest_noise
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
+from airfl.runtime.streams import Streams
 from airfl.schemes.calibrated import participations_of
 from airfl.selection import Uniform, select
-from airfl.streams import Streams
 from tests.conftest import small_settings
 from tests.rounds import opened
 from tests.small_data import run

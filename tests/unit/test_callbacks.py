@@ -14,15 +14,15 @@ import pytest
 import xarray
 
 import airfl
+from airfl.analysis.results import read_results
+from airfl.analysis.results.digest import digest_of, keep
 from airfl.callbacks import Callback, EarlyStopping, Ending, RunInfo, Stop
-from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import CallbackError, UserError
 from airfl.report.comparison import write_report
 from airfl.report.page import write_page
 from airfl.report.table import TableRow, notes
-from airfl.results import read_results
-from airfl.results.digest import digest_of, keep
+from airfl.study.compare import compare
 from tests.conftest import SMALL as SHORTER
 from tests.conftest import small_settings
 from tests.processes import airfl as command

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.check import check_part
-from airfl.check.digital import allocation_checks, error_model_checks
-from airfl.check.finding import Check, findings
-from airfl.check.selective import checks as selective_checks
+from airfl.study.check import check_part
+from airfl.study.check.digital import allocation_checks, error_model_checks
+from airfl.study.check.finding import Check, findings
+from airfl.study.check.selective import checks as selective_checks
 from channels import digital, fading
 from channels.digital import Allocation, Demand, DigitalTask, ErrorModel
 from channels.digital.elements import OwnElements

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from airfl import selection
-from airfl.check import check_part
+from airfl.study.check import check_part
 from channels import fading
 from channels.draws import circular_gaussian
 from channels.fading import ChannelRequest, FadingLaw, FlatFading, OwnChannel

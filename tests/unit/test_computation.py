@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.computation import Computation
 from airfl.config.settings import ComputeSettings
-from airfl.local.batches import NOBODY, BatchRule
-from airfl.local.estimators import Chunk
-from airfl.store import Store
+from airfl.core.computation import Computation
+from airfl.learning.batches import NOBODY, BatchRule
+from airfl.learning.estimators import Chunk
+from airfl.learning.task import DividedTask, Samples
+from airfl.runtime.store import Store
 from airfl.tasks.models.modules.logistic import Logistic
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 
 
 def test_energy_and_time_of_cycles() -> None:

@@ -13,7 +13,7 @@ from airfl.config.part_keys import parts_of, with_keys
 from airfl.config.radio import CsiSettings
 from airfl.config.section import Section
 from airfl.errors import UserError
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 from channels.antennas import AntennaArray
 from channels.csi import (
     IMPAIRMENTS,

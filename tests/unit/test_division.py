@@ -9,13 +9,13 @@ import pytest
 
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.streams import Streams
-from airfl.tasks import division as dividing
+from airfl.learning import division as dividing
+from airfl.learning.division import Division
+from airfl.learning.task import build_task
+from airfl.runtime.streams import Streams
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.division import Division
 from airfl.tasks.partitions import PARTITIONS
-from airfl.tasks.task import build_task
 from tests.conftest import small_settings
 from tests.refusals import one_line
 from tests.unit.datasets.support import peak_of

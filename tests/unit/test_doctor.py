@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from airfl import doctor
+from airfl.cli import checkup as doctor
+from airfl.cli.checkup import packages, places
+from airfl.cli.checkup.machine import Compiler, Machine, compiler
+from airfl.cli.checkup.packages import BASE, EXTRAS, Package, import_problem, within
 from airfl.cli.doctor import check_base, report_lines
-from airfl.doctor import packages, places
-from airfl.doctor.machine import Compiler, Machine, compiler
-from airfl.doctor.packages import BASE, EXTRAS, Package, import_problem, within
 from airfl.errors import MachineError
 from tests.conftest import ROOT
 
@@ -116,7 +116,7 @@ def test_versions_are_compared_by_their_numbers(version: str, bounds: str, holds
 def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import torch
 
-    from airfl.local.engines.compiled import compiler_found
+    from airfl.learning.engines.compiled import compiler_found
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
@@ -181,7 +181,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_torch_that_is_broken_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airfl.doctor.machine import machine
+    from airfl.cli.checkup.machine import machine
 
     monkeypatch.setitem(sys.modules, "torch", None)
     found = machine()

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airfl.budget import link_budget
-from airfl.building import build_cell
-from airfl.downlink import broadcast
+from airfl.analysis.budget import link_budget
+from airfl.core.building import build_cell
+from airfl.core.downlink import broadcast
 from channels.csi import ChannelState, perfect_knowledge
 from tests.conftest import small_settings
 

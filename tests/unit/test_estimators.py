@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.local.batches import NOBODY, independent_batches
-from airfl.local.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
-from airfl.local.flat import FlatModel
-from airfl.local.work import Estimator, GradientEstimate, Trainer
-from airfl.store import Store
-from airfl.streams import Purpose, Streams
-from airfl.tasks.task import DividedTask, Samples
+from airfl.learning.batches import NOBODY, independent_batches
+from airfl.learning.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
+from airfl.learning.flat import FlatModel
+from airfl.learning.task import DividedTask, Samples
+from airfl.learning.work import Estimator, GradientEstimate, Trainer
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Purpose, Streams
 from tests.local_steps import CPU, Applied, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(5)
@@ -341,6 +341,6 @@ def test_a_model_that_nothing_computes_in_batches_is_computed_in_a_loop(tasks: d
 
 def test_saga_keeps_to_its_memory(tasks: dict[str, DividedTask], monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk's gradients of samples, 4 x 43 numbers a device, are no more than a slice."""
-    monkeypatch.setattr("airfl.local.estimators.SLICE_BYTES", 3 * 4 * 4 * 43)
+    monkeypatch.setattr("airfl.learning.estimators.SLICE_BYTES", 3 * 4 * 4 * 43)
     assert trainer_of(tasks["linear"], GradientEstimate("saga", G)).chunk == 3
     assert trainer_of(tasks["linear"], GradientEstimate("sgd", G)).chunk == 4

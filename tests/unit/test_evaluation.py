@@ -9,12 +9,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from airfl.local.evaluation import BATCH, TRAINING_SAMPLES, evaluate
-from airfl.local.flat import FlatModel
-from airfl.local.sgd import normalise
+from airfl.learning.evaluation import BATCH, TRAINING_SAMPLES, evaluate
+from airfl.learning.flat import FlatModel
+from airfl.learning.sgd import normalise
+from airfl.learning.task import DividedTask, Samples
 from airfl.tasks.models.modules.logistic import Logistic
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import small_settings
 from tests.small_data import world
 
@@ -24,7 +24,7 @@ from tests.small_data import world
 def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All test samples and 300 training ones; float32 sums in another order: 1e-5."""
     monkeypatch.setitem(BATCH, "cpu", batch)
-    monkeypatch.setattr("airfl.local.evaluation.TRAINING_SAMPLES", 300)
+    monkeypatch.setattr("airfl.learning.evaluation.TRAINING_SAMPLES", 300)
     assert TRAINING_SAMPLES == 10_000
     built = world(small_settings(f"task.model={model}", "task.validation_share=0.02"))
     task, initial = built.task, built.model.initial()

@@ -14,8 +14,8 @@ from pydantic import field_validator
 import airfl
 from airfl.config.load import plain_key
 from airfl.config.section import Section
-from airfl.shipped import configurations
-from airfl.sweeps.points import Plan, build_points
+from airfl.storage.resources import configurations
+from airfl.study.sweeps.points import Plan, build_points
 from channels import fading, power
 from tests.conftest import DEMO
 

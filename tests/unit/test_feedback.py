@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.stages.clip import Clip
-from airfl.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
-from airfl.stages.rand_k import OwnRandK, RandK
-from airfl.stages.stage import Batch, Coder, MessageBound, Round, Stage
-from airfl.stages.top_k import OwnTopK, PublicTopK
-from airfl.store import Kept, Store
-from airfl.streams import Streams
+from airfl.runtime.store import Kept, Store
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.clip import Clip
+from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
+from airfl.uplinks.stages.rand_k import OwnRandK, RandK
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage
+from airfl.uplinks.stages.top_k import OwnTopK, PublicTopK
 
 N, D = 6, 8  # devices of the population, entries of an update
 Mask = NDArray[np.bool_]

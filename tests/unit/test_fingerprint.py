@@ -16,9 +16,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from airfl.fingerprint import fingerprint
-from airfl.plugins import defined_parts, load_plugin, packed
-from airfl.tasks.fingerprint import of_code, of_tensors
+from airfl.config.plugins import defined_parts, load_plugin, packed
+from airfl.learning.fingerprint import of_code, of_tensors
+from airfl.storage.fingerprint import fingerprint
 from channels.digital.nr_tables import error_table as load_of_two
 from channels.fading import FunctionChannel
 
@@ -182,7 +182,7 @@ def test_it_is_the_same_in_another_process(tmp_path: Path) -> None:
     file.write_text(OWN.replace(" + beside.far(value)", ""))
     part = defined_parts(load_plugin(file))[0]()
     there = subprocess.run(
-        [sys.executable, "-c", "import pickle, sys; from airfl.fingerprint import fingerprint\n"
+        [sys.executable, "-c", "import pickle, sys; from airfl.storage.fingerprint import fingerprint\n"
          "print(fingerprint(pickle.load(sys.stdin.buffer)))"],
         input=packed(part, [type(part)]), stdout=subprocess.PIPE, check=True,
     )  # fmt: skip

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import airfl
-import airfl.round
+import airfl.core.round
 from airfl.errors import DivergedError, UserError
-from airfl.finite import all_finite, clipped_limit, keep_finite
-from airfl.local.trainer import LocalTrainer
-from airfl.store import Store
+from airfl.learning.divergence import all_finite, clipped_limit, keep_finite
+from airfl.learning.trainer import LocalTrainer
+from airfl.runtime.store import Store
 from channels.csi import ChannelState
 from tests import small_data
 from tests.conftest import small_settings
@@ -161,7 +161,7 @@ def test_dropping_is_as_if_the_device_had_computed_zeros(
 
 
 def spoilt_channels(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
-    from airfl.radio import Radio
+    from airfl.uplinks.radio import Radio
 
     whole = Radio._channel
 
@@ -200,7 +200,7 @@ def test_a_model_that_is_no_number_stops_every_run(
         run(tmp_path / "evaluated", policy, *diverging)
     with airfl.open_trace(tmp_path / "evaluated") as trace:
         assert trace.attrs["status"] == "failed"
-    monkeypatch.setattr("airfl.server.Averaging.step", lambda self, parameters, *others: parameters * math.nan)
+    monkeypatch.setattr("airfl.learning.server.Averaging.step", lambda self, parameters, *others: parameters * math.nan)
     with pytest.raises(DivergedError, match=r"^round 0: the model is not finite after the server's step"):
         run(tmp_path / "not", policy, "run.rounds=2")
 
@@ -213,11 +213,11 @@ def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> N
 
 def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the loss of an evaluation: one that is no number is not a round without."""
-    evaluated, trained = airfl.round.evaluate, LocalTrainer.updates
+    evaluated, trained = airfl.core.round.evaluate, LocalTrainer.updates
     with monkeypatch.context() as patch:
         patch.setattr(LocalTrainer, "updates", lambda *all: trained(*all) * (math.nan if len(all[2]) == 1 else 1))
         with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
             run(tmp_path / "update", "drop", "scheme.name=fed-smp-topk")
-    monkeypatch.setattr(airfl.round, "evaluate", lambda *given: replace(evaluated(*given), test_loss=math.inf))
+    monkeypatch.setattr(airfl.core.round, "evaluate", lambda *given: replace(evaluated(*given), test_loss=math.inf))
     with pytest.raises(DivergedError, match=r"^round 0: the model's test loss is inf"):
         run(tmp_path / "loss", "drop", "run.evaluate_every=1")

@@ -10,11 +10,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from airfl.local.evaluation import BATCH, evaluate, gradient_norm_squared
-from airfl.local.flat import FlatModel
-from airfl.local.sgd import normalise
-from airfl.tasks.task import DividedTask
-from airfl.trace import open_trace
+from airfl.learning.evaluation import BATCH, evaluate, gradient_norm_squared
+from airfl.learning.flat import FlatModel
+from airfl.learning.sgd import normalise
+from airfl.learning.task import DividedTask
+from airfl.storage.trace import open_trace
 from tests.conftest import small_settings
 from tests.small_data import run, world
 

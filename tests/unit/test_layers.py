@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airfl.local.layers import LayeredModel, logit_gradients, parameters_of, parametric
-from airfl.local.layers.recurrent import Lstm
-from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES
+from airfl.learning.layers import LayeredModel, logit_gradients, parameters_of, parametric
+from airfl.learning.layers.recurrent import Lstm
+from airfl.learning.layers.table import FUNCTIONS, METHODS, MODULES
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.modules import resnet18
 from tests.local_steps import Applied

@@ -16,6 +16,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure, FigureBase
 
+from airfl.analysis.results import Results, read_results
 from airfl.errors import UserError
 from airfl.report import figures, privacy_figure
 from airfl.report.figures import Curves, look
@@ -24,7 +25,6 @@ from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.figures import FIGURES, find_figure
 from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
 from airfl.report.privacy_figure import PrivacyCurves
-from airfl.results import Results, read_results
 from tests.figures import sweep
 
 LONG = "{} with a rather long name, as people give them, over the channel of chapter {}"

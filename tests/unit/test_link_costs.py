@@ -10,9 +10,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.stages import Batch, MessageBound
 from airfl.uplinks import DigitalUplink, IdealUplink, Link, LinkReport, Terms
 from airfl.uplinks.digital import message_bits
+from airfl.uplinks.stages import Batch, MessageBound
 from channels.digital import Capacity, Equal
 from channels.grid import OfdmaGrid
 from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ELEMENTS, PILOT_ENERGY, SYMBOL_S, terms_of

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.local.batches import NOBODY, BatchRule, plan_batches
-from airfl.local.engines.compiled import compiler_found
-from airfl.local.flat import FlatModel
-from airfl.local.sgd import build_move, in_place, normalise
-from airfl.local.trainer import LocalTrainer
-from airfl.store import Store
-from airfl.streams import Streams
-from airfl.tasks.task import DividedTask, build_task
+from airfl.learning.batches import NOBODY, BatchRule, plan_batches
+from airfl.learning.engines.compiled import compiler_found
+from airfl.learning.flat import FlatModel
+from airfl.learning.sgd import build_move, in_place, normalise
+from airfl.learning.task import DividedTask, build_task
+from airfl.learning.trainer import LocalTrainer
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Streams
 from tests.small_data import few_samples
 
 STREAMS = Streams(4)

@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from airfl.errors import UserError
-from airfl.local.engines.choose import _activations
-from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.learning.chosen_task import check_fit
+from airfl.learning.engines.choose import _activations
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers import LayeredModel
 from airfl.tasks import build_model, check_engine
-from airfl.tasks.chosen import check_fit
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings

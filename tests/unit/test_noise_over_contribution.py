@@ -9,17 +9,17 @@ import pytest
 
 from airfl.config import Settings
 from airfl.privacy.binomial import Quantised
-from airfl.privacy.binomial_release import BinomialRelease
 from airfl.privacy.events import Binomial, Event, FixedSizeSampled, Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
-from airfl.privacy.release import ClientRelease
+from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.calibrated import largest_alignment
 from airfl.schemes.fed_smp_parts import noise_std
 from airfl.schemes.pfels_parts import privacy_factor
 from airfl.schemes.recipe import LinkKind, Problem
+from airfl.schemes.release import ClientRelease
 from airfl.schemes.soteriafl_parts import GradientScheme, largest_share, releases
-from airfl.stages import Clip, MessageBound
 from airfl.uplinks import DeviceUse, LinkReport
+from airfl.uplinks.stages import Clip, MessageBound
 from channels.grid import GridUse
 from tests.conftest import small_settings
 

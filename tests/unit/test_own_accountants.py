@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 
 import airfl
-from airfl.check import check_part
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.fingerprint import own_parts
 from airfl.privacy.accountants import ACCOUNTANTS, Account, Accountant, Rdp, register
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import smallest_noise
 from airfl.privacy.events import Adjacency, Gaussian, repeated
 from airfl.privacy.statement import Statement
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.task import Job, packed_job, unpacked_job
+from airfl.storage.fingerprint import own_parts
+from airfl.study.check import check_part
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import Part, parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line
@@ -183,7 +183,7 @@ def test_a_package_offers_it_by_an_entry_point(tmp_path: Path, monkeypatch: pyte
 
 
 THEIRS = """
-from airfl.accountants import Accountant, Rdp
+from airfl.privacy.accountants import Accountant, Rdp
 from channels.part import parameter
 
 class Account:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import airfl
-from airfl.check import check_part
 from airfl.config import Settings
 from airfl.exports import export
+from airfl.study.check import check_part
 from channels import antennas
 from channels.antennas import COMBINERS, Combiner, MaxMin
 from channels.antennas.combiner import Array, Complex

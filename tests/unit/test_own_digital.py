@@ -12,7 +12,7 @@ import pytest
 
 import airfl
 from airfl.config import Settings
-from airfl.privacy.visibility import may_be_lost
+from airfl.uplinks.radio.visibility import may_be_lost
 from channels import digital
 from channels.digital import Allocation, Demand, DigitalTask, ErrorModel
 from channels.part import parameter

@@ -14,7 +14,7 @@ import pytest
 import airfl
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.privacy.visibility import received_equally
+from airfl.uplinks.radio.visibility import received_equally
 from channels import power
 from channels.part import parameter
 from channels.power import POLICIES, Policy, PowerPlan, PowerTask

@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import airfl
-from airfl.building import build_cell
-from airfl.checkpoint.state import from_arrays, to_arrays
 from airfl.config import Settings
+from airfl.core.building import build_cell
+from airfl.core.checkpoint.state import from_arrays, to_arrays
+from airfl.core.round_plan import open_round
+from airfl.core.state import State
 from airfl.errors import UserError
-from airfl.opening import open_round
 from airfl.selection import (
     SELECTIONS,
     BlindRule,
@@ -28,8 +29,7 @@ from airfl.selection import (
     sampling_of,
 )
 from airfl.selection.rule import Array
-from airfl.state import State
-from airfl.sweeps.task import Job, packed_job, unpacked_job
+from airfl.study.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import parameter
 from tests.conftest import small_settings
 from tests.in_this_process import points_here as points_here

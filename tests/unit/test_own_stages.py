@@ -12,7 +12,7 @@ from torch import Tensor
 from airfl.errors import UserError
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
-from airfl.stages import Batch, Coder, MessageBound, Round, held_to_bound
+from airfl.uplinks.stages import Batch, Coder, MessageBound, Round, held_to_bound
 from tests import small_data
 from tests.conftest import small_settings
 

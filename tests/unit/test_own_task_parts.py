@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from torch import nn
 
 import airfl
-from airfl.check import check_part
-from airfl.datasets import DATASETS, Dataset, RawData, load_dataset
-from airfl.models import MODELS, Model
-from airfl.partitions import PARTITIONS, Partition, PartitionRule, Pool
-from airfl.streams import Streams
-from airfl.sweeps.points import Plan, build_points
-from airfl.tasks.chosen import dimension_of
-from airfl.tasks.division import divide
-from airfl.tasks.fingerprint import path_of
+from airfl.learning.chosen_task import dimension_of
+from airfl.learning.division import divide
+from airfl.learning.fingerprint import path_of
+from airfl.runtime.streams import Streams
+from airfl.study.check import check_part
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.tasks.datasets import DATASETS, Dataset, RawData, load_dataset
+from airfl.tasks.models import MODELS, Model
+from airfl.tasks.partitions import PARTITIONS, Partition, PartitionRule, Pool
 from channels.part import parameter
 from tests import small_data
 from tests.conftest import small_settings

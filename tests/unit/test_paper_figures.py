@@ -21,6 +21,7 @@ from matplotlib.container import ErrorbarContainer
 from scipy import stats
 from typer.testing import CliRunner
 
+from airfl.analysis.results import read_results
 from airfl.cli.figures import figures as command
 from airfl.errors import UserError
 from airfl.report.paper import FIGURES, draw_figures, possible_figures
@@ -28,7 +29,6 @@ from airfl.report.paper.lines import line_of
 from airfl.report.paper.names import scheme_name
 from airfl.report.paper.selection import read_conditions, select
 from airfl.report.paper.table import COLUMNS, escape, latex_number, rows_of
-from airfl.results import read_results
 from tests.figures import panels, sweep
 from tests.refusals import one_line
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from airfl.config.parts import PartOf, schema_of
-from airfl.fingerprint import fingerprint
+from airfl.storage.fingerprint import fingerprint
 from channels.fading import FunctionChannel
 from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
 

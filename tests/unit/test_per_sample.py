@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from airfl.local import draws, per_sample, sample_layers
-from airfl.local.draws import fill_normals
-from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
-from airfl.local.per_sample import Rows, SampleGradients
-from airfl.local.sample_layers import clamped_outer
+from airfl.learning import per_sample, sample_layers
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers import LayeredModel
+from airfl.learning.per_sample import Rows, SampleGradients
+from airfl.learning.sample_layers import clamped_outer
+from airfl.runtime import draws
+from airfl.runtime.draws import fill_normals
 from airfl.tasks.models import MODELS
 from tests.local_steps import own_rows, point, sample_gradient
 from tests.unit.test_estimators import ALL, G, close, task_of
@@ -106,7 +107,7 @@ def test_linear_layers_write_no_gradient_of_a_sample_down(monkeypatch: pytest.Mo
     found = gradients_of("linear")
     x, nobody = point(found.task, 0), np.empty(0, dtype=np.int64)
     wanted = limited("linear", [0] * 4, G)
-    monkeypatch.setattr("airfl.local.layers.linear.Linear.each", None)
+    monkeypatch.setattr("airfl.learning.layers.linear.Linear.each", None)
     close(found.means(x, Rows.whole(found.task, ALL), G), wanted)
     assert found.means(x, Rows.whole(found.task, nobody), G).shape == (0, 43)
 

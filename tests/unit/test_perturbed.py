@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.local import sample_layers
-from airfl.local.batches import NOBODY, independent_batches
-from airfl.local.flat import FlatModel
-from airfl.local.layers.convolution import Convolution
-from airfl.local.layers.linear import Linear
-from airfl.local.perturbed import PerturbedTrainer, median_of, noise_of
-from airfl.local.trainer import LocalTrainer
-from airfl.local.work import PerturbedSgd
-from airfl.stages.masks import own_coordinates
-from airfl.store import Store
-from airfl.streams import Purpose, Streams
-from airfl.tasks.task import DividedTask, Samples
+from airfl.learning import sample_layers
+from airfl.learning.batches import NOBODY, independent_batches
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers.convolution import Convolution
+from airfl.learning.layers.linear import Linear
+from airfl.learning.perturbed import PerturbedTrainer, median_of, noise_of
+from airfl.learning.task import DividedTask, Samples
+from airfl.learning.trainer import LocalTrainer
+from airfl.learning.work import PerturbedSgd
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Purpose, Streams
+from airfl.uplinks.stages.masks import own_coordinates
 from tests.local_steps import CPU, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(6)
@@ -186,7 +186,7 @@ def test_noise_may_be_drawn_for_several_steps_at_a_time(
     """6, 8 and 2 steps of three devices: 20 coordinates each, step after step."""
     trainer = trainer_of(task, KEPT, 1.0, CLIP, steps=0, epochs=2)
     wanted = updates_of(trainer, point(task, 0))
-    monkeypatch.setattr("airfl.local.perturbed.NOISE_NUMBERS", numbers)
+    monkeypatch.setattr("airfl.learning.perturbed.NOISE_NUMBERS", numbers)
     torch.testing.assert_close(updates_of(trainer, point(task, 0)), wanted, rtol=0, atol=0)
     steps, generators = np.array([8, 6, 2]), [np.random.default_rng(seed) for seed in range(3)]
     noises = [noise.numpy() for noise in noise_of(generators, steps, KEPT)]
@@ -265,7 +265,7 @@ def test_threads_draw_the_same_masks_and_noise(task: DividedTask, monkeypatch: p
     """Two of them, and as many as devices."""
     trainer = trainer_of(task, KEPT, 1.0, CLIP)
     wanted = updates_of(trainer, point(task, 0))
-    monkeypatch.setattr("airfl.local.draws.PARALLEL", 1)
+    monkeypatch.setattr("airfl.runtime.draws.PARALLEL", 1)
     for threads in (2, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         assert torch.equal(updates_of(trainer, point(task, 0)), wanted)
@@ -295,7 +295,7 @@ def test_without_a_clip_it_is_the_median_of_an_initial_round(
     assert trained.coordinate_clip == pytest.approx(wanted, rel=1e-5)
     given = trainer_of(task, KEPT, 1.0, trained.coordinate_clip)
     assert torch.equal(found, updates_of(given, point(task, 0), round_index=5))
-    monkeypatch.setattr("airfl.local.perturbed.MEDIAN_NUMBERS", 120)
+    monkeypatch.setattr("airfl.learning.perturbed.MEDIAN_NUMBERS", 120)
     wanted = float(np.median(np.concatenate([own[::4] for own in values])))
     assert trainer_of(task, KEPT, 1.0, None).coordinate_clip == pytest.approx(wanted, rel=1e-5)
 

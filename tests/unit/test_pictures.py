@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from airfl.report.paper.figures import find_figure
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.values import split_axes
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.values import split_axes
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "figures.md"

@@ -15,8 +15,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from airfl.analysis.results import Results, read_results
+from airfl.analysis.results.result import Result
+from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
+from airfl.analysis.results.tidy import write
 from airfl.cli.figures import figures
-from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import UserError
 from airfl.report.page.page import html_page
@@ -24,10 +27,7 @@ from airfl.report.page.view import View
 from airfl.report.paper import possible_figures
 from airfl.report.paper.figures import find_figure
 from airfl.report.results import plain_results, results_table
-from airfl.results import Results, read_results
-from airfl.results.result import Result
-from airfl.results.tidy import write
-from airfl.sweeps.folder import Entry, Listing, write_listing
+from airfl.study.compare import compare
 from tests.conftest import small_settings
 from tests.figures import panels, sweep
 from tests.report_page import Page

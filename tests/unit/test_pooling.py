@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.report.summary import Summary
-from airfl.results.digest import Digest
-from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to
-from airfl.results.result import Result, Results
+from airfl.analysis.results.digest import Digest
+from airfl.analysis.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to
+from airfl.analysis.results.result import Result, Results
+from airfl.core.summary import Summary
 
 
 def a_run(label: str, seed: int, energy: tuple[float, ...], accuracy: tuple[float, ...], folder: str = "run") -> Result:

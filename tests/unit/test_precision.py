@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from airfl import bench as benchmark
-from airfl.allocation import keep_freed_memory
-from airfl.precision import TORCH_NAMES, Precision, precision
+from airfl.analysis import bench as benchmark
+from airfl.runtime.allocation import keep_freed_memory
+from airfl.runtime.precision import TORCH_NAMES, Precision, precision
 from tests.conftest import small_settings
 
 

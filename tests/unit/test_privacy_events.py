@@ -10,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airfl.claims import statement_of
 from airfl.errors import UserError
 from airfl.privacy.accountants import Auto, accountant_of
 from airfl.privacy.accountants.bins import Bins, binned, distinct, on_lattice
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
-from airfl.privacy.binomial_release import BinomialRelease
 from airfl.privacy.bounds import epsilon
 from airfl.privacy.events import (
     NOTHING,
@@ -37,8 +35,10 @@ from airfl.privacy.events import (
 )
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger, Tally
-from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Level, Observer, Statement
+from airfl.schemes.binomial_release import BinomialRelease
+from airfl.schemes.claims import statement_of
+from airfl.schemes.release import ClientRelease
 from airfl.selection import Sampling
 from tests.conftest import small_settings
 

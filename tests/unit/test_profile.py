@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-import airfl.profile
-from airfl.bench import Bench, bench
+import airfl.analysis.profile
+from airfl.analysis.bench import Bench, bench
+from airfl.analysis.profile import STAGES, Stopwatch, profiled_round
+from airfl.core.round import run_round
+from airfl.core.state import State
 from airfl.errors import UserError
-from airfl.profile import STAGES, Stopwatch, profiled_round
-from airfl.round import run_round
 from airfl.simulation import build_world
-from airfl.state import State
 from tests.conftest import small_settings
 
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("airfl.profile.time.perf_counter", clock.perf_counter)
+    monkeypatch.setattr("airfl.analysis.profile.time.perf_counter", clock.perf_counter)
     return clock
 
 
@@ -116,8 +116,8 @@ def test_more_rounds_than_the_run_has_begin_anew(rounds: int, monkeypatch: pytes
         seen.append((state.round_index, world.cell.run.rounds))
         return run_round(world, state)
 
-    monkeypatch.setattr(airfl.bench, "run_round", watched)
-    monkeypatch.setattr(airfl.profile, "run_round", watched)
+    monkeypatch.setattr(airfl.analysis.bench, "run_round", watched)
+    monkeypatch.setattr(airfl.analysis.profile, "run_round", watched)
     timed = bench(small_settings(), rounds, profile=True)
     assert len(timed.seconds) == rounds
     assert seen == [(turn % 2, 2) for turn in range(rounds + 1)] + [(0, 2), (1, 2)]

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from airfl.interrupt import NOTICE, asked_to_stop
-from airfl.progress import Bars, Planned, RoundProgress, round_progress
-from airfl.record import KeptRecord
-from airfl.sweeps.progress import Shown, sweep_progress
-from airfl.sweeps.sweep import Status
-from airfl.time_left import Pace, Rounds, duration, typical
+from airfl.core.progress import Bars, Planned, RoundProgress, round_progress
+from airfl.core.record import KeptRecord
+from airfl.runtime.interrupt import NOTICE, asked_to_stop
+from airfl.runtime.time_left import Pace, Rounds, duration, typical
+from airfl.study.sweeps.progress import Shown, sweep_progress
+from airfl.study.sweeps.sweep import Status
 
 ROUNDS, EVERY = 300, 10
 NAN = {"test_accuracy": math.nan}

@@ -9,7 +9,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from airfl.stages.projection import (
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.projection import (
     Projection,
     Projector,
     draw_projector,
@@ -19,9 +20,8 @@ from airfl.stages.projection import (
     soft_threshold,
     transform_length,
 )
-from airfl.stages.stage import Batch, MessageBound, Round, open_encoder
-from airfl.stages.top_k import OwnTopK
-from airfl.streams import Streams
+from airfl.uplinks.stages.stage import Batch, MessageBound, Round, open_encoder
+from airfl.uplinks.stages.top_k import OwnTopK
 from tests.rounds import a_round
 
 

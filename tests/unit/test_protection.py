@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import j0
 
-from airfl.cell import noise_multiplier
 from airfl.config import Settings
-from airfl.opening import open_round
+from airfl.core.round_plan import open_round
+from airfl.core.scenario import noise_multiplier
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
-from airfl.stages import Batch, MessageBound
 from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.protection import largest_amplitude
+from airfl.uplinks.stages import Batch, MessageBound
 from channels.antennas import combine
 from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, perfect_knowledge
 from channels.frame import Frame

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from airfl import streams
-from airfl.building import build_cell
-from airfl.choice import choose
-from airfl.radio.parts import IMPAIRMENT_PURPOSES
-from airfl.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
-from airfl.stages.projection import Projection
-from airfl.stages.quantise import BinomialNoise, StochasticQuantise
-from airfl.stages.rotation import Rotation
-from airfl.streams import Purpose, Streams
+from airfl.core.building import build_cell
+from airfl.core.scheduling import choose
+from airfl.runtime import streams
+from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks import AnalogUplink
 from airfl.uplinks.control import PowerControl
+from airfl.uplinks.radio.parts import IMPAIRMENT_PURPOSES
+from airfl.uplinks.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
+from airfl.uplinks.stages.projection import Projection
+from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.uplinks.stages.rotation import Rotation
 from channels.grid import OfdmaGrid
 from tests import small_data
 from tests.conftest import small_settings

@@ -20,11 +20,11 @@ from pydantic import BaseModel
 import airfl
 from airfl.config import Row, Settings, load_rows, to_json
 from airfl.config.load import read_tables
-from airfl.plugins import REGISTRIES
+from airfl.config.plugins import REGISTRIES
 from airfl.schemes import Pfels
 from airfl.schemes.names import SCHEMES
-from airfl.sweeps.points import Plan, build_points
-from airfl.sweeps.tuning import points_of, rows_to_tune
+from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.tuning import points_of, rows_to_tune
 from channels.part import PartError, Registry, parameters_of
 from tests.conftest import DEMO, ROOT, small_settings
 from tests.processes import forked_workers as forked_workers

@@ -10,14 +10,14 @@ from scipy import stats
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from airfl.privacy.binomial_release import BinomialRelease
+from airfl.runtime.streams import Streams
+from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.recipe import Problem
-from airfl.stages.clip import Clip
-from airfl.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise, fair_binomial
-from airfl.stages.rand_k import RandK
-from airfl.stages.rotation import Rotation, walsh_hadamard
-from airfl.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
-from airfl.streams import Streams
+from airfl.uplinks.stages.clip import Clip
+from airfl.uplinks.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise, fair_binomial
+from airfl.uplinks.stages.rand_k import RandK
+from airfl.uplinks.stages.rotation import Rotation, walsh_hadamard
+from airfl.uplinks.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
 from tests.conftest import small_settings
 from tests.rounds import a_round
 

@@ -23,8 +23,8 @@ from airfl.privacy.events import (
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.record import SPLITS, Batches, mini_batches, variance_reduced_batches
-from airfl.privacy.release import RecordRelease
 from airfl.privacy.statement import Statement
+from airfl.schemes.release import RecordRelease
 
 DELTA = 1e-3
 REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE

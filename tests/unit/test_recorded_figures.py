@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.record import noise_std, record_exchange
-from airfl.stages import Coder, MessageBound, RandK
-from airfl.streams import Streams
+from airfl.core.record import noise_std, record_exchange
+from airfl.runtime.streams import Streams
 from airfl.uplinks import AnalogUplink, DeviceUse, LinkReport
 from airfl.uplinks.control import PowerControl
+from airfl.uplinks.stages import Coder, MessageBound, RandK
 from channels.grid import GridUse, OfdmaGrid, Packing
 from tests.rounds import a_round
 from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ENERGY, SYMBOL_S, terms_of

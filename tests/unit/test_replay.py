@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from airfl.errors import UserError
-from airfl.radio.laws import replay_of
+from airfl.uplinks.radio.laws import replay_of
 from channels.fading import VariableError, read_replay
 from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings

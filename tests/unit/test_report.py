@@ -16,16 +16,16 @@ import xarray
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from airfl.analysis.results.find import find_runs
+from airfl.core.summary import Summary, summarise
 from airfl.errors import UserError
 from airfl.report import privacy_figure
 from airfl.report.comparison import copy_report, write_figures
 from airfl.report.figures import curves_of, draw, read_rounds
-from airfl.report.numbers import figure, scientific
 from airfl.report.privacy_figure import PrivacyCurves, off_scale
-from airfl.report.summary import Summary, summarise
 from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
-from airfl.results.find import find_runs
-from airfl.trace import open_trace
+from airfl.runtime.numbers import figure, scientific
+from airfl.storage.trace import open_trace
 from tests.conftest import small_settings
 from tests.small_data import run
 

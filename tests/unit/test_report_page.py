@@ -17,6 +17,8 @@ import xarray
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airfl.analysis.results.collect import read_results
+from airfl.analysis.results.result import Results
 from airfl.cli.report import report
 from airfl.errors import UserError
 from airfl.report.page import page as page_module
@@ -26,9 +28,7 @@ from airfl.report.page.page import environment, html_page
 from airfl.report.page.pareto import front
 from airfl.report.page.view import BEST, View
 from airfl.report.table import COLUMNS, TableRow, cells
-from airfl.results.collect import read_results
-from airfl.results.result import Results
-from airfl.trace import open_trace
+from airfl.storage.trace import open_trace
 from tests.report_page import CAUSE, RATIOS, SCRIPT, Page, make_comparison, make_sweep, summarised
 
 LABELS = ("FedAvg, ideal", SCRIPT, "WFL-PDP")

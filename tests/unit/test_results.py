@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import airfl
+from airfl.analysis.results import read_results, read_some_results
+from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
+from airfl.analysis.results.digest import CUMULATIVE, OBSERVED, digest_of, keep
+from airfl.analysis.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
+from airfl.analysis.results.result import Results
+from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
+from airfl.analysis.results.tidy import write
+from airfl.core.summary import summarise
 from airfl.errors import UserError
-from airfl.output import DIGEST_NAME
 from airfl.report.results import FIGURES, ordered, plain_results
-from airfl.report.summary import summarise
-from airfl.results import read_results, read_some_results
-from airfl.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
-from airfl.results.digest import CUMULATIVE, OBSERVED, digest_of, keep
-from airfl.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
-from airfl.results.result import Results
-from airfl.results.tidy import write
-from airfl.sweeps.folder import Entry, Listing, write_listing
+from airfl.storage.output_files import DIGEST_NAME
 from tests.conftest import small_settings
 from tests.report_page import summarised
 from tests.small_data import run
@@ -140,7 +140,7 @@ def test_a_kept_digest_is_what_is_read_and_of_no_other_trace(
     folder = run(small_settings("scheme.name=fedavg"), tmp_path / "run").path.parent
     made = keep(folder)
     with monkeypatch.context() as patch:
-        patch.setattr("airfl.results.digest.open_trace", lambda *given: pytest.fail("the trace was read"))
+        patch.setattr("airfl.analysis.results.digest.open_trace", lambda *given: pytest.fail("the trace was read"))
         kept = digest_of(folder)
     np.testing.assert_equal(asdict(kept.summary), asdict(made.summary))  # nan and inf survive
     np.testing.assert_equal(dict(kept.course), dict(made.course))

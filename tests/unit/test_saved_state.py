@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.checkpoint import About, Cadence, Saved, keeping
-from airfl.checkpoint import keeper as keeping_module
-from airfl.checkpoint.about import about_run
-from airfl.checkpoint.pack import DamagedError, read_pack, write_pack
-from airfl.checkpoint.records import Records
-from airfl.checkpoint.state import from_arrays, to_arrays
+from airfl.core.checkpoint import About, Cadence, Saved, keeping
+from airfl.core.checkpoint import keeper as keeping_module
+from airfl.core.checkpoint.about import about_run
+from airfl.core.checkpoint.pack import DamagedError, read_pack, write_pack
+from airfl.core.checkpoint.records import Records
+from airfl.core.checkpoint.state import from_arrays, to_arrays
+from airfl.core.round import account_again
+from airfl.core.state import State
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
-from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Statement
-from airfl.round import account_again
+from airfl.runtime.store import Store
+from airfl.schemes.release import ClientRelease
 from airfl.selection import Memory
-from airfl.state import State
-from airfl.store import Store
 from tests.conftest import small_settings
 
 CPU = torch.device("cpu")
@@ -96,7 +96,7 @@ def test_a_changed_byte_is_noticed(part: str) -> None:
 
 def test_what_was_chosen_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Automatic settings that the first process settled, which another machine might settle otherwise."""
-    monkeypatch.setattr("airfl.checkpoint.about.checksum", lambda given, raw: 0)
+    monkeypatch.setattr("airfl.core.checkpoint.about.checksum", lambda given, raw: 0)
     given = small_settings("local.engine=auto", "run.chunk=0", "run.threads=0")
     resolved = given.resolved(run={"chunk": 3, "threads": 2}, local={"engine": "loop"})
     raw: Any = None

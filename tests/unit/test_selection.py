@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import SELECTIONS, BlindRule, Ids, most_selected
 from airfl.selection import select as select_by
-from airfl.streams import Purpose, Streams
 
 STREAMS = Streams(11)
 BLIND = [name for name, rule in SELECTIONS.items() if issubclass(rule, BlindRule)]

@@ -13,19 +13,20 @@ import torch
 from numpy.typing import NDArray
 from scipy import stats
 
-from airfl.budget import link_budget
-from airfl.building import build_cell
-from airfl.cell import Cell, noise_multiplier
+from airfl.analysis.budget import link_budget
 from airfl.config import Settings
+from airfl.core.building import build_cell
+from airfl.core.record import Record
+from airfl.core.round import run_round
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell, noise_multiplier
+from airfl.core.state import State, World
 from airfl.errors import UserError
-from airfl.opening import Opening, open_round
 from airfl.privacy.accountants import account
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import Participation, PrivacyLedger
 from airfl.privacy.statement import Observer, Statement
-from airfl.record import Record
-from airfl.round import run_round
 from airfl.selection import (
     BestK,
     Candidates,
@@ -35,8 +36,7 @@ from airfl.selection import (
     Sampling,
     Threshold,
 )
-from airfl.stages import Batch
-from airfl.state import State, World
+from airfl.uplinks.stages import Batch
 from tests.conftest import small_settings
 from tests.small_data import world as world_of
 

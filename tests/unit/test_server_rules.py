@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from airfl.config.settings import LocalSettings, ServerSettings
-from airfl.local.schedule import learning_rate
-from airfl.server import Adaptive, Averaging, Descent, mean_weights
-from airfl.store import Store
+from airfl.learning.schedule import learning_rate
+from airfl.learning.server import Adaptive, Averaging, Descent, mean_weights
+from airfl.runtime.store import Store
 from tests.conftest import small_settings
 
 

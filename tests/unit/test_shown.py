@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 from airfl import cli
+from airfl.analysis.results import read_results
+from airfl.analysis.results.tidy import write
 from airfl.cli.app import print_table, say
-from airfl.compare import RowResult
-from airfl.progress import round_progress
+from airfl.core.progress import round_progress
+from airfl.core.summary import Summary
 from airfl.report.comparison import write_report
 from airfl.report.page import write_page
 from airfl.report.paper.table import latex, markdown
-from airfl.report.summary import Summary
 from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
 from airfl.report.terminal import new_table
-from airfl.results import read_results
-from airfl.results.tidy import write
-from airfl.shown import in_figure, inert, sayable
+from airfl.runtime.text import in_figure, inert, sayable
+from airfl.study.compare import RowResult
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import forked_workers as forked_workers
 from tests.small_data import LITTLE, run
@@ -199,7 +199,7 @@ def test_the_table_of_a_sweep_is_shown_where_its_files_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same command writes them later, in ASCII too."""
-    from airfl.results import tidy
+    from airfl.analysis.results import tidy
 
     def full(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")

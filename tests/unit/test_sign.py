@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from airfl.stages.sign import SignMajority
-from airfl.stages.stage import Batch, Coder, MessageBound
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.sign import SignMajority
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound
 from tests.rounds import a_round
 
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 from scipy import stats
 
-import airfl.round
-from airfl.finite import keep_finite
-from airfl.opening import open_round
-from airfl.round import exchange, run_round
-from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
-from airfl.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates
-from airfl.state import State, World
-from airfl.streams import Streams
+import airfl.core.round
+from airfl.core.round import exchange, run_round
+from airfl.core.round_plan import open_round
+from airfl.core.state import State, World
+from airfl.learning.divergence import keep_finite
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
+from airfl.uplinks.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates
 from channels.mac import MultipleAccessChannel, Part, add_weighted, energy
 from tests.conftest import small_settings
 from tests.rounds import a_round
@@ -36,7 +36,7 @@ def test_slabs_change_nothing(scheme: str, monkeypatch: pytest.MonkeyPatch) -> N
     small = world(f"scheme.name={scheme}")
     state = State(0, small.model.initial())
     whole = exchange(small, state)
-    monkeypatch.setattr(airfl.round, "SLAB", 1000)
+    monkeypatch.setattr(airfl.core.round, "SLAB", 1000)
     cut = exchange(small, state)
     scale = float(whole.mean_update.abs().max())
     torch.testing.assert_close(cut.mean_update, whole.mean_update, rtol=1e-5, atol=3e-6 * scale)
@@ -160,7 +160,7 @@ def test_a_small_round_shares_no_threads_with_those_that_train(
             seen.append(torch.get_num_threads())
             return keep_finite(*given)
 
-        monkeypatch.setattr(airfl.round, "keep_finite", finite)
+        monkeypatch.setattr(airfl.core.round, "keep_finite", finite)
         run_round(built, State(0, built.model.initial(), built.cell.memory))
         assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
         elsewhere = dataclasses.replace(built, device=torch.device("cuda"))

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from airfl.stages import Batch, Clip, RandK, Stage, bound_after, kept_entries, open_encoder
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages import Batch, Clip, RandK, Stage, bound_after, kept_entries, open_encoder
 from tests.rounds import a_round
 
 STREAMS = Streams(9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.streams import Purpose, Streams
+from airfl.runtime.streams import Purpose, Streams
 
 
 def draw(seed: int = 5, purpose: Purpose = Purpose.FADING, round_index: int | None = 3) -> NDArray[np.float64]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import xarray
 
-from airfl.report.summary import summarise
-from airfl.results.digest import OBSERVED, course_of
+from airfl.analysis.results.digest import OBSERVED, course_of
+from airfl.core.summary import summarise
 
 NAN = math.nan
 

@@ -18,10 +18,10 @@ import airfl
 from airfl.callbacks import Callback, RunInfo, Stop, TensorBoard
 from airfl.callbacks.scalars import SCALARS, SUMMED
 from airfl.callbacks.tensorboard import check_live
-from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import UserError
-from airfl.trace.schema import PER_ROUND
+from airfl.storage.trace.schema import PER_ROUND
+from airfl.study.compare import compare
 from tests.conftest import small_settings
 
 SHORT = ("run.rounds=4", "run.evaluate_every=2", "scheme.ratio=0.02")

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from airfl.stages.stage import Batch, MessageBound, Round, bound_after
-from airfl.stages.top_k import OwnTopK, PublicTopK, largest, largest_on_device, subset_bits
-from airfl.streams import Streams
+from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.stage import Batch, MessageBound, Round, bound_after
+from airfl.uplinks.stages.top_k import OwnTopK, PublicTopK, largest, largest_on_device, subset_bits
 from tests.rounds import a_round
 
 

@@ -16,13 +16,13 @@ import pytest
 import xarray
 from h5netcdf.dimensions import Dimension
 
+from airfl.core.summary import summarise
 from airfl.errors import UserError
-from airfl.report.summary import summarise
 from airfl.simulation import Run
-from airfl.trace import open_trace
-from airfl.trace.integrity import check_whole
-from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
-from airfl.trace.writer import NO_VARIABLE
+from airfl.storage.trace import open_trace
+from airfl.storage.trace.integrity import check_whole
+from airfl.storage.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
+from airfl.storage.trace.writer import NO_VARIABLE
 from tests.conftest import small_settings
 from tests.small_data import run
 
@@ -114,7 +114,7 @@ def test_a_trace_without_a_coordinate_opens_as_it_was(copied: Path) -> None:
 @pytest.mark.usefixtures("_counted_once")
 def test_rounds_are_counted_while_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill would leave, copied after every round; and what a failure leaves."""
-    monkeypatch.setattr("airfl.trace.writer.SECONDS_BETWEEN_FLUSHES", -1.0)
+    monkeypatch.setattr("airfl.storage.trace.writer.SECONDS_BETWEEN_FLUSHES", -1.0)
     copies = []
 
     def copy(done: int, _rounds: int, _record: object) -> None:
@@ -230,7 +230,7 @@ def test_any_part_can_be_asked_for(finished: Run) -> None:
 
 
 def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airfl.trace.backend import _LazyArray
+    from airfl.storage.trace.backend import _LazyArray
 
     asked: list[str] = []
     read = _LazyArray._read

@@ -15,9 +15,9 @@ import airfl
 from airfl.callbacks import Callback, MLflow, RunInfo, TensorBoard, WandB
 from airfl.callbacks.callback import Stop
 from airfl.callbacks.scalars import SCALARS, SUMMED
-from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import UserError
+from airfl.study.compare import compare
 from tests.conftest import small_settings
 from tests.resuming import interrupted
 from tests.unit.test_callbacks import FIVE, Told

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.cell import noise_multiplier, release_event
 from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
 from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
-from airfl.round import run_round
-from airfl.state import Exchange, State, World
+from airfl.core.round import run_round
+from airfl.core.scenario import noise_multiplier, release_event
+from airfl.core.state import Exchange, State, World
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import world
 
@@ -153,7 +153,7 @@ def what_is_accounted(world: World, exchanged: Exchange, rounds: int, compose: b
 @pytest.fixture(scope="module", autouse=True)
 def _no_figures_of_privacy() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airfl.round.account", what_is_accounted)
+        patch.setattr("airfl.core.round.account", what_is_accounted)
         yield
 
 
@@ -269,7 +269,7 @@ def test_a_sweep_over_what_changes_nothing_says_so_before_it_begins(
     gains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("channel.fading=replay", f"channel.replay_file={gains}", "channel.mean_gain=0.1,0.2", *SMALL, *SHORT)
-    monkeypatch.setattr("airfl.sweeps.sweep.run_points", lambda *_: sys.exit("begun"))
+    monkeypatch.setattr("airfl.study.sweeps.sweep.run_points", lambda *_: sys.exit("begun"))
     with pytest.raises(SystemExit, match="begun"):
         sweep(DEMO, list(words), out=tmp_path / "s")
     assert capsys.readouterr().err.splitlines()[0] == "channel.mean_gain has no effect: channel.fading is replay"

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from airfl.errors import UserError
-from airfl.fingerprint import is_own
 from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccount, accountant_of_settings
 from airfl.privacy.accountants.own import CheckedAccount
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
+from airfl.storage.fingerprint import is_own
 from channels.part import PartError, lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot see the names that `__getattr__` imports

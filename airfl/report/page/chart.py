@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.report.numbers import figure, scientific
+from airfl.analysis.results.averages import Average
 from airfl.report.page.view import Look, spread
-from airfl.results.averages import Average
+from airfl.runtime.numbers import figure, scientific
 
 FONT = 14  # pixels, the least on the page
 HEIGHT = 400

@@ -10,13 +10,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airfl.analysis.results.collect import read_some_results
 from airfl.config.arguments import public
 from airfl.errors import UserError
-from airfl.output import check_can_be_file, replacing
-from airfl.own import both_ends, check_no_link, is_file
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
-from airfl.results.collect import read_some_results
+from airfl.storage.output_files import check_can_be_file, replacing
+from airfl.storage.own_files import both_ends, check_no_link, is_file
 from airfl.version import __version__
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airfl.analysis.results.averages import Average
+from airfl.analysis.results.result import Group, cell, number_of
 from airfl.report.page.view import View, exactly
 from airfl.report.table import Column, mark
-from airfl.results.averages import Average
-from airfl.results.result import Group, cell, number_of
-from airfl.shown import inert
+from airfl.runtime.text import inert
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from airfl.analysis.results.averages import PERCENT, Average, average
+from airfl.analysis.results.equal_cost import COSTS
+from airfl.analysis.results.pool import SCHEME
+from airfl.analysis.results.result import Group, Results, plain, short
 from airfl.report.figures import COLOURS
 from airfl.report.table import TableRow
-from airfl.results.averages import PERCENT, Average, average
-from airfl.results.equal_cost import COSTS
-from airfl.results.pool import SCHEME
-from airfl.results.result import Group, Results, plain, short
 
 MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
 DASHES = {

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.analysis.results.result import Group, Results, number_of
 from airfl.config.json_numbers import to_json
 from airfl.report.paper.lines import LABELS, WIDE, Line, draw_panel, is_wide, line_of
 from airfl.report.paper.look import check_lines, legend, set_scale
 from airfl.report.paper.names import group_names, key_of, missing_data, value_text
-from airfl.results.result import Group, Results, number_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

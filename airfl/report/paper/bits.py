@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airfl.analysis.results.result import Results
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import check_lines, legend
 from airfl.report.paper.names import group_names, missing_data
-from airfl.results.result import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.analysis.results.averages import NOT_NEGATIVE, Average, average
+from airfl.analysis.results.result import Results
 from airfl.report.figures import COLOURS
 from airfl.report.legend import wrap
 from airfl.report.paper.learning import learning_lines
 from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, missing_data
-from airfl.results.averages import NOT_NEGATIVE, Average, average
-from airfl.results.result import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

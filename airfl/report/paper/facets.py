@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from airfl.analysis.results.result import Group, Result, Results, plain
 from airfl.errors import UserError
 from airfl.report.legend import wrap
 from airfl.report.paper.look import FACETS, LINES, TooManyLinesError, text
 from airfl.report.paper.names import value_text
-from airfl.results.result import Group, Result, Results, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

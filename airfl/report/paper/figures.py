@@ -8,12 +8,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from airfl.analysis.results.result import Results, number_of
 from airfl.errors import UserError, unknown_name
-from airfl.output import check_can_be_folder, replacing
 from airfl.report.figures import check_new_files
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.look import COLUMN, PAGE, render
-from airfl.results.result import Results, number_of
+from airfl.storage.output_files import check_can_be_folder, replacing
 
 AGAINST = "accuracy-against-"
 """Prefix of the name, followed by any swept key with numbers: accuracy-against-local.learning_rate."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airfl.analysis.results.result import Results
 from airfl.report.paper.lines import FINAL, LABELS, Line, curve, draw_panel, level, off_scale, scale_costs
 from airfl.report.paper.look import check_lines, legend
 from airfl.report.paper.names import group_names
-from airfl.results.result import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.analysis.results.averages import NOT_NEGATIVE, average
+from airfl.analysis.results.averages import PERCENT as PERCENTS
+from airfl.analysis.results.result import Group
 from airfl.errors import UserError
 from airfl.report.figures import look
 from airfl.report.paper.look import set_scale, text
-from airfl.results.averages import NOT_NEGATIVE, average
-from airfl.results.averages import PERCENT as PERCENTS
-from airfl.results.result import Group
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

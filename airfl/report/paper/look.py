@@ -6,10 +6,10 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from airfl.analysis.results.result import Results, plain
 from airfl.errors import UserError
 from airfl.report.legend import legend_layout
-from airfl.results.result import Results, plain
-from airfl.shown import in_figure
+from airfl.runtime.text import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airfl.analysis.results.pool import LINK, SCHEME
+from airfl.analysis.results.result import Group, Results, plain
 from airfl.errors import UserError
-from airfl.results.pool import LINK, SCHEME
-from airfl.results.result import Group, Results, plain
 
 # Components of scheme names that are not written in capitals.
 WORDS = {

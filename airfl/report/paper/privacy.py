@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, Average, average
+from airfl.analysis.results.result import Group, Results, number_of
 from airfl.config.json_numbers import to_json
 from airfl.report.figures import look
 from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, missing_data
-from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
-from airfl.results.result import Group, Results, number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

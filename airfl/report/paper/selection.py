@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from airfl.analysis.results.result import Result, Results, plain
 from airfl.config.given import read_value
 from airfl.errors import UserError, nearest
-from airfl.results.result import Result, Results, plain
-from airfl.sweeps.values import split_axes
+from airfl.study.sweeps.values import split_axes
 
 
 def read_conditions(texts: Sequence[str]) -> dict[str, list[Any]]:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
+from airfl.analysis.results.result import Result, Results
 from airfl.errors import escaped
-from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, missing_data
 from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
-from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
-from airfl.results.result import Result, Results
+from airfl.runtime.numbers import figure, scientific
 
 # In OT1, the default font encoding of LaTeX, < and > are other glyphs.
 ESCAPES = {

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.analysis.results.result import Group, Result, Results
 from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
 from airfl.report.paper.look import PANEL_HEIGHT, check_lines, legend
 from airfl.report.paper.names import group_names, missing_data
-from airfl.results.result import Group, Result, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

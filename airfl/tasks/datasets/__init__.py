@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from airfl import shipped
 from airfl.errors import UserError
-from airfl.fingerprint import fingerprint, is_own
-from airfl.output import current_folder
+from airfl.storage import resources as shipped
+from airfl.storage.fingerprint import fingerprint, is_own
+from airfl.storage.output_files import current_folder
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.registry import DATASETS

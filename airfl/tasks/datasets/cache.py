@@ -19,8 +19,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from airfl.cache import cache_folder, make_cache_folder
-from airfl.own import is_file, is_folder, remove_files
+from airfl.storage.cache import cache_folder, make_cache_folder
+from airfl.storage.own_files import is_file, is_folder, remove_files
 from airfl.tasks.datasets.formats.files import BLOCK_BYTES
 from airfl.tasks.datasets.raw import RawData
 

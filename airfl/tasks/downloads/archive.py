@@ -11,7 +11,7 @@ from lzma import LZMAError
 from pathlib import Path
 
 from airfl.errors import MachineError, UserError
-from airfl.own import opener
+from airfl.storage.own_files import opener
 from airfl.tasks.downloads.mirror import BLOCK, reason
 
 PART = ".airfl-part"

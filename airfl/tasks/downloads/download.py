@@ -12,8 +12,8 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 from airfl.errors import MachineError, UserError, unknown_name
-from airfl.output import check_can_be_folder, put_new
-from airfl.own import check_no_link, opener
+from airfl.storage.output_files import check_can_be_folder, put_new
+from airfl.storage.own_files import check_no_link, opener
 from airfl.tasks.downloads.archive import PART, is_there, unpack
 from airfl.tasks.downloads.mirror import MirrorError, ask, blocks, place, reason
 from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source

@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from workload import WORKLOADS, Workload, time_rounds, use_all_cores
 
+from airfl.analysis.profile import profiled_round
 from airfl.config.load import override, validate
 from airfl.config.settings import Settings
-from airfl.profile import profiled_round
-from airfl.round import run_round
+from airfl.core.round import run_round
+from airfl.core.state import State, World
+from airfl.learning.task import DividedTask, Samples
 from airfl.simulation import world_of
-from airfl.state import State, World
 from airfl.tasks.models.modules.lstm import build as build_lstm
 from airfl.tasks.partitions import Partition
-from airfl.tasks.task import DividedTask, Samples
 
 ENDLESS = 1_000_000
 LEAST_S = 3.0

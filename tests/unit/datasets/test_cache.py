@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.cache import TAG_NAME
+from airfl.storage.cache import TAG_NAME
 from airfl.tasks.datasets import cache, femnist, mnist
 from airfl.tasks.datasets import load_dataset as load_from
 from airfl.tasks.datasets.raw import RawData

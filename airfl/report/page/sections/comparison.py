@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from airfl.analysis.results.averages import average, bounds_of
 from airfl.report.page.tables import Cell, Table, name_of, number, setting
 from airfl.report.page.view import View
 from airfl.report.table import TableRow, figures_of, notes, shown, untuned
-from airfl.results.averages import average, bounds_of
 
 AVERAGED = (
     "Mean over the seeds, ± half of the mean's 95% interval, or both ends where one is cut to what is possible; of two "

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from airfl.analysis.results.averages import Average
+from airfl.analysis.results.equal_cost import common_budget, compare_at, costs_to, reached
+from airfl.analysis.results.result import Group
 from airfl.errors import UserError
-from airfl.report.numbers import figure, scientific
 from airfl.report.page.tables import Cell, Table, name_of, number, setting
 from airfl.report.page.view import View, exactly
 from airfl.report.table import COLUMNS, Column
-from airfl.results.averages import Average
-from airfl.results.equal_cost import common_budget, compare_at, costs_to, reached
-from airfl.results.result import Group
+from airfl.runtime.numbers import figure, scientific
 
 ACCURACY = next(column for column in COLUMNS if column.key == "test_accuracy")
 AT = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airfl.report.numbers import scientific
+from airfl.analysis.results.averages import NOT_NEGATIVE, Average, average
 from airfl.report.page import chart as draw
 from airfl.report.page.pareto import front
 from airfl.report.page.view import MANY, View, look
-from airfl.results.averages import NOT_NEGATIVE, Average, average
+from airfl.runtime.numbers import scientific
 
 COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.report.numbers import figure, scientific
+from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, Average, average
+from airfl.analysis.results.result import Group
 from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, spread
-from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
-from airfl.results.result import Group
+from airfl.runtime.numbers import figure, scientific
 
 FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
 POINTS = 150  # a curve at most: more are not told apart

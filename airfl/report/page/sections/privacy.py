@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airfl.report.numbers import figure
+from airfl.analysis.results.averages import NOT_NEGATIVE, average
+from airfl.analysis.results.result import Group
+from airfl.core.summary import Summary
 from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look
-from airfl.report.summary import Summary
 from airfl.report.table import SCOPES, STATEMENT
-from airfl.results.averages import NOT_NEGATIVE, average
-from airfl.results.result import Group
+from airfl.runtime.numbers import figure
 
 FIGURES = {
     "epsilon_round": "one round",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from airfl.analysis.results.result import Group, plain
 from airfl.report.page.tables import Cell, Table, name_of, setting
 from airfl.report.page.view import View
-from airfl.results.result import Group, plain
 
 SEED = "run.seed"
 Flat = dict[str, object]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from airfl.report.numbers import figure
+from airfl.analysis.results.result import number_of, plain
 from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, or_least
-from airfl.results.result import number_of, plain
+from airfl.runtime.numbers import figure
 
 LINES = 14  # of a plot: those that reach the highest accuracy
 

@@ -1,0 +1,170 @@
+"""Canaries: how they are planted in a round, and what an observer of the broadcast sees of them.
+
+The observer sees the decoded mean update, the mask, beta and the noise level, and knows the canaries. It does not see
+which devices are selected, unless they are scheduled by their channels, which is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.analysis.audit.options import Options
+from airfl.core.record import Record, noise_std
+from airfl.core.scenario import build_ledger
+from airfl.core.state import Exchange, Plant, World
+from airfl.runtime.store import Store
+from airfl.selection import sampling_of
+from airfl.uplinks import DigitalUplink
+from airfl.uplinks.stages import Coder
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Progress = Callable[[int, int], None]
+
+LARGEST_SILENT_CHUNK = 2**24
+"""Largest number of entries in the zero updates of a chunk."""
+
+
+@dataclass
+class Silent:
+    """A trainer that does not train: every update is zero.
+
+    Attributes:
+        chunk: Devices in a chunk.
+        engine: Name of the engine, "none".
+    """
+
+    chunk: int
+    engine: str = "none"
+
+    def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
+        """Return zeros, [devices, d]."""
+        return parameters.new_zeros(len(devices), len(parameters))
+
+    def evaluations(self, devices: Ids, round_index: int) -> Ids:
+        """Return zero gradient evaluations for every device."""
+        return np.zeros(len(devices), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the observer knows about the attack.
+
+    Attributes:
+        rate: Probability that a device takes part.
+        known: Whether the observer knows who takes part.
+        mirrored: Whether a device without its canary sends the negated canary, rather than nothing.
+    """
+
+    rate: float
+    known: bool
+    mirrored: bool
+
+
+def attacked(world: World, options: Options) -> World:
+    """Return the world with an empty ledger, and without training where no device sends its own update."""
+    world = replace(world, ledger=build_ledger(world.cell))
+    if options.others == "trained":
+        return world
+    chunk = max(1, LARGEST_SILENT_CHUNK // world.cell.dimension)
+    return replace(world, trainer=Silent(chunk))
+
+
+def rules(world: World, options: Options) -> Rules:
+    """Return the rules under these settings. With opposed devices the canary's absence equals nothing being sent, once
+    their known messages are subtracted."""
+    run = world.cell.run
+    known = sampling_of(world.cell.rule) == "by_channel"
+    mirrored = options.against == "opposite" and options.others != "opposed"
+    return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
+
+
+def canary_norm(world: World) -> float:
+    """Return C, the bound on an update's norm."""
+    return world.update_bound
+
+
+def absent_value(world: World, options: Options) -> float:
+    """Return what a device sends in its canary's coordinate without the canary."""
+    return -canary_norm(world) if options.against == "opposite" else 0.0
+
+
+def canary_coordinates(coder: Coder, canaries: int) -> Ids:
+    """Return the coordinates of the canaries, [m]: canary j takes the j-th transmitted coordinate of this round, so
+    that compression preserves its norm."""
+    return np.arange(canaries) if coder.coordinates is None else coder.coordinates[:canaries]
+
+
+def plant(ids: Ids, amplitudes: Array, others: float | None = None) -> Plant:
+    """Return the function that plants canaries: device ids[j] sends amplitudes[j] in its coordinate and 0 elsewhere.
+
+    others: what all other devices send in the first canary's coordinate instead of their updates, None for their
+    updates.
+    """
+    number = {int(device): canary for canary, device in enumerate(ids)}
+
+    def planted(updates: Tensor, devices: Ids, coder: Coder) -> Tensor:
+        where = canary_coordinates(coder, len(ids))
+        if others is not None:
+            updates = torch.zeros_like(updates)
+            updates[:, int(where[0])] = others
+        rows = [row for row, device in enumerate(devices.tolist()) if device in number]
+        updates = updates.clone() if rows else updates
+        for row in rows:
+            canary = number[int(devices[row])]
+            updates[row] = 0.0
+            updates[row, int(where[canary])] = float(amplitudes[canary])
+        return updates
+
+    return planted
+
+
+def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
+    """Return the broadcast in the canaries' coordinates over its public noise level, [m]; unscaled without noise."""
+    encoder = exchanged.encoder
+    where = torch.from_numpy(canary_coordinates(encoder, canaries)).to(exchanged.mean_update.device)
+    observed = exchanged.mean_update[where].double().cpu().numpy()
+    level = noise_std(world.cell, exchanged.reception) * encoder.noise_gain
+    return np.asarray(observed / level if level > 0 else observed)
+
+
+def canary_mu(world: World, exchanged: Exchange, privacy: Record) -> float:
+    """Return mu, a canary's contribution to the broadcast over its noise; inf without noise, 0 where nothing is
+    released.
+
+    For a server that sees single messages the ledger's noise multiplier is that of one message, and the sum of all
+    received messages has more noise.
+    """
+    multiplier = float(privacy["noise_multiplier"])
+    uplink = world.cell.recipe.uplink
+    if isinstance(uplink, DigitalUplink) and uplink.secure_aggregation == "off":
+        multiplier *= float(np.sqrt(received_devices(exchanged)))
+    return 1 / multiplier if multiplier > 0 else np.inf
+
+
+def received_devices(exchanged: Exchange) -> int:
+    """Return the number of devices in the sum."""
+    return int(exchanged.reception.report.devices.active.sum())
+
+
+def log_likelihood_ratio(observed: Array, mu: Array, rules: Rules) -> Array:
+    """Return the log-likelihood ratio of `observed` with the canary over that without it, for noise N(0, 1); `observed`
+    itself without noise.
+
+    With the canary: N(mu, 1) with probability rate, else N(0, 1). Without: N(0, 1), or N(-mu, 1) with probability rate
+    if mirrored.
+    """
+    observed, mu = np.broadcast_arrays(np.asarray(observed, dtype=np.float64), np.asarray(mu, dtype=np.float64))
+    with np.errstate(divide="ignore"):
+        out, inside = np.log1p(-rules.rate), np.log(rules.rate)
+    finite = np.where(np.isfinite(mu), mu, 0.0)
+    ratio = np.logaddexp(out, inside + finite * observed - finite**2 / 2)
+    if rules.mirrored:
+        ratio = ratio - np.logaddexp(out, inside - finite * observed - finite**2 / 2)
+    return np.asarray(np.where(np.isfinite(mu), ratio, observed))

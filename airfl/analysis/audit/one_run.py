@@ -1,0 +1,86 @@
+"""The attack on one whole run with many canaries, each included by an independent fair coin (Steinke, Nasr, Jagielski
+2023, "Privacy auditing with one (1) training run")."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from airfl.analysis.audit.canaries import (
+    Progress,
+    absent_value,
+    attacked,
+    canary_mu,
+    canary_norm,
+    log_likelihood_ratio,
+    observe,
+    plant,
+    rules,
+)
+from airfl.analysis.audit.options import Options, canaries_of
+from airfl.analysis.audit.statistics import one_run_epsilon
+from airfl.core.round import account, exchange
+from airfl.core.state import State, World
+from airfl.runtime.streams import Purpose
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    """The result of an audit of one training run.
+
+    Attributes:
+        canaries: Number of planted canaries.
+        epsilon_paper: Epsilon that the scheme's paper claims: the largest of a round, or of the run where the claim is
+            for the run; nan without a claim.
+        epsilon_round: Tight epsilon of a round, the largest over rounds.
+        epsilon: Tight epsilon of the whole run.
+        epsilon_lower: Lower bound on epsilon of the whole run.
+    """
+
+    canaries: int
+    epsilon_paper: float
+    epsilon_round: float
+    epsilon: float
+    epsilon_lower: float
+
+
+def audit_run(world: World, options: Options, progress: Progress | None = None) -> RunAudit:
+    """Train for run.rounds rounds and return the bounds. The score of a canary is the sum of the log-likelihood ratios
+    of its rounds."""
+    world = attacked(world, options)
+    cell, knowledge = world.cell, rules(world, options)
+    rounds, canaries, norm = cell.run.rounds, canaries_of(cell, options), canary_norm(world)
+    generator = cell.streams.generator(Purpose.AUDIT)
+    ids = generator.choice(cell.run.devices, canaries, replace=False)
+    included = generator.random(canaries) < 0.5
+    planted = plant(ids, np.where(included, norm, absent_value(world, options)))
+    weights = cell.weights[ids] / cell.weights.max()
+
+    scores = np.zeros(canaries)
+    claimed, tight, composed = [], [], math.nan
+    state = State(0, world.model.initial(), cell.memory)
+    for index in range(rounds):
+        exchanged = exchange(world, state, planted)
+        privacy = account(world, exchanged, index + 1, compose=index + 1 == rounds)
+        ratio = log_likelihood_ratio(
+            observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, knowledge
+        )
+        scores += ratio * np.isin(ids, exchanged.opening.devices) if knowledge.known else ratio
+        parameters = cell.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
+        state = State(index + 1, parameters, exchanged.opening.memory, state.store)
+        claimed.append(float(privacy["epsilon_paper"]))
+        tight.append(float(privacy["epsilon_round"]))
+        composed = float(privacy["epsilon"])
+        if progress:
+            progress(index + 1, rounds)
+
+    claim = cell.recipe.claim
+    return RunAudit(
+        canaries=canaries,
+        epsilon_paper=claimed[-1] if claim and claim.scope == "run" else max(claimed),
+        epsilon_round=max(tight),
+        epsilon=composed,
+        epsilon_lower=one_run_epsilon(scores, included, world.ledger.statement.delta, options.confidence),
+    )

@@ -1,0 +1,238 @@
+"""The link budget: all rounds of channel, power control and noise with updates at their bound, and no learning.
+
+It is the radio side of a run with the same seed, round for round: the same devices, fades, limits and beta. Nothing of
+length d is made, so d = 10^7 and T = 2,000 take seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
+from airfl.config.given import changes_of, task_of
+from airfl.config.task import OWN
+from airfl.core.building import build_cell
+from airfl.core.preflight import equal_weights
+from airfl.core.round_plan import Opening, open_round
+from airfl.core.scenario import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
+from airfl.core.state_size import store_bytes
+from airfl.learning.chosen_task import dimension_of, equal_share, load_data, training_samples, with_task
+from airfl.learning.server import mean_weights
+from airfl.privacy.disclosure import Disclosure
+from airfl.runtime.streams import Streams
+from airfl.runtime.text import brief
+from airfl.schemes.release import RecordRelease
+from airfl.storage.trace.schema import NORMALISED
+from airfl.tasks.datasets import data_folders
+from channels.broadcast import Broadcast
+from channels.grid import GridUse
+
+if TYPE_CHECKING:
+    from airfl.learning.own_task import Task
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a whole run takes, every update at its bound: ||A Delta_i||^2 = p C^2.
+
+    T: rounds of the run. Energies are in `units`.
+
+    Attributes:
+        scheme: Its name.
+        rounds: T, of the run.
+        dimension: d, parameters of the model.
+        entries_per_round: k, entries that a device sends in a round.
+        entries_per_device: k T, of a device that is in every round.
+        energy_j: Of all devices in all rounds, pilots included.
+        resource_elements: Of the uplink in all rounds, pilots included.
+        air_time_s: Of all rounds in s, with the downlink where it is charged.
+        alignment_coefficient_median: Of beta over rounds.
+        privacy_bound_binding_share: Of the rounds, those whose beta the privacy bound sets; a share of 1.
+        noise_multiplier_min: Noise over sensitivity, of the round with least.
+        epsilon_paper: Claimed by the paper, of the largest round; see `claim_scope`.
+        epsilon_round_max: Exact for the sampler that runs, of the largest round.
+        epsilon_round_max_as_poisson: The same by the literature's convention, Poisson sampling and add/remove.
+        pilot_elements: Those of `resource_elements` that carry pilots.
+        downlink_elements: Resource elements of the downlink; 0 where it is ideal.
+        downlink_air_time_s: That of `air_time_s` which is the downlink's, in s.
+        downlink_energy_j: Of the base station, in J; 0 where it is ideal.
+        silent_share: Of the selected devices, those not heard; a share of 1.
+        uplink_bits: Of all messages; 0 for analog links.
+        paper_cost_mb: The papers' own figure in MB, nan for analog links.
+        device_memory_bytes: What one device keeps between rounds.
+        units: Of energies: "J", or "normalised" to a noise variance of 1 an entry.
+        claim_scope: What epsilon_paper is of: a "round", or the "run" so far.
+        level: Whose data is protected, a "client"'s or a "record"'s.
+        alignment_coefficient: beta of each round, float64 [T].
+        privacy_bound_binding: Whether the privacy bound sets it, bool [T].
+        round_energy: Of all devices in each round, float64 [T].
+    """
+
+    scheme: str
+    rounds: int
+    dimension: int
+    entries_per_round: int
+    entries_per_device: int
+    energy_j: float
+    resource_elements: int
+    air_time_s: float
+    alignment_coefficient_median: float
+    privacy_bound_binding_share: float
+    noise_multiplier_min: float
+    epsilon_paper: float
+    epsilon_round_max: float
+    epsilon_round_max_as_poisson: float
+    pilot_elements: int
+    downlink_elements: int
+    downlink_air_time_s: float
+    downlink_energy_j: float
+    silent_share: float
+    uplink_bits: int
+    paper_cost_mb: float
+    device_memory_bytes: int
+    units: str
+    claim_scope: str
+    level: str
+    alignment_coefficient: NDArray[np.float64] = field(repr=False)
+    privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
+    round_energy: NDArray[np.float64] = field(repr=False)
+
+    def __repr__(self) -> str:
+        keys = ("scheme", "rounds", "energy_j", "resource_elements", "air_time_s", "epsilon_paper", "epsilon_round_max")
+        return brief(self, **{key: getattr(self, key) for key in keys})
+
+    def figures(self) -> dict[str, str | int | float]:
+        """What `airfl budget --json` prints: everything but the rounds."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+
+
+@public
+def link_budget(
+    config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
+) -> Budget:
+    """Energy, resources and privacy of a whole run, every update at its bound, without any training.
+
+    Args:
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
+        data_dir: Where data sets are looked for first, as in `run`. The data is read where weights, or the privacy of
+            one record, hang on the devices' samples.
+        task: As in `run`.
+        overrides: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
+    """
+    settings = load_settings(config, overrides)
+    cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
+    rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
+    multiplier = min(one.noise_multiplier for one in rounds)
+    coefficient = np.array([one.alignment_coefficient for one in rounds])
+    binding = np.array([one.privacy_bound_binding for one in rounds])
+    energy = np.array([one.energy for one in rounds])
+    ledger, worst = build_ledger(cell), release_event(cell, multiplier)
+    return Budget(
+        scheme=settings.scheme.name,
+        rounds=len(rounds),
+        dimension=cell.dimension,
+        entries_per_round=cell.bound.entries,
+        entries_per_device=cell.bound.entries * len(rounds),
+        energy_j=math.fsum(energy),
+        resource_elements=sum(one.use.resource_elements for one in rounds),
+        air_time_s=math.fsum(one.use.air_time_s + one.downlink.air_time_s for one in rounds),
+        pilot_elements=sum(one.pilot_elements for one in rounds),
+        downlink_elements=sum(one.downlink.resource_elements for one in rounds),
+        downlink_air_time_s=math.fsum(one.downlink.air_time_s for one in rounds),
+        downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
+        silent_share=_silent_share(rounds),
+        uplink_bits=sum(one.bits for one in rounds),
+        paper_cost_mb=paper_cost_mb(cell),
+        device_memory_bytes=store_bytes(cell, cell.samples)[0],
+        units="J" if cell.radio.physical else NORMALISED,
+        claim_scope=cell.recipe.claim.scope if cell.recipe.claim else "round",
+        level=ledger.statement.level,
+        alignment_coefficient_median=float(np.median(coefficient)),
+        privacy_bound_binding_share=float(binding.mean()),
+        noise_multiplier_min=multiplier,
+        epsilon_paper=max(one.epsilon_paper for one in rounds),
+        epsilon_round_max=worst_round_epsilon(cell, ledger, ((one.noise_multiplier, one.told) for one in rounds)),
+        epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
+        alignment_coefficient=coefficient,
+        privacy_bound_binding=binding,
+        round_energy=energy,
+    )
+
+
+def opened_rounds(cell: Cell) -> Iterator[Opening]:
+    """All rounds of a run, opened one after another; nobody trains, so that nothing is sent."""
+    memory = cell.memory
+    for index in range(cell.run.rounds):
+        opening = open_round(cell, index, memory)
+        memory = opening.memory
+        yield opening
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What is kept of a round: nothing of length r, so that memory does not grow with the devices of all rounds."""
+
+    noise_multiplier: float
+    alignment_coefficient: float
+    privacy_bound_binding: bool
+    energy: float
+    use: GridUse
+    pilot_elements: int
+    downlink: Broadcast
+    devices: int
+    silent: int
+    bits: int
+    epsilon_paper: float
+    told: Disclosure | None
+
+
+def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
+    claim, report = cell.recipe.claim, opening.link.at_bound()
+    return _Round(
+        noise_multiplier=noise_multiplier(cell, report),
+        alignment_coefficient=report.alignment_coefficient,
+        privacy_bound_binding=report.privacy_bound_binding,
+        energy=float(report.devices.energy.sum()) + report.energy_of_others,
+        use=report.use,
+        pilot_elements=report.pilot_elements,
+        downlink=opening.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
+        devices=len(opening.devices),
+        bits=int(report.devices.bits.sum()),
+        silent=int((report.devices.active == 0).sum()),
+        epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
+        told=opening.disclosure,
+    )
+
+
+def _silent_share(rounds: Sequence[_Round]) -> float:
+    """Of the devices selected, those that the power policy kept silent."""
+    return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
+
+
+def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
+    """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
+    reading any."""
+    settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
+    folders = data_folders(data_dir)
+    samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
+    cell = build_cell(settings, dimension, equal_weights(settings.run), samples)
+    unequal = settings.task.partition == OWN or not settings.task.partition_rule.equal
+    if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
+        return cell
+
+    from airfl.learning.division import divide
+
+    raw, streams = load_data(settings.task, folders, task), Streams(settings.run.seed)
+    sizes = divide(settings.task, settings.run.devices, raw, streams, task.shares if task else None).partition.sizes
+    return build_cell(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))

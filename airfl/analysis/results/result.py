@@ -1,0 +1,189 @@
+"""Finished runs, groups of runs that differ only in their seed, and how their settings are displayed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airfl.analysis.results.digest import Digest
+from airfl.analysis.results.tidy import frame, table_value
+from airfl.config.json_numbers import to_json
+from airfl.runtime.text import brief
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run and its figures.
+
+    Attributes:
+        folder: The run folder.
+        label: Label of its row, "" without rows.
+        values: Values of the axes by dotted key, None for a setting that its scheme does not have.
+        seed: run.seed.
+        digest: The run's summary, settings, and figures at the evaluated rounds.
+        asked: `values` as requested by the sweep, including settings that the scheme does not have.
+        source: The folder passed to `read_results` in which the run was found.
+    """
+
+    folder: Path
+    label: str
+    values: Mapping[str, Any]
+    seed: int
+    digest: Digest
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    source: Path | None = None
+
+    def __repr__(self) -> str:
+        what = {"label": self.label} if self.label else {}
+        accuracy = self.digest.summary.test_accuracy
+        return brief(self, **what, **self.values, seed=self.seed, test_accuracy=accuracy, folder=self.folder)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in their seed.
+
+    Attributes:
+        name: Name that distinguishes the group from others.
+        label: Label of their row, "" without rows.
+        values: Values of the axes by dotted key, None for a setting that the scheme does not have.
+        runs: The runs in the order of their seeds.
+        repeats: Further runs of those seeds that differ only in a setting that the scheme does not have.
+    """
+
+    name: str
+    label: str
+    values: Mapping[str, Any]
+    runs: tuple[Result, ...]
+    repeats: tuple[Result, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, name=self.name, runs=len(self.runs))
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of all runs."""
+        return self.runs[0].digest.summary.scheme
+
+    @property
+    def link(self) -> str:
+        """The link of all runs: analog, digital or ideal."""
+        return self.runs[0].digest.link
+
+
+@dataclass(frozen=True)
+class Results:
+    """A collection of runs. `groups` has runs with equal settings together, `frame()` is a table of all runs.
+
+    Attributes:
+        runs: The runs in the order of the sweep or comparison.
+        axes: The swept keys; for several folders also other settings in which the runs differ.
+        failed: Folder of a point -> why it failed.
+        missing: Number of points that are neither finished nor failed.
+        unreadable: Folder of a run -> why it is left out of `runs`.
+    """
+
+    runs: tuple[Result, ...]
+    axes: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    missing: int = 0
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        left = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
+        problems = {name: count for name, count in left.items() if count}
+        return brief(self, runs=len(self.runs), groups=len(self.groups), axes=self.axes, **problems)
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """The groups in the order of their first runs."""
+        return self._grouped([run.values for run in self.runs])
+
+    @cached_property
+    def points(self) -> tuple[Group, ...]:
+        """The groups by requested values, which include settings that a scheme does not have."""
+        return self._grouped([run.asked for run in self.runs])
+
+    @property
+    def pooled(self) -> bool:
+        """Whether the runs are from several folders."""
+        return len({run.source for run in self.runs}) > 1
+
+    def _grouped(self, values: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
+        together: dict[str, list[tuple[Result, Mapping[str, Any]]]] = {}
+        for run, own in zip(self.runs, values, strict=True):
+            together.setdefault(to_json([run.label, [own.get(key) for key in self.axes]]), []).append((run, own))
+        groups = []
+        for members in together.values():
+            run, own = members[0]
+            seeds: dict[int, Result] = {}
+            for one, _ in members:
+                seeds.setdefault(one.seed, one)
+            once = tuple(seeds[seed] for seed in sorted(seeds))
+            repeats = tuple(one for one, _ in members if one is not seeds[one.seed])
+            groups.append(Group(self._name(run, own), run.label, own, once, repeats))
+        return tuple(groups)
+
+    def complete(self) -> Results:
+        """Return the results without runs that did not complete."""
+        return replace(self, runs=tuple(run for run in self.runs if run.digest.summary.status == "complete"))
+
+    def frame(self) -> pd.DataFrame:
+        """Return a table with one row per run: group, label, link, every swept key, the figures of its summary, and the
+        metrics of a user-defined task. There are no timings, so that equal runs give equal tables."""
+        rows = [row_of(group, run, self.axes) for group in self.groups for run in (*group.runs, *group.repeats)]
+        return frame(rows, self.axes)
+
+    def _name(self, run: Result, values: Mapping[str, Any]) -> str:
+        """Return the name of a group: its label and values."""
+        known = [key for key in self.axes if values.get(key) is not None]
+        texts = [f"{short(key, self.axes)} = {plain(values[key])}" for key in known]
+        return ", ".join(filter(None, [run.label, *texts])) or run.digest.summary.scheme
+
+
+def row_of(group: Group, run: Result, axes: Sequence[str]) -> dict[str, Any]:
+    """Return a run's row of the table. A swept value that is neither a number nor text, such as a list, is written as
+    JSON; one that the run's scheme does not have is empty."""
+    return {
+        "group": group.name,
+        "folder": run.folder.name,
+        "label": run.label,
+        "link": run.digest.link,
+        **{key: table_value(run.values.get(key)) for key in axes},
+        **asdict(run.digest.summary),
+        **run.digest.metrics,
+    }
+
+
+def short(key: str, among: Sequence[str]) -> str:
+    """Return a dotted key without its section where that is unambiguous; scheme.name becomes scheme."""
+    last = _last(key)
+    return last if [_last(other) for other in among].count(last) == 1 else key
+
+
+def _last(key: str) -> str:
+    """Return the last part of a dotted key, or its section where the last part is "name"."""
+    section, _, last = key.rpartition(".")
+    return section if last == "name" else last
+
+
+def plain(value: Any) -> str:
+    """Return a setting's value as readable text."""
+    return value if isinstance(value, str) else to_json(value).replace('"', "")
+
+
+def cell(value: Any) -> str:
+    """Return a setting's value as the text of a table cell, empty for None."""
+    return "" if value is None else plain(value)
+
+
+def number_of(value: Any) -> float:
+    """Return a setting's value as a number, nan if it is not one."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan

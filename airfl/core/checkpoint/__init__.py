@@ -1,0 +1,36 @@
+"""Checkpoints, from which a run is resumed: the records of its rounds and its state, in OUT/checkpoint.
+
+OUT/checkpoint/lock              locked by the process that writes the run; its marker shows that airfl made the folder
+OUT/checkpoint/about             settings, versions and resolved automatic settings, which a resumed run must share
+OUT/checkpoint/records           the record of every round, appended; the trace is rebuilt from them
+OUT/checkpoint/state-00000042    the state after 42 rounds: parameters, and state of selection, devices and server; the
+                                 last two states are kept
+"""
+
+from airfl.core.checkpoint.about import About, about_run, check_asked, check_data, check_same, check_task
+from airfl.core.checkpoint.fits import check_fits
+from airfl.core.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
+from airfl.core.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
+from airfl.core.checkpoint.pack import DamagedError
+
+__all__ = [
+    "LOCK_NAME",
+    "About",
+    "Cadence",
+    "DamagedError",
+    "Keeper",
+    "Saved",
+    "about_run",
+    "check_asked",
+    "check_data",
+    "check_fits",
+    "check_own",
+    "check_same",
+    "check_task",
+    "discard",
+    "has_begun",
+    "has_state",
+    "keeping",
+    "kept_records",
+    "read_saved",
+]

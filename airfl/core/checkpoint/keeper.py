@@ -1,0 +1,98 @@
+"""Keeps a run while it goes on: every record, and the state from time to time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from airfl.core.checkpoint.folder import Saved, tidy, write_about, write_state
+from airfl.core.checkpoint.records import RECORDS_NAME, Records, read_records
+from airfl.core.record import Record
+from airfl.storage.output_files import CHECKPOINT_NAME
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Cadence:
+    """When a state is saved.
+
+    Attributes:
+        seconds: Work in s of which no more can be lost; 0 to save for no such reason.
+        rounds: A state is saved every so many rounds; 0 to save for no such reason.
+    """
+
+    seconds: float
+    rounds: int
+
+    @property
+    def never(self) -> bool:
+        """Whether nothing is kept at all."""
+        return not (self.seconds or self.rounds)
+
+
+class Keeper:
+    """Of a run in OUT, which nobody else writes. Call `append` after every round, then `save_if_due`."""
+
+    def __init__(self, out: Path, saved: Saved, cadence: Cadence) -> None:
+        """saved: where the run stands; what was recorded after that is forgotten."""
+        self._out, self._about, self._cadence = out, saved.about, cadence
+        self._rounds = self._saved_rounds = saved.rounds
+        tidy(out, saved)
+        write_about(out, saved.about)
+        self._records = None if cadence.never else Records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
+        self._saved_at = self._last = time.monotonic()
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the run can be resumed."""
+        return self._records is not None
+
+    def append(self, record: Record) -> None:
+        """A finished round, as the trace has it."""
+        self._rounds += 1
+        if self._records:
+            self._records.append(record)
+
+    def save_if_due(self, arrays: Callable[[], Arrays]) -> None:
+        """Save the state where it would be late after one more round like the last. arrays(): the state."""
+        now = time.monotonic()
+        another, self._last = now - self._last, now
+        seconds, rounds = self._cadence.seconds, self._cadence.rounds
+        by_time = seconds and now - self._saved_at + another >= seconds
+        if by_time or (rounds and self._rounds - self._saved_rounds >= rounds):
+            self.save(arrays)
+
+    def save(self, arrays: Callable[[], Arrays]) -> None:
+        """Save the state now: when this returns, it is on disk."""
+        if self._records is None or self._rounds == self._saved_rounds:
+            return
+        self._records.sync()
+        write_state(self._out, Saved(self._about, self._rounds, arrays(), self._records.length))
+        self._saved_rounds, self._saved_at = self._rounds, time.monotonic()
+
+    def close(self) -> None:
+        """The records' file too."""
+        if self._records:
+            self._records.close()
+
+
+def kept_records(out: Path, saved: Saved) -> Iterator[Arrays]:
+    """The records of the rounds that a saved run has done."""
+    return read_records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
+
+
+@contextmanager
+def keeping(out: Path, saved: Saved, cadence: Cadence) -> Iterator[Keeper]:
+    """A keeper for the time of the block."""
+    keeper = Keeper(out, saved, cadence)
+    try:
+        yield keeper
+    finally:
+        keeper.close()

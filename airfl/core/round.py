@@ -1,0 +1,152 @@
+"""One round of federated learning, as a straight line. It names no scheme: a recipe says what stages and uplink are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from airfl.config.settings import RunSettings
+from airfl.core.computation import Computation
+from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
+from airfl.core.round_plan import disclosure_again, open_round
+from airfl.core.scenario import noise_multiplier, release_event
+from airfl.core.state import Exchange, Plant, State, World
+from airfl.learning.divergence import check_losses, check_model, keep_finite
+from airfl.learning.engines.parallel import operations_alone
+from airfl.learning.evaluation import evaluate
+from airfl.uplinks.stages import Batch, Round, held_to_bound, open_encoder
+from airfl.uplinks.stages.clip import clip_factor
+from channels.mac import SLAB, add_weighted
+
+
+def run_round(world: World, state: State) -> tuple[State, Record]:
+    """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
+    t, step = state.round_index, world.step
+
+    with operations_alone(world.keeps_to_one_thread):
+        exchanged = exchange(world, state)
+        with step("server"):
+            parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+        check_model(parameters, t)
+        with step("record"):
+            happened = record_exchange(world.cell, exchanged, t)
+
+    evaluated = is_evaluated(world.cell.run, t + 1)
+    with step("ledger"):
+        privacy = account(world, exchanged, t + 1, evaluated)
+    with step("evaluation"):
+        gradient_norm = world.cell.trace.gradient_norm
+        evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
+    check_losses(evaluation, t)
+    with step("record"):
+        computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.opening.devices, t))
+        record = {
+            **record_evaluation(evaluation),
+            **happened,
+            **privacy,
+            **computation.record(),
+        }
+    return State(t + 1, parameters, exchanged.opening.memory, state.store), record
+
+
+def as_last(world: World, state: State, record: Record) -> Record:
+    """The record of the round that led to this state, the latest of the ledger, as that of a run which ends with it:
+    evaluated, with the figures of all rounds so far."""
+    cell, rounds = world.cell, state.round_index
+    last = {**record, **record_composed(cell, *world.ledger.end(), rounds)}
+    if not is_evaluated(cell.run, rounds):
+        evaluation = evaluate(world.model, state.parameters, world.task, cell.trace.gradient_norm)
+        check_losses(evaluation, rounds - 1)
+        last |= record_evaluation(evaluation)
+    return last
+
+
+def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:
+    """Select, train, encode, send, decode. plant: changes what single devices have computed, for an audit."""
+    cell, t, step = world.cell, state.round_index, world.step
+
+    with step("select and open"):
+        opening = open_round(cell, t, state.memory, world.device)
+    devices, link = opening.devices, opening.link
+    weights = cell.weights[devices]
+    with step("clip and encode"):
+        encoder = open_encoder(
+            cell.recipe.stages,
+            Round(
+                streams=cell.streams,
+                index=t,
+                device=world.device,
+                devices=devices,
+                heard=link.heard,
+                store=state.store,
+                public_update=lambda: world.public_update(state.parameters, t),
+                own_noise=opening.own_noise,
+            ),
+        )
+        encoder = held_to_bound(encoder, cell.recipe.stages, cell.bound)
+    clip_norm = world.update_bound if cell.recipe.local.clips_update else math.inf
+
+    by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
+    slabs = slabs_of(len(state.parameters)) if by_entry else [None]
+    reference = torch.zeros_like(state.parameters)
+    update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
+    for chunk in chunks_of(len(devices), world.trainer.chunk):
+        with step("local training"):
+            updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
+        updates = plant(updates, devices[chunk], encoder) if plant else updates
+        norms, non_finite[chunk] = keep_finite(updates, devices[chunk], t, cell.run.non_finite, clip_norm, state.store)
+        clipped = clip_factor(norms, clip_norm)
+        weight = updates.new_tensor(weights[chunk])
+        update_norms[chunk] = (norms * clipped).cpu().numpy()
+
+        for slab in slabs:
+            entries = slice(None) if slab is None else slab
+            part = updates[:, entries]
+            add_weighted(reference[entries], part, weight * clipped)
+            with step("clip and encode"):
+                message = encoder.encode(Batch(part, torch.ones_like(norms), norms, chunk, part=slab))
+            with step("superposition"):
+                link.send(message.scaled(weight), chunk)
+    with step("superposition"):
+        reception = link.close()
+    with step("decode"):
+        mean_update = encoder.decode(reception.mean)
+    reference /= cell.run.selected
+    return Exchange(opening, encoder, reception, mean_update, reference, update_norms, non_finite)
+
+
+def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Record:
+    """Enter the round into the ledger: claimed and tight figures after that many rounds; composed ones if asked for."""
+    report = exchanged.reception.report
+    multiplier = noise_multiplier(world.cell, report)
+    last = rounds == world.cell.run.rounds
+    event = release_event(world.cell, multiplier)
+    opening = exchanged.opening
+    privacy = world.ledger.record(event, compose, opening.devices, last, opening.disclosure)
+    return record_privacy(world.cell, report, privacy, multiplier, rounds)
+
+
+def account_again(world: World, record: Record, rounds: int) -> None:
+    """Enter a round that is done already into a ledger that has seen those before it, by its record."""
+    event = release_event(world.cell, float(record["noise_multiplier"]))
+    told = disclosure_again(world.cell, rounds - 1)
+    world.ledger.enter(event, is_evaluated(world.cell.run, rounds), record["device_id"], told)
+
+
+def is_evaluated(run: RunSettings, rounds: int) -> bool:
+    """Whether the model is evaluated after so many rounds."""
+    return rounds % run.evaluate_every == 0 or rounds == run.rounds
+
+
+def slabs_of(entries: int) -> Sequence[slice | None]:
+    """Slices of at most a slab of entries, in order; None for all of them, where that is one."""
+    return list(chunks_of(entries, SLAB)) if entries > SLAB else [None]
+
+
+def chunks_of(devices: int, size: int) -> Iterator[slice]:
+    """Slices of at most `size` devices, in order."""
+    for start in range(0, devices, size):
+        yield slice(start, min(start + size, devices))

@@ -1,0 +1,133 @@
+"""Opens the trace of a run and writes everything that is known before the first round."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from airfl.config import Settings, to_json
+from airfl.core.scenario import Cell, paper_cost_mb
+from airfl.core.state import World
+from airfl.learning.task import Identity
+from airfl.runtime.numerics import numerics
+from airfl.selection import most_selected
+from airfl.storage.fingerprint import fingerprint, own_parts
+from airfl.storage.trace import TraceWriter
+from airfl.storage.trace.schema import (
+    NORMALISED,
+    PER_DEVICE,
+    PER_PLACED_DEVICE,
+    PER_ROUND,
+    PER_SLOT,
+    in_units,
+    metric_variable,
+    signal_variables,
+)
+from airfl.version import __version__
+
+
+def _own_parts(settings: Settings) -> dict[str, str]:
+    """Return the attribute that lists user-defined parts, if there are any."""
+    own = own_parts(settings)
+    parts = {key: {"part": repr(part), "fingerprint": fingerprint(part)} for key, part in own.items()}
+    return {"own_parts": to_json(parts)} if parts else {}
+
+
+def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
+    """Create the trace of a run and write everything that is known before the first round.
+
+    Args:
+        path: The file to create.
+        world: The run's fixed objects.
+        resolved: The resolved settings.
+        created_utc: When the run began, in ISO format; the present time if None.
+    """
+    cell = world.cell
+    run, entry = cell.run, resolved.scheme
+    dimensions = {"slot": slots_of(cell), "population": run.devices}
+    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
+    variables += [metric_variable(name) for name in world.task.metrics]
+    placed = cell.radio.drop
+    if placed is not None:
+        variables += PER_PLACED_DEVICE
+    if cell.trace.any_signals and cell.link == "analog":
+        dimensions |= signal_dimensions(cell)
+        variables += signal_variables(resolved.grid.packing)
+    ledger, statement = world.ledger, world.ledger.statement
+    writer = TraceWriter(
+        path,
+        attributes={
+            "airfl_version": __version__,
+            "created_utc": created_utc or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "scheme": entry.name,
+            "seed": run.seed,
+            "config": to_json(resolved.model_dump()),
+            "paper": entry.paper,
+            "link": cell.link,
+            "dimension": world.model.dimension,
+            "device": str(world.device),
+            "numerics": to_json(numerics(world.device, resolved.local.engine)),
+            "paper_cost_mb": paper_cost_mb(cell),
+            **_own_parts(resolved),
+            **_of_task(world.task.own),
+        },
+        dimensions=dimensions,
+        variables=variables,
+        epsilon_attributes={"delta": statement.delta, "level": statement.level},
+        rounds=run.rounds,
+    )
+    if world.task.loss is not None:
+        for name, where in (("test", "the test set"), ("train", "training samples"), ("validation", "held-out data")):
+            writer.annotate(f"{name}_loss", {"long_name": f"mean of the task's own loss on {where}"})
+    own = {
+        "adjacency": statement.adjacency,
+        "sampling": statement.sampling,
+        "observer": statement.observer,
+        "csi_error": resolved.privacy.csi_error,
+        "beta_tells": cell.beta_tells,
+    }
+    writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
+    writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
+    writer.annotate("epsilon_at_least", {**own, "accountant": "PLD of a pair of neighbours"})
+    writer.annotate(
+        "epsilon_as_poisson",
+        {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
+    )
+    claim = cell.recipe.claim
+    writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
+    writer.write_population("device_samples", world.task.partition.sizes)
+    writer.write_population("device_power_limit", cell.power_limits * cell.radio.energy_unit)
+    if placed is not None:
+        writer.write_population("device_distance_m", placed.distance_m)
+        writer.write_population("device_path_loss_db", placed.path_loss_db)
+    return writer
+
+
+def _of_task(own: Identity | None) -> dict[str, str]:
+    """Return the attributes of a user-defined task: its name, its model as PyTorch prints it, and its fingerprints."""
+    if own is None:
+        return {}
+    return {
+        "task": own.name,
+        "task_model": own.model,
+        "task_parts": to_json(dict(own.parts)),
+        "task_fingerprint": own.fingerprint,
+        "task_initial": own.initial,
+    }
+
+
+def slots_of(cell: Cell) -> int:
+    """Return the size of the dimension `slot`."""
+    run = cell.run
+    return max(most_selected(cell.rule, cell.streams, run.rounds, run.devices, run.selected), 1)
+
+
+def signal_dimensions(cell: Cell) -> dict[str, int]:
+    """Return the sizes of the dimensions that only signals have."""
+    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
+    return {
+        "coordinate": cell.bound.entries,
+        "symbol": blocks,
+        "subcarrier": subcarriers,
+        "antenna": cell.antennas,
+    }

@@ -1,0 +1,123 @@
+"""Handling of non-finite numbers according to run.non_finite, with messages that name the round and the device.
+
+A non-finite update is never averaged. A non-finite model, which is not attributable to a single device, stops the run.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import DivergedError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from airfl.learning.evaluation import Evaluation
+    from airfl.runtime.store import Store
+
+log = logging.getLogger(__name__)
+
+Policy = Literal["stop", "drop", "clip"]
+Ids = NDArray[np.int64]
+LOWER = "lower local.learning_rate, or server.learning_rate"
+
+
+def keep_finite(
+    updates: Tensor, devices: Ids, round_index: int, policy: Policy, clip_norm: float, store: Store
+) -> tuple[Tensor, NDArray[np.bool_]]:
+    """Replace updates that are not finite, and return the norms of all updates and a mask of those replaced.
+
+    Args:
+        updates: [devices, d]. Rows that are not finite are changed in place: to zeros ("drop"), or to the limit of
+            clipping to C as the update grows without bound ("clip").
+        devices: Ids of the devices, [devices].
+        round_index: Index of the round.
+        policy: run.non_finite.
+        clip_norm: C.
+        store: The state between rounds, in which non-finite tensors of these devices are deleted.
+
+    Raises DivergedError, with round and device, for policy "stop".
+    """
+    norms = updates.norm(dim=1)
+    bad: NDArray[np.bool_] = ~norms.isfinite().cpu().numpy()
+    if not bad.any():
+        return norms, bad
+    if policy == "stop":
+        raise DivergedError(
+            f"round {round_index}, device {devices[bad][0]}: its update is not finite, training diverged; {LOWER}, "
+            "or say with run.non_finite what is done about such a device"
+        )
+    for row in np.flatnonzero(bad).tolist():
+        updates[row] = clipped_limit(updates[row], clip_norm) if policy == "clip" else 0.0
+        store.forget_non_finite(int(devices[row]))
+    log.warning(
+        "round %d: the update of %s is not finite and was %s",
+        round_index,
+        named(devices[bad]),
+        {"drop": "dropped", "clip": "clipped"}[policy],
+    )
+    return updates.norm(dim=1), bad
+
+
+def clipped_limit(update: Tensor, clip_norm: float) -> Tensor:
+    """Return the limit of clipping an update [d] to `clip_norm` as its infinite entries grow together without bound:
+    only their signs remain. nan counts as 0. Without infinite entries the norm is computed in double precision."""
+    infinite = update.isinf()
+    if infinite.any():
+        signs = infinite * update.nan_to_num(nan=0.0).sign()
+        return signs * (clip_norm / float(signs.double().norm()))
+    finite = update.nan_to_num(nan=0.0)
+    norm = float(finite.double().norm())
+    return finite * min(1.0, clip_norm / norm) if norm else finite
+
+
+def check_channel(finite: NDArray[np.bool_], devices: Ids, round_index: int, policy: Policy) -> None:
+    """Report channels that are not finite: raise DivergedError for policy "stop", else log a warning."""
+    if policy == "stop":
+        raise DivergedError(
+            f"round {round_index}, device {devices[~finite][0]}: its channel is not finite; see [channel] and "
+            "[topology], or leave such devices out with run.non_finite = drop"
+        )
+    log.warning("round %d: the channel of %s is not finite and was left out", round_index, named(devices[~finite]))
+
+
+def check_model(parameters: Tensor, round_index: int) -> None:
+    """Raise DivergedError if the new model [d] is not finite."""
+    if not all_finite(parameters):
+        raise DivergedError(f"round {round_index}: the model is not finite after the server's step; {LOWER}")
+
+
+def check_public(update: Tensor, round_index: int) -> None:
+    """Raise DivergedError if the server's update on public data [d], which selects coordinates, is not finite."""
+    if not all_finite(update):
+        raise DivergedError(f"round {round_index}: the update on the public samples is not finite; {LOWER}")
+
+
+def check_losses(evaluation: Evaluation | None, round_index: int) -> None:
+    """Raise DivergedError if a loss or metric is not finite, as the trace marks rounds without evaluation by nan."""
+    losses = {"training": evaluation.train_loss, "test": evaluation.test_loss} if evaluation else {}
+    for name, loss in losses.items():
+        if not math.isfinite(loss):
+            raise DivergedError(f"round {round_index}: the model's {name} loss is {loss}, training diverged; {LOWER}")
+    for name, value in evaluation.metrics.items() if evaluation else ():
+        if not math.isfinite(value):
+            raise DivergedError(
+                f"round {round_index}: metric {name!r} is {value} on the test set, and a number is wanted"
+            )
+
+
+def all_finite(values: Tensor) -> bool:
+    """Return whether all values are finite. The sum decides quickly, except where a sum of finite values overflows."""
+    return math.isfinite(float(values.sum())) or bool(values.isfinite().all())
+
+
+def named(devices: Ids) -> str:
+    """Return a short list of devices: "device 3", "devices 3, 5 and 17 others"."""
+    shown = devices[:5].tolist()
+    more = f" and {len(devices) - len(shown)} others" if len(devices) > len(shown) else ""
+    return f"device{'s' if len(devices) > 1 else ''} {', '.join(map(str, shown))}{more}"

@@ -1,0 +1,126 @@
+"""Accuracy and loss of the global model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from airfl.learning.flat import FlatModel, Loss, per_sample
+from airfl.learning.sgd import normalise
+from airfl.learning.task import DividedTask, Samples
+
+# Samples at a time. On a CPU the activations of few samples stay in the cache; a GPU has to be kept busy.
+BATCH = {"cpu": 125, "cuda": 1000}
+# The training loss is computed on the first training samples only: enough for a curve, cheap for a large model.
+TRAINING_SAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracies and losses of a model.
+
+    Validation figures are nan if nothing is held out, and accuracies are nan if the loss is not cross-entropy.
+
+    Attributes:
+        test_accuracy: Share of the test samples that are classified correctly.
+        test_loss: Mean loss over the test samples.
+        train_loss: Mean loss over the devices' training samples, at most 10,000 of them.
+        validation_accuracy: Share of the held-out samples that are classified correctly.
+        validation_loss: Mean loss over the held-out samples.
+        gradient_norm_squared: ||grad f||^2 of the whole objective; nan if it was not requested.
+        metrics: Means of a task's metrics over the test set, by name.
+    """
+
+    test_accuracy: float
+    test_loss: float
+    train_loss: float
+    validation_accuracy: float
+    validation_loss: float
+    gradient_norm_squared: float = math.nan
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Means over a set of samples."""
+
+    accuracy: float
+    loss: float
+    metrics: Mapping[str, float]
+
+
+def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
+    """Evaluate the model with these parameters [d]; gradient_norm: whether to compute `gradient_norm_squared` too."""
+    test = _score(model, parameters, task, task.test, metrics=task.metrics)
+    rows = torch.from_numpy(task.partition.indices[:TRAINING_SAMPLES]).to(parameters.device)
+    train = _score(model, parameters, task, task.train, rows)
+    validation = _score(model, parameters, task, task.validation)
+    square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
+    return Evaluation(test.accuracy, test.loss, train.loss, validation.accuracy, validation.loss, square, test.metrics)
+
+
+def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> float:
+    """Return ||grad f||^2 of the whole objective at these parameters [d].
+
+    f is the mean loss over all training samples of all devices, including the model's penalty. The gradient is computed
+    batch by batch and summed in float64.
+    """
+    point = parameters.detach().clone().requires_grad_()
+    rows = torch.from_numpy(task.partition.indices).to(parameters.device)
+    total = torch.zeros_like(point, dtype=torch.float64)
+    for some in torch.split(rows, BATCH[parameters.device.type]):
+        inputs = _channels_last(normalise(task.train.inputs[some], task.mean, task.std), task)
+        losses = model.losses(model.split(point), inputs, task.train.targets[some])
+        total += torch.autograd.grad(losses.sum(), point)[0]
+    return float(total.div_(len(rows)).square().sum())
+
+
+def _channels_last(inputs: Tensor, task: DividedTask) -> Tensor:
+    """Return images on a CPU in channels-last memory format, in which convolutions are faster."""
+    images = task.by_pixel and inputs.dim() == 4 and not inputs.is_cuda
+    return inputs.contiguous(memory_format=torch.channels_last) if images else inputs
+
+
+@torch.inference_mode()
+def _score(
+    model: FlatModel,
+    parameters: Tensor,
+    task: DividedTask,
+    samples: Samples,
+    rows: Tensor | None = None,
+    metrics: Mapping[str, Loss] | None = None,
+) -> _Scores:
+    """Return accuracy, mean loss and mean metrics on the samples, or on these rows of them, batch by batch."""
+    count, metrics = len(samples) if rows is None else len(rows), metrics or {}
+    if not count:
+        return _Scores(math.nan, math.nan, dict.fromkeys(metrics, math.nan))
+    parts, size = model.split(parameters), BATCH[parameters.device.type]
+    # The sums stay on the device, so that a GPU need not be synchronised after every batch.
+    correct = torch.zeros((), dtype=torch.int64, device=parameters.device)
+    loss = torch.zeros((), dtype=torch.float64, device=parameters.device)
+    sums = {name: torch.zeros_like(loss) for name in metrics}
+
+    def add_up(module: nn.Module) -> None:
+        for start in range(0, count, size):
+            some = slice(start, start + size) if rows is None else rows[start : start + size]
+            inputs = _channels_last(normalise(samples.inputs[some], task.mean, task.std), task)
+            targets = samples.targets[some]
+            outputs = module(inputs)
+            if model.loss is None:
+                correct.add_((outputs.argmax(dim=1) == targets).sum())
+                loss.add_(F.cross_entropy(outputs, targets, reduction="sum"))
+            else:
+                loss.add_(per_sample(model.loss(outputs, targets), len(targets), "the loss").sum(dtype=torch.float64))
+            for name, metric in metrics.items():
+                values = per_sample(metric(outputs, targets), len(targets), f"metric {name!r}")
+                sums[name].add_(values.sum(dtype=torch.float64))
+
+    model.with_parameters(parts, add_up)
+    accuracy = int(correct) / count if model.loss is None else math.nan
+    means = {name: float(total) / count for name, total in sums.items()}
+    return _Scores(accuracy, float(loss) / count + float(model.penalty(parts)), means)

@@ -1,0 +1,224 @@
+"""Local SGD with coordinate-wise clipping, noise and sparsification in every step (Fed-SPA, DP-Fed)."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.config.settings import LocalSettings, RunSettings
+from airfl.errors import UserError
+from airfl.learning.batches import BatchRule, independent_batches
+from airfl.learning.flat import FlatModel
+from airfl.learning.per_sample import Rows, SampleGradients, samples_of
+from airfl.learning.schedule import learning_rate
+from airfl.learning.task import DividedTask
+from airfl.learning.work import Ids, PerturbedSgd
+from airfl.runtime.draws import distinct, fill_normals, spread
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Purpose, Streams
+from airfl.uplinks.stages.masks import own_coordinates
+
+# Most numbers over which the median of the initial round is taken.
+MEDIAN_NUMBERS = 1 << 25
+# Noise is drawn for about this many numbers at a time, at least for one step.
+NOISE_NUMBERS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Mini-batches of a set of devices.
+
+    Attributes:
+        task: The task that the samples come from.
+        rows: Rows of the samples in `inputs` or, if that is None, in the training data, [devices, steps, batch].
+        targets: The targets, [devices, steps, batch, *shape], where a class label has an empty shape.
+        present: 1 for a sample, 0 for padding, float32 [devices, steps, batch].
+        inputs: Inputs of the samples that are used, normalised once each, [samples, *shape]; None if they are
+            normalised in every step.
+    """
+
+    task: DividedTask
+    rows: Tensor
+    targets: Tensor
+    present: Tensor
+    inputs: Tensor | None
+
+    @classmethod
+    def of(cls, task: DividedTask, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
+        """Return the batches; samples: [devices, steps batch]; distinct_samples: upper bound on distinct ones."""
+        rows, inputs = samples.rows, None
+        if task.mean and 2 * distinct_samples <= rows.numel():
+            used, rows = torch.unique(rows, return_inverse=True)
+            inputs = samples_of(task, used)[0]
+        targets, present = task.train.targets[samples.rows], samples.present.float()
+        targets = targets.view(*shape, *targets.shape[2:])
+        return cls(task, rows.view(shape), targets, present.view(shape), inputs)
+
+    def at(self, active: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return inputs, targets and presence of a step for the first `active` devices."""
+        rows = self.rows[:active, step]
+        inputs = samples_of(self.task, rows)[0] if self.inputs is None else self.inputs[rows]
+        return inputs, self.targets[:active, step], self.present[:active, step]
+
+
+def noise_of(generators: list[np.random.Generator], steps: NDArray[np.int64], kept: int) -> Iterator[Tensor]:
+    """Yield normal numbers for one step after another, [devices, kept], for at least the devices with steps left.
+
+    steps: number of steps of each device, largest first. Several steps are drawn at a time, because torch's threads
+    keep spinning for a while after an operation and would slow down those that draw.
+    """
+    block = max(1, NOISE_NUMBERS // (len(generators) * kept))
+    for first in range(0, int(steps[0]), block):
+        active, several = int((steps > first).sum()), min(block, int(steps[0]) - first)
+        drawn = np.empty((active, several * kept), dtype=np.float32)
+        fill_normals(generators[:active], drawn, torch.get_num_threads())
+        yield from torch.from_numpy(drawn).view(active, several, kept).unbind(dim=1)
+
+
+class PerturbedTrainer:
+    """Fed-SPA algorithm 1, lines 5 to 11: tau steps of all devices of a chunk at once.
+
+    A mini-batch of b = min(B, m_i) samples is drawn without replacement, independently in every step, and sigma is
+    noise_multiplier c sqrt(k)/b. `local.momentum`, which the paper does not have, applies to the perturbed gradient.
+    Noise is drawn for the k kept coordinates of each step, in ascending order.
+    """
+
+    def __init__(
+        self,
+        work: PerturbedSgd,
+        local: LocalSettings,
+        run: RunSettings,
+        task: DividedTask,
+        streams: Streams,
+        device: torch.device,
+    ) -> None:
+        if work.noise_multiplier and work.coordinate_clip is not None and math.isinf(work.coordinate_clip):
+            raise ValueError(f"noise_multiplier {work.noise_multiplier} needs a finite coordinate_clip, got inf")
+        self._work, self._local, self._run, self._device = work, local, run, device
+        self._task, self._streams = task, streams
+        self._model = FlatModel(task.model, task.loss)
+        self._gradients = SampleGradients.of(self._model, task, local.engine)
+        self._rule = BatchRule(local.epochs, local.steps, local.batch_size)
+        self._sizes = task.partition.sizes
+        looped = local.engine == "loop" or self._gradients.engine == "loop"
+        width = min(self._rule.batch_size, int(self._sizes.max()))
+        self.chunk = run.chunk or (1 if looped else self._gradients.chunk(run.selected, width))
+        self.engine: str = "loop" if looped else self._gradients.engine
+
+    @functools.cached_property
+    def coordinate_clip(self) -> float:
+        """c as set, or the median over an initial round (Fed-SPA section 5.1).
+
+        In that round r devices compute the per-sample gradients of one mini-batch at the initial model. c is the median
+        of the absolute values of all coordinates; if that is 0, the median of the nonzero ones. c then depends on the
+        data, for which neither the paper nor `airfl.privacy` accounts.
+        """
+        if self._work.coordinate_clip is not None:
+            return self._work.coordinate_clip
+        run, initial = self._run, self._model.initial()
+        generator = self._streams.generator(Purpose.INITIAL_ROUND)
+        devices = distinct(generator, run.devices, 1, min(run.selected, run.devices))[0]
+        samples = min(self._rule.batch_size, int(self._sizes.max())) * len(devices)
+        stride = -(-samples * self._model.dimension // MEDIAN_NUMBERS)  # 1 except for large models
+        magnitudes = [
+            self._gradients.each(initial, self._initial_batch(device)).flatten()[::stride].abs().cpu().numpy()
+            for device in devices.tolist()
+        ]
+        return median_of(np.concatenate(magnitudes))
+
+    def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
+        """Return theta_i^tau - theta^t of each device, [devices, d], 0 outside its mask; parameters: theta^t, [d]."""
+        steps = self._rule.steps_of(self._sizes[devices])
+        order = np.argsort(-steps, kind="stable")  # devices with steps left are then always at the front
+        theta = parameters.repeat(len(devices), 1)
+        if len(devices):
+            self._train(theta, devices[order], steps[order], round_index)
+        updates = theta.sub_(parameters)
+        if (order[:-1] < order[1:]).all():
+            return updates
+        return updates[torch.from_numpy(np.argsort(order)).to(self._device)]
+
+    def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
+        """Return tau b, the per-sample gradients without those of the initial round, [devices]."""
+        sizes = self._sizes[devices]
+        return np.asarray(self._rule.steps_of(sizes) * np.minimum(sizes, self._rule.batch_size))
+
+    def _train(self, theta: Tensor, devices: Ids, steps: NDArray[np.int64], round_index: int) -> None:
+        """Apply eq. 5 `steps` times (largest first) to theta [devices, d], in place.
+
+        Gradient and noise are b times those of the paper, and the learning rate is divided by b.
+        """
+        dimension, kept, limit = theta.shape[1], self._work.kept_entries, self.coordinate_clip
+        batches = self._batches(devices, int(steps[0]), round_index)
+        sizes = batches.present.sum(dim=2)[:, :1]
+        rates = learning_rate(self._local, round_index) * dimension / kept / sizes
+        noise = self._noise(devices, steps, round_index)
+        noise_std = self._work.noise_multiplier * limit * math.sqrt(kept) if noise else 0.0
+        mask = self._masks(devices, round_index, dimension)
+        velocity = theta.new_zeros(len(devices), kept)
+        for step in range(int(steps[0])):
+            active = int((steps > step).sum())
+            now, velocity = theta[:active], velocity[:active]
+            gradient = self._gradients.clamped_sums(now, *batches.at(active, step), limit)
+            gradient = gradient if mask is None else gradient.gather(1, mask[:active])
+            if noise is not None:
+                gradient.add_(next(noise)[:active].to(gradient.device), alpha=noise_std)
+            velocity = velocity.mul_(self._local.momentum).add_(gradient) if step else gradient
+            if mask is None:
+                now.addcmul_(velocity, rates[:active], value=-1)
+            else:
+                now.scatter_add_(1, mask[:active], velocity * -rates[:active])
+
+    def _noise(self, devices: Ids, steps: NDArray[np.int64], round_index: int) -> Iterator[Tensor] | None:
+        """Return an iterator over the standard normal noise of each step, or None for no noise."""
+        if not self._work.noise_multiplier:
+            return None
+        streams, purpose = self._streams, Purpose.LOCAL_NOISE
+        generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
+        return noise_of(generators, steps, self._work.kept_entries)
+
+    def _masks(self, devices: Ids, round_index: int, dimension: int) -> Tensor | None:
+        """Return the kept coordinates of each device, [devices, k]; None if all are kept."""
+        if self._work.kept_entries == dimension:
+            return None
+        masks = np.empty((len(devices), self._work.kept_entries), dtype=np.int64)
+
+        def draw(start: int, end: int) -> None:
+            for mask, device in zip(masks[start:end], devices[start:end].tolist(), strict=True):
+                mask[:] = own_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
+
+        spread(draw, len(devices), torch.get_num_threads())
+        return torch.from_numpy(masks).to(self._device)
+
+    def _batches(self, devices: Ids, steps: int, round_index: int) -> Batches:
+        """Return the mini-batches of every step."""
+        sizes, task = self._sizes[devices], self._task
+        plan = independent_batches(
+            self._streams, round_index, devices, sizes, int(self._sizes.max()), steps, self._rule.batch_size
+        )
+        rows = Rows.of(task, devices, plan.reshape(len(plan), -1))
+        return Batches.of(task, rows, plan.shape, int(sizes.sum()))
+
+    def _initial_batch(self, device: int) -> Tensor:
+        """Return the rows of a device's mini-batch in the initial round, [b]."""
+        generator = self._streams.device_generator(Purpose.INITIAL_ROUND, None, device)
+        size, partition = int(self._sizes[device]), self._task.partition
+        own = distinct(generator, size, 1, min(self._rule.batch_size, size))[0]
+        return torch.from_numpy(partition.indices[partition.offsets[device] + own]).to(self._device)
+
+
+def median_of(values: NDArray[np.float32]) -> float:
+    """Return the median of absolute values; if that is 0, the median of the nonzero ones."""
+    median = float(np.median(values))
+    if median == 0 and values.any():
+        median = float(np.median(values[values > 0]))
+    if not 0 < median < math.inf:
+        raise UserError(f"scheme.coordinate_clip: the median of the initial round is {median:g}; set a positive number")
+    return median

@@ -1,0 +1,62 @@
+"""Building blocks of tasks: samples, the identity of a user-defined task, and seeded construction of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from airfl.learning.fingerprint import fingerprint
+from airfl.runtime.streams import Purpose, Streams
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples of a data set. Those of user-defined data may have any type and shape.
+
+    Attributes:
+        inputs: uint8 as in the files, possibly memory-mapped, [n, *shape].
+        targets: Class labels, int64 [n].
+    """
+
+    inputs: Tensor
+    targets: Tensor
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def to(self, device: torch.device) -> Samples:
+        """Return the samples on another torch device."""
+        return Samples(self.inputs.to(device), self.targets.to(device))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity of a user-defined task.
+
+    Attributes:
+        name: Name for labels.
+        model: The model as printed by torch.
+        parts: Fingerprint of each part.
+        initial: Fingerprint of the initial parameters; they depend on the seed if a function makes the model.
+    """
+
+    name: str
+    model: str
+    parts: Mapping[str, str]
+    initial: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of everything that does not depend on the seed."""
+        return fingerprint(*(f"{name}: {value}" for name, value in self.parts.items()))
+
+
+def seeded(build: Callable[[], Any], streams: Streams) -> Any:
+    """Return build() with torch's generator seeded by the run; its state is restored afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(streams.torch_seed(Purpose.INIT))
+        return build()

@@ -1,0 +1,80 @@
+"""One step of local SGD with momentum, for all devices of a chunk at once (PFELS algorithm 2, lines 6 to 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from airfl.learning.flat import FlatModel
+
+Parameters = tuple[Tensor, ...]
+Gradients = Callable[[Parameters, Tensor, Tensor, Tensor], Parameters]
+Move = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Parameters, Parameters]]
+Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor], None]
+
+
+def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Scale bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel.
+
+    Without a mean (features, text) the inputs are returned unchanged.
+    """
+    if not mean:
+        return inputs
+    scaled = inputs.float() / 255
+    if len(mean) == 1:
+        return (scaled - mean[0]) / std[0]
+    return (scaled - scaled.new_tensor(mean).view(-1, 1, 1)) / scaled.new_tensor(std).view(-1, 1, 1)
+
+
+def build_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
+    """Return a step that takes its gradients from vmapped autograd; see `move_by`."""
+
+    def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
+        losses = model.losses(parameters, normalise(inputs, mean, std), targets)
+        return (losses * present).sum() / present.sum().clamp(min=1)
+
+    return move_by(torch.func.vmap(torch.func.grad(loss)))
+
+
+def move_by(gradients: Gradients) -> Move:
+    """Return move(parameters, velocities, inputs, targets, present, learning_rate, momentum) -> the first two after a
+    step of SGD.
+
+    parameters, velocities: one tensor [chunk, *shape] per parameter; inputs: [chunk, batch, *shape], uint8; targets:
+    [chunk, batch]; present: [chunk, batch], 1 for a sample and 0 for padding; learning_rate, momentum: zero-dimensional
+    tensors, so that new values do not trigger a recompilation. Devices without samples are left unchanged.
+    gradients(parameters, inputs, targets, present): gradients of the mean loss over the samples present.
+    """
+
+    def move(
+        parameters: Parameters,
+        velocities: Parameters,
+        inputs: Tensor,
+        targets: Tensor,
+        present: Tensor,
+        learning_rate: Tensor,
+        momentum: Tensor,
+    ) -> tuple[Parameters, Parameters]:
+        active = present.sum(dim=1) > 0
+        new_parameters, new_velocities = [], []
+        by_parameter = zip(parameters, velocities, gradients(parameters, inputs, targets, present), strict=True)
+        for parameter, velocity, gradient in by_parameter:
+            moves = active.view(-1, *[1] * (parameter.dim() - 1))
+            new_velocities.append(torch.where(moves, momentum * velocity + gradient, velocity))
+            new_parameters.append(torch.where(moves, parameter - learning_rate * new_velocities[-1], parameter))
+        return tuple(new_parameters), tuple(new_velocities)
+
+    return move
+
+
+def in_place(move: Move) -> Step:
+    """Return the step with its results written into its first two arguments."""
+
+    def step(parameters: Parameters, velocities: Parameters, *others: Tensor) -> None:
+        for old, new in zip((parameters, velocities), move(parameters, velocities, *others), strict=True):
+            for into, part in zip(old, new, strict=True):
+                into.copy_(part)
+
+    return step

@@ -1,0 +1,116 @@
+"""A task that is ready to run: divided data and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from airfl.config import Settings
+from airfl.config.task import TaskSettings
+from airfl.learning.chosen_task import check_fit
+from airfl.learning.division import Division, divide
+from airfl.learning.flat import Loss
+from airfl.learning.own_task import Task
+from airfl.learning.samples import Identity, Samples, seeded
+from airfl.runtime.streams import Streams
+from airfl.storage.fingerprint import is_own
+from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.partitions.rule import Partition
+
+__all__ = ["DividedTask", "Identity", "Samples", "build_task", "seeded"]
+
+
+@dataclass(frozen=True)
+class DividedTask:
+    """Data, partition, model and loss of a run.
+
+    Attributes:
+        train: All training samples, including held-out ones, which belong to no device.
+        validation: Held-out samples.
+        public: Public samples, which belong to no device.
+        test: Samples of the test set.
+        partition: The rows of `train` that belong to each device.
+        mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty for none.
+        std: Standard deviation of each channel likewise.
+        model: The model before training.
+        loss: The loss function, None for cross-entropy.
+        metrics: Further per-sample metrics to average over the test set, by name.
+        by_pixel: Whether the model accepts images in channels-last memory format.
+        own: Identity of a user-defined task; None for named models and data sets.
+    """
+
+    train: Samples
+    validation: Samples
+    public: Samples
+    test: Samples
+    partition: Partition
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    model: nn.Module
+    loss: Loss | None = None
+    metrics: Mapping[str, Loss] = field(default_factory=dict)
+    by_pixel: bool = True
+    own: Identity | None = None
+
+    def to(self, device: torch.device) -> DividedTask:
+        """Return the task with its tensors on another torch device."""
+        return replace(
+            self,
+            train=self.train.to(device),
+            validation=self.validation.to(device),
+            public=self.public.to(device),
+            test=self.test.to(device),
+            model=self.model.to(device),
+        )
+
+
+def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | None = None) -> DividedTask:
+    """Divide the data and build the model of `settings.task` or of a user-defined task.
+
+    Raises UserError if data, partition, model and engine do not fit together.
+    """
+    own = own or own_task(settings.task)
+    if own is None:
+        check_fit(settings)
+    division = divide(settings.task, settings.run.devices, raw, streams, own.shares if own else None)
+    module = own.module(streams) if own else seeded(settings.task.model_part.build, streams)
+    return DividedTask(
+        train=_samples(raw.train_inputs, raw.train_targets),
+        validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
+        public=_samples(raw.train_inputs[division.public], raw.train_targets[division.public]),
+        test=_test_samples(raw, division),
+        partition=division.partition,
+        mean=raw.mean,
+        std=raw.std,
+        model=module,
+        **({} if own is None else _of_own(own, module, raw)),
+    )
+
+
+def own_task(task: TaskSettings) -> Task | None:
+    """Return the task of settings with a user-defined model or data set, which gets the same checks; else None."""
+    model, data = task.model_part, task.dataset_part
+    return Task(model=model, data=data) if is_own(model) or is_own(data) else None
+
+
+def _of_own(own: Task, module: nn.Module, raw: RawData) -> dict[str, Any]:
+    """Return the fields that a user-defined task has beside data and model."""
+    by_pixel = own.try_on(module, raw) if own.by_pixel is None else own.by_pixel
+    return {"loss": own.loss, "metrics": own.metrics, "by_pixel": by_pixel, "own": own.identity(module)}
+
+
+def _test_samples(raw: RawData, division: Division) -> Samples:
+    if division.test is None:
+        return _samples(raw.test_inputs, raw.test_targets)
+    return _samples(raw.test_inputs[division.test], raw.test_targets[division.test])
+
+
+def _samples(inputs: NDArray[Any], targets: NDArray[Any]) -> Samples:
+    """Return tensors that share the arrays' memory, which may be memory-mapped; read-only arrays are copied."""
+    arrays = [array if array.flags.writeable else array.copy() for array in (inputs, targets)]
+    return Samples(*(torch.from_numpy(array) for array in arrays))

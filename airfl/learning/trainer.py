@@ -1,0 +1,47 @@
+"""Local SGD of the selected devices, chunk by chunk."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.config.settings import LocalSettings, RunSettings
+from airfl.learning.batches import plan_batches
+from airfl.learning.engines.choose import choose
+from airfl.learning.engines.engine import Work
+from airfl.learning.engines.own_model import rule_of
+from airfl.learning.flat import FlatModel
+from airfl.learning.schedule import learning_rate
+from airfl.learning.task import DividedTask
+from airfl.runtime.store import Store
+from airfl.runtime.streams import Streams
+
+
+class LocalTrainer:
+    """Trains devices from the global model. `engine` and `chunk` are those in use, for the resolved settings."""
+
+    def __init__(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: torch.device
+    ) -> None:
+        self._local, self._task, self._streams = local, task, streams
+        self._rule, self._sizes = rule_of(local), task.partition.sizes
+        self._largest = int(self._sizes.max())
+        chosen = choose(local, run, FlatModel(task.model, task.loss), task, streams)
+        self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
+
+    def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
+        """Return the number of per-sample gradients that each device computes in a round, [devices]."""
+        return self._rule.samples_of(self._sizes[devices])
+
+    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, store: Store) -> Tensor:
+        """Return Delta_i = theta_i - theta of at most `chunk` devices, [devices, d] (PFELS algorithm 2, lines 6 to 11).
+
+        parameters: theta^t, [d]. The store is not used.
+        """
+        plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
+        work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
+        updates = parameters.new_empty(len(devices), len(parameters))
+        self._engine.train(parameters, work, updates)
+        return updates

@@ -1,0 +1,86 @@
+"""Comparison of claimed and true epsilon, and the sentence that reports a claim that does not hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from airfl.runtime.numbers import figure
+
+ADJACENCIES = {"replace_one": "replace-one", "add_remove": "add/remove"}
+
+
+class Claimed(Protocol):
+    """Claimed and true epsilons of a run, named as in the trace."""
+
+    @property
+    def scheme(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def claim_scope(self) -> str: ...
+    @property
+    def epsilon_paper(self) -> float: ...
+    @property
+    def epsilon_round(self) -> float: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def epsilon_at_least(self) -> float: ...
+    @property
+    def epsilon_as_poisson(self) -> float: ...
+    @property
+    def delta(self) -> float: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def adjacency(self) -> str: ...
+    @property
+    def csi_error(self) -> str: ...
+    @property
+    def beta_tells(self) -> str: ...
+
+
+def claim_holds(run: Claimed) -> bool:
+    """Return whether the true epsilon, of the worst round or of the run, is at most the claimed one.
+
+    True if nothing is claimed.
+    """
+    true = run.epsilon_round if run.claim_scope == "round" else run.epsilon
+    return math.isnan(run.epsilon_paper) or math.isnan(true) or true <= run.epsilon_paper * (1 + 1e-9)
+
+
+def claim_refuted(run: Claimed) -> bool:
+    """Return whether the claimed epsilon is below the lower bound that a pair of neighbours attains."""
+    # With a bound on the channel error, all epsilons are upper bounds. So is that of a round if no pair of neighbours
+    # is known that attains the epsilon of the run.
+    if run.csi_error != "realised" or math.isnan(run.epsilon_at_least):
+        return False
+    least = run.epsilon_round if run.claim_scope == "round" else run.epsilon_at_least
+    if run.claim_scope == "round" and run.beta_tells == "granted":
+        return False  # the epsilon of a round may assume more knowledge than the observer has
+    return least > run.epsilon_paper * (1 + 1e-9)
+
+
+def broken_claim(run: Claimed) -> str | None:
+    """Return a sentence with the true epsilons and the seed if the claim does not hold or is not proven, else None."""
+    if claim_holds(run):
+        return None
+    refuted, per_round = claim_refuted(run), run.claim_scope == "round"
+    one_round = figure(run.epsilon_round) if refuted else f"at most {figure(run.epsilon_round)}"
+    true = f"one round costs {one_round} and the run {_cost(run)}" if per_round else f"it costs {_cost(run)}"
+    scope, verdict = "a round" if per_round else "the run", "does not hold" if refuted else "is not proven"
+    poisson = f"; accounted as Poisson the run is {figure(run.epsilon_as_poisson)}"
+    return (
+        f"{run.scheme}, seed {run.seed}: epsilon {figure(run.epsilon_paper)} is claimed for {scope}, which {verdict}: "
+        f"{true} (delta {run.delta:g}, {run.level} level, {ADJACENCIES[run.adjacency]}"
+        f"{'' if math.isnan(run.epsilon_as_poisson) else poisson})"
+    )
+
+
+def _cost(run: Claimed) -> str:
+    """Return the epsilon of the run as text: a value, a range, or an upper bound."""
+    least, most = figure(run.epsilon_at_least), figure(run.epsilon)
+    if math.isnan(run.epsilon_at_least) or run.csi_error != "realised":
+        return f"at most {most}"
+    return most if least == most else f"between {least} and {most}"

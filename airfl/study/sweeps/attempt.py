@@ -1,0 +1,52 @@
+"""Runs a single point, and resumes it if an earlier sweep was interrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airfl.analysis.results.digest import keep
+from airfl.analysis.results.sweep_folder import is_point
+from airfl.core.checkpoint import has_state
+from airfl.core.run_folder import remove_run
+from airfl.errors import DivergedError, UserError
+from airfl.simulation import is_complete, run
+from airfl.storage.output_files import CHECKPOINT_NAME, TRACE_NAME
+from airfl.storage.own_files import is_folder
+from airfl.study.sweeps.task import Job
+
+if TYPE_CHECKING:
+    from airfl.learning.own_task import Task
+
+
+def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
+    """Run the job in the folder, resuming an interrupted attempt, and write its digest. task: a user-defined task."""
+    try:
+        if not is_complete(folder, job.settings, task):
+            run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True, task=task)
+    except DivergedError:
+        raise
+    except UserError:
+        if not folder.exists():
+            raise
+        # The earlier attempt is damaged or of another version, so it is removed. Foreign files raise an error here.
+        remove_run(folder)
+        run(job.settings, folder, job.device, data_dir=job.data_dir, task=task)
+    keep(folder)
+
+
+def clear_attempts(running: Path, wanted: Collection[str]) -> None:
+    """Remove attempts at points other than these, and attempts that cannot be resumed."""
+    if not is_folder(running):
+        return
+    for folder in running.iterdir():
+        if not (is_point(folder.name) and is_folder(folder)):
+            continue  # `check_running` has rejected foreign files when the sweep began
+        finished = (folder / TRACE_NAME).exists() and not (folder / CHECKPOINT_NAME).exists()
+        if folder.name not in wanted or not (finished or has_state(folder)):
+            with suppress(OSError, UserError):
+                remove_run(folder)
+    with suppress(OSError):
+        running.rmdir()

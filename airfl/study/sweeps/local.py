@@ -1,0 +1,181 @@
+"""Runs points on this machine, in processes that run one point after another."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from airfl.errors import UserError
+from airfl.study.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+
+SECONDS_TO_END = 10
+UNGUARDED = 86
+"""Exit code of a process that called a sweep itself while importing the calling script."""
+MEND = (
+    'put the code of the script under `if __name__ == "__main__":`, because every process of a sweep imports the '
+    "script that calls it"
+)
+
+
+def check_guard() -> None:
+    """End this process if it is still importing the script that started it.
+
+    The script then has no main guard, and would start processes without end. The parent process reports it.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(UNGUARDED)
+
+
+def run_jobs(
+    jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None
+) -> Generator[Outcome, None, None]:
+    """Run every job in running/NAME, and yield outcomes as they arrive.
+
+    A process that dies fails only its current point; another process replaces it. Raises UserError if the calling
+    script has no main guard.
+
+    Args:
+        jobs: The points.
+        running: The folder for points in progress.
+        processes: Number of processes.
+        task: A serialised user-defined task.
+    """
+    waiting = deque(jobs)
+    workers = [_Worker.start(running, task) for _ in range(min(processes, len(jobs)))]
+    try:
+        for worker in workers:
+            worker.give(waiting.popleft())
+        while busy := [index for index, worker in enumerate(workers) if worker.job]:
+            wait([thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)])
+            for index in busy:
+                if not workers[index].ready():
+                    continue
+                outcome = workers[index].outcome()
+                if waiting:
+                    if not workers[index].process.is_alive():
+                        workers[index].stop()
+                        workers[index] = _Worker.start(running, task)
+                    workers[index].give(waiting.popleft())
+                yield outcome
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def check_began(code: int | None) -> None:
+    """Raise UserError if importing the calling script ended a process with this exit code."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if code == UNGUARDED:
+        raise UserError(f"{script}: calls a sweep without a main guard; {MEND}")
+    if script and not Path(script).is_file():
+        raise UserError(
+            f"{script}: not a file, so the processes of a sweep cannot import it; save the script to a file"
+        )
+    if code is not None and code > 0 and script:
+        raise UserError(f"{script}: importing it ended a process of the sweep (exit code {code}); {MEND}")
+
+
+@dataclass
+class _Worker:
+    """A process and its current job."""
+
+    process: BaseProcess
+    pipe: Connection
+    job: Job | None = None
+    given: float = 0.0
+    begun: bool = False
+    """Whether it has imported the calling script, which each process does first."""
+
+    @classmethod
+    def start(cls, running: Path, task: bytes | None) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, running, task), daemon=True)
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def give(self, job: Job) -> None:
+        self.job, self.given = job, time.monotonic()
+        # If the process has died meanwhile, `outcome` reports it.
+        try:
+            self.pipe.send_bytes(packed_job(job))
+        except OSError:
+            self.process.join()
+
+    def ready(self) -> bool:
+        """Whether there is an outcome, or the process has died."""
+        with suppress(EOFError, OSError):
+            if not self.begun and self.pipe.poll():
+                self.begun = bool(self.pipe.recv())
+        return self.pipe.poll() or not self.process.is_alive()
+
+    def outcome(self) -> Outcome:
+        assert self.job is not None
+        name, self.job = self.job.name, None
+        seconds = time.monotonic() - self.given
+        try:
+            if self.pipe.poll():
+                cause: str | None = self.pipe.recv()
+                return Outcome(name, cause, seconds=seconds)
+        except (EOFError, OSError):
+            pass
+        self.process.join()
+        if not self.begun:
+            check_began(self.process.exitcode)
+        return Outcome(name, f"its process died ({_ending(self.process.exitcode)}); was there enough memory?")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join(SECONDS_TO_END)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+def _end_with_the_parent() -> None:
+    """End this process when its parent is killed, so that it does not write into a folder that another sweep uses."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
+    """Run points until the other end of the pipe is closed. Ctrl-C is left to the parent, which stops this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handling may be inherited
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    from airfl.study.sweeps.attempt import attempt
+
+    pipe.send(True)
+    while True:
+        try:
+            sent = pipe.recv_bytes()
+        except EOFError:
+            return
+        cause = None
+        try:
+            job = unpacked_job(sent)
+            attempt(job, running / job.name, unpacked_task(task) if task else None)
+        except Exception as error:
+            cause = cause_of(error)
+        pipe.send(cause)

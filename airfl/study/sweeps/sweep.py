@@ -1,0 +1,210 @@
+"""Runs a sweep: every point once, each in its own run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airfl.analysis.results.collect import read_results
+from airfl.analysis.results.result import Results
+from airfl.analysis.results.sweep_folder import (
+    RUNNING_NAME,
+    SWEEP,
+    Listing,
+    alone,
+    code_of,
+    open_folder,
+    place,
+    write_listing,
+)
+from airfl.config import Config, Overrides
+from airfl.config.arguments import public
+from airfl.config.task import OWN
+from airfl.errors import UserError
+from airfl.learning.chosen_task import load_data
+from airfl.runtime.device import find_device
+from airfl.runtime.streams import Streams
+from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.sweeps.attempt import clear_attempts
+from airfl.study.sweeps.cluster import Cluster, put
+from airfl.study.sweeps.local import check_guard, run_jobs
+from airfl.study.sweeps.place import Place, check_points
+from airfl.study.sweeps.points import Plan, Point, build_points
+from airfl.study.sweeps.progress import asked_progress
+from airfl.study.sweeps.status import Report, Status
+from airfl.study.sweeps.task import Job, Outcome, packed_task, settings_of_a_point
+from airfl.tasks.datasets import data_folders
+from airfl.tasks.datasets.dataset import Dataset
+from airfl.tasks.datasets.raw import RawData
+from airfl.version import __version__
+
+if TYPE_CHECKING:
+    from airfl.learning.own_task import Task
+
+
+@public
+def sweep(
+    config: Config,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    out: str | Path,
+    seeds: int = 1,
+    overrides: Overrides = (),
+    zipped: Sequence[Sequence[str]] = (),
+    points: Sequence[Mapping[str, Any]] | None = None,
+    rows: bool | Mapping[str, Overrides] = False,
+    jobs: int = 1,
+    cluster: str | None = None,
+    device: str = "cpu",
+    data_dir: str | Path | None = None,
+    progress: Report | bool | None = None,
+    report: Report | None = None,
+    plugins: bool = False,
+    task: Task | None = None,
+) -> Results:
+    """Run every point that is not yet finished in `out`, and return the results of all points in it.
+
+    Results do not depend on where points run. A point that fails does not stop the others; see `Results.failed`. A
+    script that calls this needs `if __name__ == "__main__":` for its processes. Callbacks are not supported, because
+    processes cannot share them.
+
+    Args:
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables; see
+            `airfl.load_settings`.
+        axes: Dotted key -> values; every value is combined with every value of the other keys,
+            `{"scheme.ratio": [0.1, 0.3]}`.
+        out: A new folder, or that of a sweep to resume.
+        seeds: Number of seeds per point, counted up from run.seed.
+        overrides: As in `airfl.load_settings`, for all points.
+        zipped: Groups of keys of `axes` whose values are paired instead.
+        points: Explicit points, each a mapping of settings by dotted key; combined with `axes` if both are given.
+        rows: True to combine every point with every [[compare]] row of the file; or rows, label -> overrides.
+        jobs: Number of points that run at a time, in processes on this machine.
+        cluster: The address of a Dask scheduler, whose workers run the points instead.
+        device: "cpu" or "cuda".
+        data_dir: As in `airfl.run`.
+        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+            with an `airfl.study.sweeps.status.Status` at the beginning and after every point.
+        report: An older name of `progress`.
+        plugins: As in `airfl.load_settings`.
+        task: As in `airfl.run`. It is sent to the processes or workers.
+
+    Raises UserError for invalid input, before any point runs.
+    """
+    plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
+    where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
+    built = build_points(config, overrides, plan, plugins=plugins, task=task)
+    with asked_progress(report if progress is None else progress) as shown:
+        return run_points(built, Path(out), where, shown)
+
+
+def run_points(
+    points: Sequence[Point], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
+) -> Results:
+    """Run points as `sweep` does. command: sweep or tune, which cannot use the same folder."""
+    if where.cluster is None:
+        check_guard()
+    check_points(points, out, where, command)
+    tell = report or (lambda status: None)
+    with _workplace(points, where) as (work, at_once), alone(out):
+        new = not (out / SWEEP_NAME).exists()
+        listing = open_folder(out, command).joined([point.entry() for point in points])
+        listing = replace(listing, root=out, command=command)
+        write_listing(listing)
+        waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
+        status = Status(len(points), before=len(points) - len(waiting), at_once=at_once)
+        tell(status)
+        clear_attempts(out / RUNNING_NAME, waiting)
+        try:
+            # Closed before the lock is released, so that no process is still running a point by then.
+            with closing(work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
+                for outcome in outcomes:
+                    point = waiting.pop(outcome.name)
+                    listing = _settled(listing, point, outcome)
+                    status = status.after(point.name, outcome.cause, outcome.seconds)
+                    tell(status)
+        except UserError:  # the processes cannot import the calling script, so nothing has run
+            if new and len(waiting) == status.points:
+                (out / SWEEP_NAME).unlink()
+            raise
+        finally:
+            clear_attempts(out / RUNNING_NAME, waiting)
+    return read_results(out)
+
+
+def _settled(listing: Listing, point: Point, outcome: Outcome) -> Listing:
+    """Move a finished run to its folder, or record the error of a failed one, and return the new listing."""
+    failed = {name: cause for name, cause in listing.failed.items() if name != point.folder}
+    if outcome.cause is None:
+        place(listing.root, point.folder, _request(point))
+    else:
+        failed[point.folder] = outcome.cause
+    if failed == listing.failed:
+        return listing
+    listing = replace(listing, failed=failed)
+    write_listing(listing)
+    return listing
+
+
+Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
+
+
+@contextmanager
+def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
+    """Load the data, and yield a function that runs jobs and the number of jobs that it runs at a time.
+
+    Raises UserError if a data set, a device or the cluster is missing.
+    """
+    task = next((point.task for point in points if point.task), None)
+    sent = None if task is None else packed_task(task)
+    if where.cluster is None:
+        find_device(where.device)
+        _load_data(points, where)
+        yield lambda jobs, running: run_jobs(jobs, running, where.jobs, sent), where.jobs
+        return
+    data = _load_data(points, where)
+    with closing(Cluster(where.cluster)) as cluster:
+
+        def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
+            for outcome in cluster.run_jobs(jobs, data, sent):
+                yield put(outcome, running)
+
+        yield work, cluster.workers
+
+
+def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, RawData]:
+    """Load the data sets of the points, and check that they can be partitioned as the points require."""
+    from airfl.learning.task import build_task
+
+    folders = data_folders(where.data_dir)
+    data: dict[str | Dataset, RawData] = {}
+    checked = []
+    for point in points:
+        settings = point.settings
+        name, partitioned = settings.task.dataset, (settings.task, settings.run.devices)
+        if partitioned in checked:
+            continue
+        checked.append(partitioned)
+        if name not in data:
+            data[name] = load_data(settings.task, folders, point.task)
+        build_task(settings, data[name], Streams(settings.run.seed), point.task)
+    return {name: raw for name, raw in data.items() if name != OWN}  # a user-defined task is sent with its data
+
+
+def _job(point: Point, where: Place) -> Job:
+    return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device)
+
+
+def _request(point: Point) -> dict[str, Any]:
+    return {
+        "airfl_version": __version__,
+        "label": point.label,
+        "values": dict(point.values),
+        "seed": point.settings.run.seed,
+        "settings": point.settings.model_dump(),
+        **({"task": point.task.fingerprint} if point.task else {}),
+        **({"code": code} if (code := code_of(point.settings)) else {}),
+    }

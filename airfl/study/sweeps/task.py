@@ -1,0 +1,98 @@
+"""Jobs and tasks that are sent to workers, and the outcomes that they send back."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airfl.config import Settings
+from airfl.config.plugins import REGISTRIES, packed
+from airfl.errors import MachineError, UserError
+from airfl.storage.fingerprint import functions_of, own_parts
+
+if TYPE_CHECKING:
+    from airfl.learning.own_task import Task
+
+
+@dataclass(frozen=True)
+class Job:
+    """A point for a worker.
+
+    Attributes:
+        name: Name of its folder.
+        settings: Its settings.
+        data_dir: Folder that is searched first for data; None for the default folders only.
+        device: cpu or cuda.
+    """
+
+    name: str
+    settings: Settings
+    data_dir: Path | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a point ended.
+
+    Attributes:
+        name: Name of its folder.
+        cause: The error in one line if it failed, else None.
+        files: Contents of its files by name if they are not on disk yet, else None.
+        seconds: Duration in s; nan if unknown.
+    """
+
+    name: str
+    cause: str | None = None
+    files: dict[str, bytes] | None = None
+    seconds: float = math.nan
+
+
+def packed_job(job: Job) -> bytes:
+    """Serialise a job for a worker, including code that the worker cannot import."""
+    own = own_parts(job.settings).values()
+    named = [type(part) for part in own if part.name]
+    return packed((named, job), [*map(type, own), *(one for part in own for one in functions_of(part))])
+
+
+def unpacked_job(sent: bytes) -> Job:
+    """Return a job on a worker, after registering its user-defined parts."""
+    named, job = pickle.loads(sent)
+    for part in named:
+        for registry in REGISTRIES:
+            if issubclass(part, registry.base) and part.name not in registry.classes.values():
+                registry.replace(part)
+    unpacked: Job = job
+    return unpacked
+
+
+def packed_task(task: Task) -> bytes:
+    """Serialise a user-defined task for a worker, including code that the worker cannot import."""
+    return packed(task, task.code)
+
+
+@lru_cache(maxsize=1)
+def unpacked_task(sent: bytes) -> Task:
+    """Return a task on a worker; it is deserialised once per process."""
+    task: Task = pickle.loads(sent)
+    return task
+
+
+def settings_of_a_point(settings: Settings) -> Settings:
+    """Return the settings without automatic values that depend on how many points run at a time.
+
+    The run uses one thread unless run.threads is set, and no engine or chunk that is chosen by measuring speed.
+    """
+    return settings.resolved(run={"threads": settings.run.threads or 1}, local={"measure": False})
+
+
+def cause_of(error: BaseException) -> str:
+    """Return a message of one line for an error."""
+    if isinstance(error, UserError | MachineError):
+        return str(error)
+    reason = str(error).splitlines()
+    return f"{type(error).__name__}: {reason[0]}" if reason else type(error).__name__

@@ -1,6 +1,0 @@
-"""The trace of a run: one HDF5 file, valid netCDF-4, which is written while the run proceeds."""
-
-from airfl.trace.reader import open_trace
-from airfl.trace.writer import TraceWriter
-
-__all__ = ["TraceWriter", "open_trace"]

@@ -1,0 +1,269 @@
+"""Checks of the radio settings before a run; violations raise errors of one line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from airfl.config.part_keys import name_of
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio_sections import RadioSections
+from airfl.errors import UserError
+from airfl.runtime.memory import machine_bytes
+from airfl.uplinks.radio.laws import fading_law, has_bounds
+from airfl.uplinks.radio.parts import (
+    base_height_m,
+    cell_of,
+    grid_of,
+    noise_std_of,
+    settings_of,
+    surroundings_of,
+    waveform_of,
+)
+from airfl.uplinks.radio.power import check_power
+from channels.csi import Ageing
+from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
+from channels.fading.registry import FADING_LAWS
+from channels.fading.rician import Rician
+from channels.selective import check
+from channels.selective.tapped_line import TappedLine, tap_spacing_s
+from channels.topology import PATH_LOSS, check_topology
+
+MEMORY_SHARE = 0.5
+# Measured: a response, its estimate, precoders and the temporaries of power control.
+BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
+# The square root of a correlation matrix, complex in double precision, and a copy of it.
+BYTES_A_PAIR = 32
+# A delay spread of 1 us over 400 MHz needs 1,400 taps.
+MOST_TAPS = 4096
+
+
+def check_radio(radio: RadioSections, devices: int) -> None:
+    """Check that the radio settings are consistent and within the range of their models, without reading files. Raises
+    UserError otherwise. devices: N."""
+    grid = grid_of(radio.grid)
+    noise_std_of(radio.channel, radio.grid)
+    with settings_of("csi"):
+        radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
+    _check_topology(radio.channel, radio.topology, devices)
+    _check_fading(radio)
+    _check_antennas(radio.channel, radio.antennas)
+    check_power(radio)
+    if radio.grid.waveform:
+        _check_waveform(radio)
+
+
+def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> None:
+    """Check that a round's channel responses fit in memory; raises UserError otherwise. rows: devices whose channels
+    are needed at once."""
+    antennas = radio.antennas
+    flat = not radio.channel.fading_model.selective and not radio.csi.imperfections.timing.timing_offset_s
+    subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
+    each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
+    size = rows * blocks * subcarriers * each
+    if antennas.correlation != "independent":
+        size += rows * antennas.count**2 * BYTES_A_PAIR
+    memory = machine_bytes()
+    if size > MEMORY_SHARE * memory:
+        raise UserError(
+            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas, {blocks:,} blocks and "
+            f"{subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; use a "
+            "longer coherence, fewer devices or fewer antennas"
+        )
+
+
+def _check_topology(channel: ChannelSettings, topology: TopologySettings, devices: int) -> None:
+    _check_k_factor(channel, topology)
+    if topology.kind == "none":
+        return
+    if channel.units != "physical":
+        raise UserError(
+            f'topology.kind: {topology.kind!r} has path loss, which needs channel.units = "physical" (given: '
+            f"{channel.units!r})"
+        )
+    fading = channel.fading_model
+    if not fading.drawn:
+        gains = "replayed gains" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r}"
+        raise UserError(f'topology.kind: {gains} already include path loss; use topology.kind = "none"')
+    if channel.fading_model.own_path_loss:
+        _check_scenario(channel, topology)
+    with settings_of("topology"):
+        check_topology(cell_of(channel, topology), devices)
+
+
+def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
+    """Check that path loss and base station match a scenario of TR 38.901, which defines them together."""
+    fading = channel.fading_model.name
+    if path_loss_of(channel, topology) != fading:
+        raise UserError(
+            f"topology.path_loss: channel.fading = {fading!r} has the path loss and line of sight of its own scenario "
+            f"(given: {topology.path_loss!r}); omit it"
+        )
+    low, high = PATH_LOSS[fading].table_heights_m
+    if topology.base_height_m is not None and not low <= topology.base_height_m <= high:
+        allowed = f"{low:g} m" if low == high else f"{low:g} to {high:g} m"
+        raise UserError(
+            f"topology.base_height_m: channel.fading = {fading!r} needs a base station height of {allowed}, got "
+            f"{topology.base_height_m:g}"
+        )
+
+
+def _check_k_factor(channel: ChannelSettings, topology: TopologySettings) -> None:
+    fading = channel.fading_model
+    if not (isinstance(fading, Rician) and fading.k == "tr38901"):
+        return
+    kind, model = topology.kind, path_loss_of(channel, topology)
+    if kind == "none" or PATH_LOSS[model].k_factor_db is None:
+        able = ", ".join(name for name, entry in PATH_LOSS.items() if entry.k_factor_db is not None)
+        given = f"topology.kind = {kind!r}" if kind == "none" else f"topology.path_loss = {model!r}"
+        raise UserError(
+            f'channel.rician_k: "tr38901" needs a topology with topology.path_loss = {able} (given: {given}); set '
+            "these, or set K to a number"
+        )
+
+
+def _check_fading(radio: RadioSections) -> None:
+    channel, topology, grid = radio.channel, radio.topology, radio.grid
+    model, name = channel.fading_model, name_of(channel.fading)
+    if not isinstance(model, SelectiveFading):
+        if isinstance(model, FlatFading):
+            _check_redraw(channel, topology)
+        _check_mean_gain(channel, grid)
+        return
+    _check_mean_gain(channel, grid)
+    if model.needs_positions and topology.kind == "none":
+        raise UserError(
+            f"topology.kind: channel.fading = {name!r} needs device positions, got 'none'; use disc, annulus or "
+            "coordinates"
+        )
+    with settings_of("channel"):
+        check(
+            model,
+            subcarriers=grid_of(grid).used_subcarriers,
+            antennas=radio.antennas.count,
+            carrier_hz=channel.carrier_hz,
+            speed_m_s=channel.speed_m_s,
+            variation=channel.variation,
+            positions=topology.kind != "none",
+            base_height_m=base_height_m(channel, topology),
+        )
+    if model.spread_s is not None:
+        _check_delays(grid, model, model.spread_s)
+    _check_ageing(channel, topology, radio.csi.imperfections.ageing, model)
+    if channel.bounds == "redraw":
+        raise UserError(f'channel.bounds: "redraw" needs a flat fading law ({", ".join(FADING_LAWS)}); use "clip"')
+
+
+def _check_antennas(channel: ChannelSettings, antennas: AntennaSettings) -> None:
+    with settings_of("antennas.rows" if antennas.array == "rectangular" else "antennas"):
+        _ = antennas.geometry
+    if antennas.count > 1:
+        _check_own_angles(channel, antennas)
+
+
+def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> None:
+    """Check antenna settings that do not apply to models whose paths define their own angles."""
+    fading, model = name_of(channel.fading), channel.fading_model
+    if not (isinstance(model, SelectiveFading) and model.own_angles):
+        return
+    if antennas.correlation != "independent":
+        raise UserError(
+            f"antennas.correlation: the path angles of channel.fading = {fading!r} determine the correlation (given: "
+            f"{antennas.correlation!r}); omit it, or use a flat law, tapped-line or a tdl"
+        )
+    if antennas.array == "circular":
+        raise UserError(
+            f'antennas.array: channel.fading = {fading!r} needs a "linear" or "rectangular" array, got \'circular\''
+        )
+    if model.needs_positions and antennas.angle != "device":
+        raise UserError(
+            f"antennas.angle: channel.fading = {fading!r} derives angles from positions (given: {antennas.angle!r}); "
+            'use "device"'
+        )
+
+
+def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
+    """Check that the bounds leave some of the fading law, by drawing a gain."""
+    law = fading_law(channel, topology)
+    if law is None or channel.bounds == "clip" or channel.units == "physical":
+        return
+    with settings_of("channel.bounds"):
+        flat_parts(
+            law,
+            np.ones((1, 1), dtype=np.complex128),
+            np.zeros(1),
+            scale=channel.mean_gain,
+            min_gain=channel.min_gain,
+            max_gain=channel.max_gain,
+            bounds=channel.bounds,
+        )
+
+
+def _check_mean_gain(channel: ChannelSettings, grid: GridSettings) -> None:
+    """Check that the mean gain lies within the bounds, without which the fading law would be a different one."""
+    if has_bounds(channel, grid) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
+        key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
+        raise UserError(
+            f"channel.mean_gain: must lie within the bounds on the gain, {channel.min_gain:g} to {channel.max_gain:g} "
+            f"(given: {channel.mean_gain:g}); change it, or channel.{key}"
+        )
+
+
+def _check_ageing(channel: ChannelSettings, topology: TopologySettings, ageing: Ageing, model: SelectiveFading) -> None:
+    """Check that ageing can be computed. It applies to diffuse paths only, and a response that also contains a line of
+    sight does not separate the two."""
+    if not (ageing.delay_s and channel.speed_m_s):
+        return
+    if model.line_of_sight and not (model.needs_positions and topology.los == "nlos"):
+        remedy = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
+        raise UserError(
+            f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
+            f"does not separate the line of sight from diffuse paths (given: {ageing.delay_s:g} s at "
+            f"{channel.speed_m_s:g} m/s); use 0, or {remedy}"
+        )
+
+
+def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float) -> None:
+    """Check that the delays fit in a useful symbol and that the number of taps is allowed."""
+    grid = grid_of(section)
+    useful_s, latest_s, taps = 1 / grid.spacing_hz, spread_s, 0
+    if isinstance(model, TappedLine) and latest_s < useful_s:
+        taps = model.taps_over(grid.used_subcarriers * grid.spacing_hz)
+        if section.waveform:
+            latest_s = tap_spacing_s(spread_s, taps) * (taps - 1)
+    if latest_s >= useful_s:
+        raise UserError(
+            f"channel.delay_spread_s: {spread_s:g} s has delays of {latest_s:.3g} s, but delays must be below the "
+            f"useful symbol, {useful_s:.6g} s"
+        )
+    if taps > MOST_TAPS:
+        raise UserError(
+            f"channel.taps: must be at most {MOST_TAPS:,}, got {taps:,} (0 uses as many as the delay spread needs over "
+            "the used subcarriers)"
+        )
+
+
+def _check_waveform(radio: RadioSections) -> None:
+    channel, csi, antennas = radio.channel, radio.csi.imperfections, radio.antennas
+    fading = channel.fading_model
+    if fading.selective and not isinstance(fading, TappedLine):
+        allowed = [*FADING_LAWS, "replay", "tapped-line"]
+        raise UserError(
+            f"grid.waveform: needs taps on the sample grid, that is channel.fading = {', '.join(allowed)} (given: "
+            f"{name_of(channel.fading)!r})"
+        )
+    if isinstance(fading, OwnChannel) and fading.moves:
+        raise UserError(f"grid.waveform: needs a static channel, got channel.fading = {fading!r}")
+    if antennas.count > 1:
+        raise UserError(f"grid.waveform: needs one receive antenna, got antennas.count = {antennas.count}")
+    if channel.coherence != "round":
+        raise UserError(f'grid.waveform: needs channel.coherence = "round", got {channel.coherence!r}')
+    if radio.grid.used is not None:
+        raise UserError("grid.waveform: all subcarriers carry entries; omit grid.used")
+    if radio.power.peak_db is not None and radio.power.peak == "clip":
+        raise UserError('grid.waveform: power.peak = "clip" clips entries; clip the waveform by grid.clip_db instead')
+    if csi.phase.phase_std_rad or (csi.ageing.delay_s and channel.speed_m_s):
+        raise UserError(
+            "grid.waveform: does not support residual phase and ageing; set csi.phase_std_rad and csi.delay_s to 0 "
+            f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
+        )
+    waveform_of(radio.grid)

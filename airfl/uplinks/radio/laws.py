@@ -1,0 +1,156 @@
+"""Fading laws of the devices and their statistics, as far as they are known."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config.part_keys import name_of
+from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio_sections import RadioSections
+from airfl.errors import UserError
+from airfl.uplinks.radio.parts import settings_of
+from channels.fading import (
+    FadeStatistics,
+    FadingLaw,
+    FlatFading,
+    Recorded,
+    Replay,
+    SelectiveFading,
+    VariableError,
+    bounded,
+    check_law,
+    fade_statistics,
+)
+from channels.fading.gains import Bounds
+from channels.fading.rayleigh import Rayleigh
+from channels.fading.rician import Rician
+from channels.part import is_built_in
+from channels.topology import Drop
+
+Array = NDArray[np.float64]
+
+# Bounds that change the mean gain by a larger fraction cause a notice.
+MOST_MOVED = 0.1
+
+
+def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLaw | None:
+    """Return the flat fading law shared by all devices. None if the channel is replayed or frequency-selective, or if
+    devices have different laws."""
+    fading = channel.fading_model
+    if not isinstance(fading, FlatFading) or k_varies(channel, topology):
+        return None
+    if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
+        return _law(Rayleigh())
+    with settings_of("channel"):
+        return _law(fading)
+
+
+# Cached, since a run uses its law several times and the moments of a bounded law are integrals.
+@functools.lru_cache(maxsize=64)
+def _law(fading: FlatFading) -> FadingLaw:
+    law = fading.law()
+    if not is_built_in(fading):
+        check_law(law, repr(fading))
+    return law
+
+
+@functools.lru_cache(maxsize=64)
+def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
+    return bounded(law, low, high, bounds)
+
+
+def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
+    """Whether the Rician K-factor differs between devices, by line of sight or by a draw per device."""
+    fading = channel.fading_model
+    if not isinstance(fading, Rician):
+        return False
+    if fading.k == "tr38901":
+        return topology.los != "nlos"
+    if topology.kind == "none" or topology.los == "nlos":
+        return False
+    return fading.k > 0 and topology.los == "probability" and path_loss_of(channel, topology) != "log-distance"
+
+
+def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
+    """Return the Rician K-factor of every device, [N], 0 without line of sight; None if all devices share one law."""
+    fading = channel.fading_model
+    if not (isinstance(fading, Rician) and k_varies(channel, topology)):
+        return None
+    if fading.k == "tr38901":
+        return placed.k_factor
+    return np.where(placed.line_of_sight, fading.k, 0.0)
+
+
+def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> str:
+    """Return the reason why there are no fading statistics for all devices."""
+    if k_varies(channel, topology):
+        return (
+            "devices have different Rician K-factors, so there is no common fading law (for one, set topology.los to "
+            "los or nlos, and channel.rician_k to a number)"
+        )
+    return f"the fading law of {name_of(channel.fading)!r} is not known"
+
+
+def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
+    """Return the recorded gains, None if the channel is not replayed."""
+    fading = channel.fading_model
+    if not isinstance(fading, Recorded):
+        return None
+    with settings_of("channel.replay_file"):
+        try:
+            return fading.read(rounds=rounds, devices=devices, antennas=antennas)
+        except VariableError as error:
+            raise UserError(f"channel.replay_variable: {error}") from None
+
+
+def gain_law(radio: RadioSections) -> FadingLaw | None:
+    """Return the law of a coefficient's |h| within the bounds, relative to its mean before the bounds. None if it is
+    not known (replayed gains, Sionna's models) or devices have different laws."""
+    channel, law = radio.channel, fading_law(radio.channel, radio.topology)
+    mean_gain, fading = channel.mean_gain, channel.fading_model
+    if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier is Rayleigh with rms mean_gain
+        law = _law(Rayleigh())
+        mean_gain /= math.sqrt(law.mean_square)
+    if law is None or not has_bounds(channel, radio.grid):
+        return law
+    with settings_of("channel.bounds"):
+        return _bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
+
+
+def has_bounds(channel: ChannelSettings, grid: GridSettings) -> bool:
+    """Whether gains are kept within channel.min_gain and channel.max_gain. They are not in physical units, for recorded
+    gains, and for the taps of a simulated waveform."""
+    fading = channel.fading_model
+    through_taps = grid.waveform and not isinstance(fading, FlatFading)
+    return channel.units == "normalised" and fading.drawn and not through_taps
+
+
+def bounds_factor(radio: RadioSections) -> float:
+    """Return the factor by which the bounds change the mean power E|h|^2; 1 if the law is not known."""
+    law, before = gain_law(radio), fading_law(radio.channel, radio.topology) or _law(Rayleigh())
+    return law.mean_square / before.mean_square if law else 1.0
+
+
+def cut_by_bounds(radio: RadioSections) -> str | None:
+    """Return a notice if the bounds change the mean gain by more than a tenth, else None. A mean outside the bounds is
+    an error, see `airfl.uplinks.radio.checks`."""
+    channel = radio.channel
+    law = gain_law(radio) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
+    if law is None or abs(law.mean - 1) <= MOST_MOVED:
+        return None
+    return (
+        f"channel.mean_gain is {channel.mean_gain:g} before the bounds, and {law.mean * channel.mean_gain:.3g} after "
+        f"applying them (channel.min_gain {channel.min_gain:g}, channel.max_gain {channel.max_gain:g}, "
+        f"channel.bounds {channel.bounds})"
+    )
+
+
+def statistics_of(radio: RadioSections) -> FadeStatistics | None:
+    """Return the fading statistics of a coefficient within the bounds. None if the law is not known (replayed gains,
+    Sionna's models) or devices have different laws."""
+    law = gain_law(radio)
+    return fade_statistics(law) if law else None

@@ -1,0 +1,143 @@
+"""Convert sections of the settings to objects of the `channels` package."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config.parts import told
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.section import LEAST_SCALE, MOST_SCALE
+from airfl.errors import UserError
+from airfl.runtime.streams import Purpose, Streams
+from airfl.selection import Ids
+from channels.antennas import Directions
+from channels.csi import IMPAIRMENTS, Surroundings
+from channels.draws import Draw
+from channels.fading import doppler_hz
+from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
+from channels.noise import thermal_noise_std
+from channels.part import PartError
+from channels.topology import PATH_LOSS, Drop, Topology
+
+if TYPE_CHECKING:
+    from channels.waveform import Waveform
+
+Array = NDArray[np.float64]
+
+IMPAIRMENT_PURPOSES = {
+    "estimation": Purpose.CSI,
+    "feedback": Purpose.FEEDBACK,
+    "ageing": Purpose.AGEING,
+    "phase": Purpose.PHASE,
+    "timing": Purpose.TIMING,
+    "frequency": Purpose.FREQUENCY,
+}
+"""Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
+
+
+@contextmanager
+def settings_of(section: str) -> Iterator[None]:
+    """Convert errors that `channels` raises inside the block into UserErrors for that section."""
+    try:
+        yield
+    except PartError as error:
+        raise UserError(told(error, section)) from None
+    except ValueError as error:
+        raise UserError(f"{section}: {error}") from None
+
+
+def grid_of(grid: GridSettings) -> OfdmaGrid:
+    """Return the OFDMA grid."""
+    with settings_of("grid"):
+        subcarriers = grid.subcarriers if grid.resource_blocks is None else subcarriers_of(grid.resource_blocks)
+        used = None if grid.used is None else used_from(grid.used, subcarriers=subcarriers)
+        if grid.prefix != "mean":
+            return exact_grid(subcarriers, grid.spacing_hz, grid.prefix, grid.packing, used)
+        duration_s = grid.symbol_duration_s or default_symbol_duration_s(grid.spacing_hz)
+        if not LEAST_SCALE <= duration_s <= MOST_SCALE:
+            raise ValueError(
+                f"spacing_hz = {grid.spacing_hz:g} gives symbols of {duration_s:g} s; the duration must be from "
+                f"{LEAST_SCALE:g} to {MOST_SCALE:g} s"
+            )
+        return OfdmaGrid(subcarriers, duration_s, grid.packing, grid.spacing_hz, used)
+
+
+def noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
+    """Return sigma_0, the noise on an observed real entry: the configured value, or in sqrt(W) from bandwidth and noise
+    figure."""
+    if channel.units == "normalised":
+        return channel.noise_std
+    with settings_of("channel"):
+        return thermal_noise_std(grid.spacing_hz, channel.noise_figure_db, channel.temperature_k)
+
+
+def link_noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
+    """Return the square root of N_0 = 2 sigma_0^2, the noise on a complex element, for digital and ideal links."""
+    return math.sqrt(2.0) * noise_std_of(channel, grid)
+
+
+def surroundings_of(channel: ChannelSettings, grid: OfdmaGrid) -> Surroundings:
+    """Return the properties of channel and grid that impairments depend on."""
+    return Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz), grid.spacing_hz, prefix_s(grid))
+
+
+def prefix_s(grid: OfdmaGrid) -> float:
+    """Return the shortest cyclic prefix of the grid's symbols in s."""
+    if grid.numerology is not None:
+        return grid.numerology.shortest_prefix_s
+    return max(grid.symbol_duration_s - 1 / grid.spacing_hz, 0.0)
+
+
+def waveform_of(section: GridSettings) -> Waveform | None:
+    """Return the waveform if entries are modulated in time, else None. The FFT size is the next power of two."""
+    if not section.waveform:
+        return None
+    from channels.waveform import Waveform
+
+    grid = grid_of(section)
+    size = 1 << (grid.used_subcarriers - 1).bit_length()
+    prefix_samples = round(prefix_s(grid) * grid.spacing_hz * size)
+    with settings_of("grid.waveform"):
+        return Waveform(size, prefix_samples, grid.used_subcarriers, section.clip_db)
+
+
+def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
+    """Return the placement of devices and the path loss of a topology other than "none"."""
+    return topology.cell(path_loss=path_loss_of(channel, topology), carrier_hz=channel.carrier_hz)
+
+
+def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:
+    """Return the height of the base station: the configured one, or that of the path loss model, or 10 m."""
+    return topology.base_height_m or PATH_LOSS[path_loss_of(channel, topology)].base_height_m or 10.0
+
+
+def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:
+    """Return the direction of every device of the run as seen from the array. A device's line of sight and its other
+    paths share one direction."""
+    zeros = np.zeros(devices)
+    if antennas.angle == "broadside":
+        return Directions(zeros, zeros)
+    if placed is not None:
+        return Directions(placed.azimuth_rad - math.radians(antennas.broadside_deg), placed.elevation_rad)
+    uniforms = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
+    return Directions(math.radians(antennas.sector_deg) * (uniforms - 0.5), zeros)
+
+
+def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:
+    """Return the random draws of this round for each impairment."""
+
+    def draw(purpose: Purpose) -> Draw:
+        return lambda count: streams.device_uniforms(purpose, round_index, devices, count)
+
+    return {name: draw(IMPAIRMENT_PURPOSES[name]) for name in IMPAIRMENTS}
+
+
+def whole_population(streams: Streams, purpose: Purpose, devices: int) -> Draw:
+    """Return per-run random draws for every device."""
+    return lambda count: streams.device_uniforms(purpose, None, np.arange(devices), count)

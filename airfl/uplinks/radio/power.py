@@ -1,0 +1,122 @@
+"""The power policy of a radio, and checks of its settings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airfl.config.part_keys import name_of
+from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
+from airfl.config.radio_sections import RadioSections
+from airfl.errors import AlignmentError, UserError
+from airfl.uplinks.radio.laws import missing_law_reason, statistics_of
+from airfl.uplinks.radio.parts import settings_of
+from channels.fading import FadeStatistics
+from channels.part import parameters_of
+from channels.power import POLICIES, Policy
+
+# Fractions of fades closer than this count as equal. channels.fading places thresholds at half this distance from a
+# gain that many fades share.
+SHARE_ACCURACY = 2e-6
+
+
+def power_policy(radio: RadioSections) -> Policy:
+    """Return the power policy. A configured participation is converted to the threshold that gives it."""
+    power, policy = radio.power, radio.power.power_policy
+    changes: dict[str, float | None] = {}
+    if power.participation is not None:
+        fades = statistics_of(radio)
+        if fades is None:
+            raise UserError(
+                f"power.participation: {missing_law_reason(radio.channel, radio.topology)}; set power.threshold"
+            )
+        changes["threshold"] = _threshold_for(power.participation, fades)
+    if power.alignment == "schedule":  # the coefficient is announced and not a target of the policy
+        changes["coefficient"] = None
+    with settings_of("power"):
+        return replace(policy, **{name: value for name, value in changes.items() if name in policy.values()})
+
+
+def _threshold_for(share: float, fades: FadeStatistics) -> float:
+    """Return the threshold that this fraction of fades reaches. Raises UserError if no threshold gives the fraction,
+    because bounds put many fades on the same gain."""
+    threshold = fades.threshold_for(share)
+    reached = fades.exceedance(threshold)
+    if reached > share + SHARE_ACCURACY:
+        fewer = fades.exceedance(threshold * (1 + 4 * SHARE_ACCURACY))
+        possible = f"{reached:.6g} or {fewer:.6g}" if fewer > 0 else f"{reached:.6g}"
+        raise UserError(
+            f"power.participation: no threshold gives {share:g}, because a fraction {reached - fewer:.3g} of fades has "
+            f"the same gain (channel.bounds, channel.fading); use {possible}, or set power.threshold"
+        )
+    return threshold
+
+
+def check_power(radio: RadioSections) -> None:
+    """Check the policy against its parameters, the fading and the divisor; raises UserError."""
+    power, channel, antennas, fades = radio.power, radio.channel, radio.antennas, statistics_of(radio)
+    if power.spread == "message" and channel.units != "physical":
+        raise UserError(
+            'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
+            f'{channel.units!r}); use "band"'
+        )
+    name, configured = name_of(power.policy), power.power_policy
+    if power.participation is not None and "threshold" not in configured.values():
+        raise UserError(
+            f"power.participation: power policy {name!r} has no threshold (given: {power.participation}); omit it, or "
+            f"use one of {_policies_with('threshold')}"
+        )
+    policy = power_policy(radio)
+    if policy.over_fading and fades is None:
+        raise UserError(f'power.average_over: {missing_law_reason(channel, radio.topology)}; use "round"')
+    for key, policies in POLICY.foreign(power):
+        if not (key == "coefficient" and power.alignment == "schedule"):
+            raise UserError(
+                f"power: power policy {name!r} has no parameter {key}; omit it, or use one of {', '.join(policies)}"
+            )
+    if fades is not None:
+        with settings_of("power"):
+            policy.check_fades(fades.inverse_power)
+    one_gain = antennas.count == 1 or antennas.combiner.one_antenna
+    for key, asked, remedy in (
+        ("average_over", policy.over_fading, 'use "round"'),
+        ("divide_by", power.divide_by == "expected", 'use "active"'),
+        ("participation", power.participation is not None, "set power.threshold"),
+    ):
+        if asked and not one_gain:
+            raise UserError(
+                f"power.{key}: the fading law of combined antennas is not known (given: antennas.count = "
+                f"{antennas.count}); {remedy}, or use one antenna"
+            )
+    _check_alignment(power, antennas, policy, one_gain)
+    if power.divide_by == "expected" and fades is None and policy.truncates:
+        raise UserError(f'power.divide_by: {missing_law_reason(channel, radio.topology)}; use "selected" or "active"')
+    if power.divide_by == "expected" and not policy.truncates:
+        raise UserError(
+            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); use "selected" or "active"'
+        )
+
+
+def _policies_with(parameter: str) -> str:
+    """Return the names of the policies that have this parameter."""
+    return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
+
+
+def _check_alignment(power: PowerSettings, antennas: AntennaSettings, policy: Policy, one_gain: bool) -> None:
+    if power.alignment in ("auto", "sample"):
+        return
+    if not (policy.announces and policy.one_by_one):
+        able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
+        raise AlignmentError(
+            f"power.alignment: policy {name_of(power.policy)!r} derives beta from the devices that send (given: "
+            f'{power.alignment!r}); use "sample", or power.policy = {able}'
+        )
+    if power.alignment == "population" and policy.target is not None:
+        raise AlignmentError(
+            f'power.coefficient: power.alignment = "population" derives beta from the channels (given: '
+            f'{policy.target:g}); use "schedule", or omit the coefficient'
+        )
+    if power.alignment == "population" and not one_gain:
+        raise AlignmentError(
+            "power.alignment: the gain of combined antennas depends on the selected devices (given: antennas.count = "
+            f'{antennas.count}); use "schedule", antennas.combining = "first", or one antenna'
+        )

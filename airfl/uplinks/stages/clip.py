@@ -1,0 +1,44 @@
+"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is unchanged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Delta -> Delta min(1, limit/||Delta||) (PFELS algorithm 1, line 11).
+
+    Attributes:
+        limit: C, the largest l2 norm of an update.
+    """
+
+    limit: float
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Lower every bound to the limit."""
+        return replace(
+            before,
+            peak=min(before.peak, self.limit),
+            rms=min(before.rms, self.limit),
+            sensitivity=min(before.sensitivity, self.limit),
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder, which is the same in every round."""
+        return Coder(encode=self._encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
+
+    def _encode(self, batch: Batch) -> Batch:
+        norms = batch.norms
+        return replace(batch, known_norms=norms).scaled(clip_factor(norms * batch.scale, self.limit))
+
+
+def clip_factor(norms: Tensor, limit: float) -> Tensor:
+    """Return min(1, limit/norm) elementwise; 1 for a zero vector."""
+    return (limit / norms).clamp(max=1.0)

@@ -1,0 +1,39 @@
+"""Random numbers that devices use for noise and stochastic rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from airfl.runtime.draws import PARALLEL, spread
+from airfl.runtime.streams import Purpose
+from airfl.uplinks.stages.stage import Batch, Round
+
+
+def of_each_device(
+    opened: Round,
+    batch: Batch,
+    purpose: Purpose,
+    draw: Callable[[np.random.Generator], NDArray[Any]],
+    dtype: DTypeLike,
+) -> NDArray[Any]:
+    """Return the numbers that draw(generator) yields for each device of a chunk, at the coordinates that are sent,
+    [chunk, entries].
+
+    Each device has its own generator, so that several threads can draw at once.
+    """
+    import torch
+
+    devices = opened.devices[batch.rows].tolist()
+    numbers = np.empty(batch.values.shape, dtype=dtype)
+
+    def fill(start: int, end: int) -> None:
+        for row, device in enumerate(devices[start:end], start):
+            drawn = draw(opened.streams.device_generator(purpose, opened.index, device))
+            numbers[row] = drawn if batch.coordinates is None else drawn[batch.coordinates]
+
+    spread(fill, len(devices), torch.get_num_threads() if numbers.size >= PARALLEL else 1)
+    return numbers

@@ -1,0 +1,120 @@
+"""Compression with memory on the devices: error feedback, and the shifts of SoteriaFL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airfl.runtime.store import Kept
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, open_encoder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ERROR, SHIFT = "error", "shift"
+
+
+@dataclass(frozen=True)
+class ErrorFeedback:
+    """Error feedback m = Q(Delta + e), e <- Delta + e - m around the stages Q (Seide et al. 2014; Stich et al. 2018;
+    Karimireddy et al. 2019).
+
+    If a device's message is not received, it keeps all of Delta + e. Q must be a contraction, or the error grows. A
+    factor such as d/k therefore belongs outside.
+
+    Attributes:
+        stages: Q, in the order of encoding.
+        dimension: d, length of the error vector that a device keeps.
+    """
+
+    stages: tuple[Stage, ...]
+    dimension: int
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Return the bound of the stages for an unbounded vector, since the error adds to the update."""
+        unbounded = replace(before, peak=float("inf"), rms=float("inf"), sensitivity=float("inf"))
+        return _through(self.stages, unbounded, Kept(ERROR, self.dimension))
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder. e_i is a row of the table "error" in the store (`airfl.runtime.store`)."""
+        inner = open_encoder(self.stages, opened)
+
+        def encode(batch: Batch) -> Batch:
+            devices, received = opened.devices[batch.rows], opened.heard[batch.rows]
+            corrected = batch.messages + opened.store.read_all(ERROR, devices, batch.values[0])
+            message = inner.encode(batch.of(corrected))
+            sent = message.messages
+            delivered = sent if inner.expand is None else inner.expand(sent)
+            arrived = delivered.new_tensor(received).unsqueeze(1)
+            opened.store.write_all(ERROR, devices, corrected - arrived * delivered)
+            return message
+
+        return replace(inner, encode=encode, by_entry=False)
+
+
+@dataclass(frozen=True)
+class ShiftedCompression:
+    """Shifted compression v_i = C(g_i - s_i), s_i <- s_i + gamma v_i, where the server adds its shift s to the mean of
+    the v_i (SoteriaFL algorithm 2).
+
+    The server updates s together with the devices' shifts (lines 5 to 10), so that s is the mean of the shifts of all N
+    devices. With a sample of r devices it moves by gamma r/N times the mean of the sample, which keeps it the mean over
+    N; s + mean(v_i) is then unbiased for a uniform sample. The paper's case is r = N. A device whose message is not
+    received is aware of it and leaves its shift unchanged.
+
+    Attributes:
+        compressor: C, a single stage.
+        gamma: Step size of the shifts; 0 leaves them at 0.
+        participation: r/N.
+        dimension: d, length of a shift.
+        mean_over_received: Whether the mean is over the devices whose messages are received instead of all r.
+    """
+
+    compressor: Stage
+    gamma: float
+    participation: float
+    dimension: int
+    mean_over_received: bool = False
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Return the bound of the compressor for an unbounded vector."""
+        unbounded = replace(before, peak=float("inf"), rms=float("inf"))
+        return _through((self.compressor,), unbounded, Kept(SHIFT, self.dimension))
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder. s_i is a row of the table "shift" in the store, s the server's entry (`airfl.runtime.store`)."""
+        inner = self.compressor.open(opened)
+
+        def encode(batch: Batch) -> Batch:
+            devices, received = opened.devices[batch.rows], opened.heard[batch.rows]
+            shift = opened.store.read_all(SHIFT, devices, batch.values[0])
+            message = inner.encode(batch.of(batch.messages - shift))
+            if self.gamma:
+                delivered = message.messages if inner.expand is None else inner.expand(message.messages)
+                arrived = delivered.new_tensor(received).unsqueeze(1)
+                opened.store.write_all(SHIFT, devices, shift + self.gamma * arrived * delivered)
+            return message
+
+        def decode(mean: Tensor) -> Tensor:
+            received = inner.decode(mean)
+            shift = opened.store.server.get(SHIFT)
+            shift = received.new_zeros(self.dimension) if shift is None else shift
+            if self.gamma:
+                share = float(opened.heard.sum()) / max(len(opened.heard), 1) if self.mean_over_received else 1.0
+                opened.store.server[SHIFT] = shift + self.gamma * self.participation * share * received
+            return shift + received
+
+        return replace(inner, encode=encode, decode=decode, expand=None, by_entry=False)
+
+
+def shift_step(omega: float) -> float:
+    """Return gamma = sqrt((1 + 2 omega) / (2 (1 + omega)^3)) (SoteriaFL theorem 3)."""
+    return float(((1 + 2 * omega) / (2 * (1 + omega) ** 3)) ** 0.5)
+
+
+def _through(stages: Sequence[Stage], before: MessageBound, kept: Kept) -> MessageBound:
+    """Return the bound after the stages, with the state that a device keeps."""
+    for stage in stages:
+        before = stage.bound(before)
+    return replace(before, kept=(*before.kept, kept))

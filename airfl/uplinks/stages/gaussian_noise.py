@@ -1,0 +1,57 @@
+"""Gaussian noise that a device adds to its message."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from airfl.runtime.streams import Purpose
+from airfl.uplinks.stages.draws import of_each_device
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Gaussian mechanism m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
+
+    A device draws noise for all d coordinates of the update and uses the entries that are sent, so that the noise on a
+    coordinate does not depend on the mask.
+
+    Attributes:
+        std: Standard deviation of a device's noise on an entry.
+        dimension: d, coordinates of the update.
+    """
+
+    std: float
+    dimension: int
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""
+        return replace(
+            before,
+            peak=math.inf if self.std else before.peak,
+            rms=math.hypot(before.rms, self.std * math.sqrt(before.entries)),
+            noise_std=math.hypot(before.noise_std, self.std),
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder, which draws a device's noise when its message is encoded."""
+        import torch
+
+        std = self.std * opened.own_noise
+
+        def encode(batch: Batch) -> Batch:
+            if not std:
+                return batch
+            noise = of_each_device(
+                opened,
+                batch,
+                Purpose.PRIVACY_NOISE,
+                lambda generator: generator.standard_normal(self.dimension, dtype=np.float32),
+                np.float32,
+            )
+            return batch.of(batch.messages + std * torch.from_numpy(noise).to(batch.values))
+
+        return Coder(encode, decode=lambda mean: mean)

@@ -1,0 +1,150 @@
+"""Messages of cpSGD: stochastic rounding to k levels, and binomial noise on integers (Agarwal et al. 2018).
+
+Both stages work in units of the quantiser step. Levels 0 .. k - 1 and counts 0 .. m are sent as integers, which secure
+aggregation sums exactly. Here they are stored with their centers (k - 1)/2 and m/2 subtracted. Server and devices know
+the centers, so nothing more is sent, and the sum needs no correction when some messages are not received.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import hypot, log2, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.runtime.streams import Purpose
+from airfl.uplinks.stages.draws import of_each_device
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+
+WORD = 64
+# With more trials than this, counting random bits is slower than a binomial sampler.
+MOST_BITS = 8 * WORD
+
+
+@dataclass(frozen=True)
+class StochasticQuantise:
+    """Stochastic quantiser x -> r - (k - 1)/2, where B(r) = -X + 2 r X/(k - 1) is one of the two levels around x, drawn
+    so that E B(r) = x.
+
+    Exact for k up to 2^23, the range in which float32 represents the integers.
+
+    Attributes:
+        levels: k >= 2.
+        limit: X. Entries are first clamped to [-X, X], which is the only bias.
+    """
+
+    levels: int
+    limit: float
+
+    @property
+    def step(self) -> float:
+        """The quantiser step 2 X/(k - 1)."""
+        return 2 * self.limit / (self.levels - 1)
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Return the bound in steps. Rounding moves an entry by less than 1 and adds at most 1/4 to its mean square."""
+        root = sqrt(before.entries)
+        peak = min((self.levels - 1) / 2 * root, before.peak / self.step + root)
+        return replace(
+            before,
+            peak=peak,
+            rms=min(peak, hypot(before.rms / self.step, root / 2)),
+            sensitivity=min(peak, before.sensitivity / self.step + root),
+            noise_std=before.noise_std / self.step,
+            value_bits=log2(self.levels),
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder, which draws one uniform number per entry when a message is encoded."""
+        import torch
+
+        def encode(batch: Batch) -> Batch:
+            count = _drawn(batch)
+            drawn = of_each_device(
+                opened, batch, Purpose.QUANTISER, lambda generator: generator.random(count), np.float64
+            )
+            # With many levels, float32 has too few digits for the fractional part.
+            above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
+            lower = above.floor()
+            up = torch.from_numpy(drawn).to(above.device) < above - lower
+            return batch.of((lower + up - (self.levels - 1) / 2).to(batch.values.dtype))
+
+        return Coder(
+            encode,
+            decode=lambda mean: mean * self.step,
+            noise_gain=self.step,
+            expand=lambda messages: messages * self.step,
+        )
+
+
+@dataclass(frozen=True)
+class BinomialNoise:
+    """Binomial noise m -> m + s (Bin(trials, 1/2) - trials/2) on every entry. The noise of r devices sums to r * trials
+    trials.
+
+    The noise is not Gaussian, although its standard deviation is in the bound's `noise_std`. airfl.privacy.binomial
+    accounts for it.
+
+    Attributes:
+        trials: Trials of one device on an entry.
+        scale: s = 1/j for an integer j, as a fraction of the quantiser step.
+    """
+
+    trials: int
+    scale: float = 1.0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of one device's noise on an entry, s sqrt(trials)/2."""
+        return self.scale * sqrt(self.trials) / 2
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Add the noise. k levels and m trials give k + m values (Fed-SPA, section 5.2: log2(m + b) bits)."""
+        root = sqrt(before.entries)
+        return replace(
+            before,
+            peak=before.peak + self.scale * self.trials / 2 * root,
+            rms=hypot(before.rms, self.std * root),
+            noise_std=hypot(before.noise_std, self.std),
+            value_bits=log2((2**before.value_bits - 1) / self.scale + self.trials + 1),
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder, which draws a device's noise when its message is encoded."""
+        import torch
+
+        def encode(batch: Batch) -> Batch:
+            if not self.trials:
+                return batch
+            count = _drawn(batch)
+            noise = of_each_device(
+                opened,
+                batch,
+                Purpose.PRIVACY_NOISE,
+                lambda generator: fair_binomial(generator, self.trials, count) - self.trials / 2,
+                np.float64,
+            )
+            return batch.of(batch.messages + self.scale * torch.from_numpy(noise).to(batch.values))
+
+        return Coder(encode, decode=lambda mean: mean)
+
+
+def fair_binomial(generator: np.random.Generator, trials: int, count: int) -> NDArray[np.int64]:
+    """Draw from Bin(trials, 1/2), [count], by counting random bits. For few trials this takes a fraction of the time of
+    a general binomial sampler. With a smaller count the result is a prefix of that with a larger one."""
+    if trials > MOST_BITS:
+        return np.asarray(generator.binomial(trials, 0.5, count), dtype=np.int64)
+    words, rest = -(-trials // WORD), trials % WORD
+    bits = generator.integers(0, 1 << WORD, size=(count, words), dtype=np.uint64)
+    if rest:
+        bits[:, -1] >>= np.uint64(WORD - rest)
+    ones = np.zeros(count, dtype=np.int64)
+    for counted in np.bitwise_count(bits).T:
+        ones += counted
+    return ones
+
+
+def _drawn(batch: Batch) -> int:
+    """Return how many numbers a device draws, in the order of coordinates, to cover all coordinates that it sends."""
+    return batch.values.shape[1] if batch.coordinates is None else int(batch.coordinates.max()) + 1

@@ -1,0 +1,122 @@
+"""rand-k sparsification, with one mask for all devices from a shared seed or with a separate mask per device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airfl.uplinks.stages.masks import own_coordinates, restrict, shared_coordinates
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class RandK:
+    """The mask A^t: the same k of d coordinates for all devices of a round, with every subset equally likely. It is
+    decoded by A^T (PFELS eq. 9).
+
+    The kept coordinates are in ascending order, so that k = d is the identity.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
+        rescale: Whether the decoded update is divided by p = k/d, which makes it unbiased and multiplies the noise by
+            1/p. Without it, the estimate is p times the mean (lemma 1).
+        amplify: Whether a message is instead multiplied by d/k before it is sent (Fed-SMP algorithm 2, line 46), so
+            that a later clip applies to the rescaled message.
+    """
+
+    dimension: int
+    kept: int
+    rescale: bool = False
+    amplify: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """The effective compression ratio p = k/d."""
+        return self.kept / self.dimension
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Keep the peak, since a mask may keep the whole norm, and multiply the mean square by p (lemma 5, eq. 34)."""
+        gain = 1 / self.ratio if self.amplify else 1.0
+        return replace(
+            before,
+            entries=self.kept,
+            peak=before.peak * gain,
+            rms=before.rms * gain * math.sqrt(self.ratio),
+            sensitivity=before.sensitivity * gain,
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Draw the mask omega of this round."""
+        import torch
+
+        coordinates = shared_coordinates(opened.streams, opened.index, self.dimension, self.kept)
+        kept = torch.from_numpy(coordinates).to(opened.device)
+        before = 1 / self.ratio if self.amplify else 1.0
+        after = 1 / self.ratio if self.rescale else 1.0
+
+        def encode(batch: Batch) -> Batch:
+            masked = restrict(batch, kept, coordinates)
+            return replace(masked, scale=batch.scale * before) if self.amplify else masked
+
+        def decode(mean: Tensor) -> Tensor:
+            return mean.new_zeros(self.dimension).index_copy_(0, kept, mean * after if self.rescale else mean)
+
+        def expand(messages: Tensor) -> Tensor:
+            whole = messages.new_zeros(len(messages), self.dimension)
+            return whole.index_copy_(1, kept, messages * after)
+
+        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand, by_entry=True)
+
+
+@dataclass(frozen=True)
+class OwnRandK:
+    """The compressor C_i: k of d coordinates, drawn independently per device. The other entries of the message of
+    length d are 0.
+
+    The coordinates follow from a seed that the server knows, so that only k values are sent.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
+        rescale: Whether to multiply by d/k, which makes the compressor unbiased with variance omega = d/k - 1
+            (SoteriaFL example 1; Fed-SPA eq. 5).
+    """
+
+    dimension: int
+    kept: int
+    rescale: bool = True
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Scale the bounds. A device sends k values, while the sum has d entries."""
+        ratio = self.kept / self.dimension
+        gain = 1 / ratio if self.rescale else 1.0
+        return replace(
+            before,
+            values=self.kept,
+            peak=before.peak * gain,
+            rms=before.rms * gain * math.sqrt(ratio),
+            sensitivity=before.sensitivity * gain,
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder, which draws a device's mask when its message is encoded."""
+        import torch
+
+        gain = self.dimension / self.kept if self.rescale else 1.0
+
+        def encode(batch: Batch) -> Batch:
+            if self.kept == self.dimension:
+                return batch
+            masked = torch.zeros_like(batch.values)
+            for row, device in enumerate(opened.devices[batch.rows].tolist()):
+                own = own_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
+                kept = torch.from_numpy(own).to(opened.device)
+                masked[row, kept] = batch.values[row, kept] * gain
+            return replace(batch, values=masked, known_norms=None)
+
+        return Coder(encode, decode=lambda mean: mean)

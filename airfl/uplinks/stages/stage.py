@@ -1,0 +1,205 @@
+"""The interface of encoder stages, and how stages are chained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.runtime.store import Kept, Store
+from airfl.runtime.streams import Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+Ids = NDArray[np.int64]
+
+BITS_PER_VALUE = 32
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages of a chunk of devices: row i is scale[i] * values[i].
+
+    Attributes:
+        values: The messages before `scale`, [chunk, m].
+        scale: Factor of each device, [chunk]. A factor that applies to a whole message (clipping, a weight) goes here,
+            so that no stage copies the values for it and the superposition applies all factors in a single pass.
+        known_norms: l2 norms of the rows of `values`, for whole messages, [chunk]; None if not computed yet.
+        rows: The rows of the round's devices that the chunk covers.
+        coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
+        part: The entries of the messages that `values` holds if messages are processed a slab at a time
+            (`Coder.by_entry`); None for all m.
+    """
+
+    values: Tensor
+    scale: Tensor
+    known_norms: Tensor | None = None
+    rows: slice = field(default_factory=lambda: slice(None))
+    coordinates: NDArray[np.int64] | None = None
+    part: slice | None = None
+
+    @property
+    def norms(self) -> Tensor:
+        """l2 norms of the rows of `values` for whole messages, [chunk]; for a slab they must be in `known_norms`."""
+        assert self.known_norms is not None or self.part is None
+        return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
+
+    @property
+    def messages(self) -> Tensor:
+        """The messages with `scale` applied, [chunk, m]."""
+        return self.values * self.scale.unsqueeze(1)
+
+    def scaled(self, factors: Tensor) -> Batch:
+        """Return the batch with every message multiplied by its factor, [chunk]."""
+        return replace(self, scale=self.scale * factors)
+
+    def of(self, messages: Tensor) -> Batch:
+        """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
+        return replace(self, values=messages, scale=self.scale.new_ones(len(messages)), known_norms=None)
+
+
+@dataclass(frozen=True)
+class MessageBound:
+    """Properties of a message that are known before training.
+
+    Attributes:
+        entries: m, the length of the message in the sum.
+        peak: Bound on the l2 norm.
+        rms: Bound on the root mean square of the l2 norm, sqrt(E norm^2).
+        sensitivity: How far a device's data can move the message, in l2 norm; inf for no bound.
+        noise_std: Standard deviation of the noise that the device adds to an entry, Gaussian unless the stage documents
+            otherwise.
+        values: Numbers that a device sends, fewer than m if each device has its own coordinates; -1 for m.
+        value_bits: Bits per number on a digital link.
+        side_bits: Bits of side information on a digital link, such as the indices of the coordinates.
+        mask_bits: Bits that the server sends on the downlink to name the coordinates.
+        kept: State that a device keeps between rounds.
+    """
+
+    entries: int
+    peak: float
+    rms: float
+    sensitivity: float = math.inf
+    noise_std: float = 0.0
+    values: int = -1
+    value_bits: float = BITS_PER_VALUE
+    side_bits: int = 0
+    mask_bits: int = 0
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def sent_values(self) -> int:
+        """The number of values that a device sends."""
+        return self.entries if self.values < 0 else self.values
+
+    @property
+    def payload_bits(self) -> int:
+        """The bits of a message on a digital link."""
+        return math.ceil(self.sent_values * self.value_bits) + self.side_bits
+
+
+@dataclass(frozen=True)
+class Round:
+    """The round for which a stage is opened.
+
+    Attributes:
+        streams: Random number streams of the run.
+        index: t, from 0.
+        device: Torch device that holds the messages.
+        devices: S^t, ids of the selected devices, [r].
+        heard: Whether each device's message will be received, [r]; known before training, since it depends only on the
+            channel.
+        store: State that devices and server keep between rounds.
+        public_update: Computes the server's update of theta^t on public data, [d].
+        own_noise: Factor of this round on the noise that the stages add to messages.
+    """
+
+    streams: Streams
+    index: int
+    device: device
+    devices: Ids
+    heard: NDArray[np.bool_]
+    store: Store
+    public_update: Callable[[], Tensor]
+    own_noise: float = 1.0
+
+
+@dataclass(frozen=True)
+class Coder:
+    """A stage opened for one round.
+
+    Attributes:
+        encode: Maps a chunk of messages to the encoded chunk.
+        decode: Maps the mean message, [m_after] -> [m_before].
+        noise_gain: Factor by which `decode` multiplies noise on an entry.
+        coordinates: Coordinates of the update that are sent, [m], if the stage selects the same ones for all devices;
+            else None.
+        expand: Decodes single messages, [chunk, m_after] -> [chunk, m_before]; None if decoding leaves them unchanged.
+        by_entry: Whether a slab of entries can be encoded without the others, given the norms of whole messages.
+        needs_norms: Whether encoding needs the norms of whole messages.
+    """
+
+    encode: Callable[[Batch], Batch]
+    decode: Callable[[Tensor], Tensor]
+    noise_gain: float = 1.0
+    coordinates: NDArray[np.int64] | None = None
+    expand: Callable[[Tensor], Tensor] | None = None
+    by_entry: bool = False
+    needs_norms: bool = False
+
+
+class Stage(Protocol):
+    """One step of the encoder."""
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Return the bound on the message after this stage, from the bound before it."""
+        ...
+
+    def open(self, opened: Round) -> Coder:
+        """Return the coder of a round. Randomness that server and devices share, such as a mask, is drawn here."""
+        ...
+
+
+def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
+    """Return the bound on the message after the last stage, starting from an unbounded update."""
+    bound = MessageBound(dimension, math.inf, math.inf)
+    for stage in stages:
+        bound = stage.bound(bound)
+    return bound
+
+
+def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
+    """Open all stages for a round as one coder that encodes from first to last and decodes from last to first."""
+    coders = [stage.open(opened) for stage in stages]
+
+    def encode(batch: Batch) -> Batch:
+        for coder in coders:
+            batch = coder.encode(batch)
+        return batch
+
+    def decode(mean: Tensor) -> Tensor:
+        for coder in reversed(coders):
+            mean = coder.decode(mean)
+        return mean
+
+    def expand(messages: Tensor) -> Tensor:
+        for coder in reversed(coders):
+            messages = messages if coder.expand is None else coder.expand(messages)
+        return messages
+
+    selected = [coder.coordinates for coder in coders if coder.coordinates is not None]
+    return Coder(
+        encode=encode,
+        decode=decode,
+        noise_gain=float(np.prod([coder.noise_gain for coder in coders])),
+        coordinates=selected[0] if selected else None,
+        expand=expand,
+        # For slabs, the norms of whole messages are known only before the first stage.
+        by_entry=all(coder.by_entry for coder in coders) and not any(coder.needs_norms for coder in coders[1:]),
+        needs_norms=any(coder.needs_norms for coder in coders),
+    )
