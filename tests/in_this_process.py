@@ -15,7 +15,7 @@ from airfl.study.sweeps.task import Job, Outcome, packed_job, unpacked_job, unpa
 
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None) -> Iterator[Outcome]:
-    """In the place of `airfl.study.sweeps.local.run_jobs`: one after another, each packed and unpacked as for a worker."""
+    """In the place of `run_jobs` of sweeps/local.py: one after another, each packed and unpacked as for a worker."""
     for job in jobs:
         attempt(unpacked_job(packed_job(job)), running / job.name, unpacked_task(task) if task else None)
         yield Outcome(job.name)

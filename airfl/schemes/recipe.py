@@ -1,5 +1,7 @@
-"""The recipe of a scheme: which shared stages, uplink and server rule it combines. `airfl.core.round` runs any recipe and
-knows no scheme by name."""
+"""The recipe of a scheme: which shared stages, uplink and server rule it combines.
+
+`airfl.core.round` runs any recipe and knows no scheme by name.
+"""
 
 from __future__ import annotations
 

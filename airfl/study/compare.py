@@ -215,4 +215,4 @@ def _labelled(progress: LabelledProgress | None, what: str) -> Progress | None:
     return lambda done, rounds, record: progress(what, done, rounds, record)
 
 
-calls(__name__, "airfl.compare:compare")
+calls(__name__, "airfl.study.compare:compare")

@@ -49,7 +49,7 @@ def _few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         return few_samples() if name == SAMPLE else datasets.load_dataset(given, folders)
 
     if request.node.get_closest_marker("full") is None:
-        monkeypatch.setattr("airfl.tasks.load_dataset", load_dataset)
+        monkeypatch.setattr("airfl.learning.chosen_task.load_dataset", load_dataset)
 
 
 @pytest.mark.usefixtures("_few_samples")

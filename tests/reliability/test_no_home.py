@@ -76,7 +76,10 @@ def mine(tmp_path: Path) -> Path:
 
 def test_a_stranger_s_libraries_complain_of_nothing(mine: Path) -> None:
     """What they keep of fonts goes where it may, and nothing goes where the process is."""
-    code = "import os, airfl.storage.cache; airfl.storage.cache.give_libraries_a_place(os.environ); import matplotlib.font_manager"
+    code = (
+        "import os; from airfl.storage.cache import give_libraries_a_place; give_libraries_a_place(os.environ); "
+        "import matplotlib.font_manager"
+    )
     done = as_nobody(mine, code, without=HOMES)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(mine.iterdir())

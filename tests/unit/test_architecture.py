@@ -39,7 +39,7 @@ def test_sionna_is_behind_one_bridge() -> None:
 def test_the_round_names_no_scheme() -> None:
     from airfl.schemes.names import SCHEMES
 
-    source = (ROOT / "airfl" / "round.py").read_text()
+    source = (ROOT / "airfl" / "core" / "round.py").read_text()
     assert not [name for name in SCHEMES if name in source]
     assert "scheme ==" not in source
 

@@ -1,4 +1,4 @@
-"""The process that reads traces on behalf of `airfl.storage.trace.isolated`: it opens and describes files and returns values.
+"""The process that reads traces for `airfl.storage.trace.isolated`: it opens and describes files and returns values.
 
 It is started as `python -m airfl.storage.trace.desk`.
 """

@@ -18,8 +18,8 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
     """Open a trace as a lazy xarray dataset.
 
     Values are read when they are accessed. Close the dataset, or use it in a `with` block. The trace of a finished run
-    is verified as far as it is read (`airfl.storage.trace.integrity`), and a file that another process has written is read in
-    a separate process (`airfl.storage.trace.isolated`).
+    is verified as far as it is read (`airfl.storage.trace.integrity`), and a file that another process has written is
+    read in a separate process (`airfl.storage.trace.isolated`).
 
     Args:
         path: The file, or the run folder that contains trace.h5.

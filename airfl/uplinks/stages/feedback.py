@@ -83,7 +83,7 @@ class ShiftedCompression:
         return _through((self.compressor,), unbounded, Kept(SHIFT, self.dimension))
 
     def open(self, opened: Round) -> Coder:
-        """Return the coder. s_i is a row of the table "shift" in the store, s the server's entry (`airfl.runtime.store`)."""
+        """Return the coder. s_i is a row of the table "shift" of `airfl.runtime.store`, s the server's entry."""
         inner = self.compressor.open(opened)
 
         def encode(batch: Batch) -> Batch:

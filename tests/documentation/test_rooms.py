@@ -1,0 +1,129 @@
+"""The order of the rooms of airfl: imports run downward through one list, those for type checkers and those inside
+functions among them, and no file is in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ORDER = (
+    "cli",
+    "report",
+    "exports",
+    "study",
+    "analysis",
+    "experiment",
+    "simulation",
+    "callbacks",
+    "core",
+    "schemes",
+    "learning",
+    "uplinks",
+    "config",
+    "schemes.names",
+    "schemes.scheme",
+    "privacy",
+    "tasks",
+    "selection",
+    "storage",
+    "runtime",
+    "errors",
+    "version",
+)
+"""From the top down. What a scheme declares, and the table of schemes, are below settings, which know nothing else of
+schemes."""
+ABOVE = ("airfl", "airfl.__main__")
+"""The front door names what is in every room."""
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name -> file, of airfl."""
+    found = {}
+    for file in sorted((ROOT / "airfl").rglob("*.py")):
+        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = file
+    return found
+
+
+MODULES = modules()
+
+
+def imported(name: str) -> Iterator[str]:
+    """What a module of airfl imports of airfl, anywhere in its file."""
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if isinstance(node, ast.Import):
+            wanted = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            wanted = [f"{node.module}.{one.name}" for one in node.names]
+        else:
+            continue
+        for one in wanted:
+            if one.partition(".")[0] == "airfl":
+                while one not in MODULES:
+                    one = one.rpartition(".")[0]
+                if one != name:
+                    yield one
+
+
+def floor(name: str) -> int:
+    """The place in the list, of the longest entry that the module is in."""
+    inside = [entry for entry in ORDER if f"{name}.".startswith(f"airfl.{entry}.")]
+    assert inside, f"{name} is in no room of the list"
+    return ORDER.index(max(inside, key=len))
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_imports_run_downward(room: str) -> None:
+    upward = [
+        f"{name} -> {other}"
+        for name in MODULES
+        if name not in ABOVE and floor(name) == ORDER.index(room)
+        for other in imported(name)
+        if other in ABOVE or floor(other) < floor(name)
+    ]
+    assert not upward
+
+
+def test_there_is_no_circle() -> None:
+    """Taking away what imports nothing that is left, again and again, takes away everything."""
+    left = {name: set(imported(name)) for name in MODULES if name not in ABOVE}
+    for name, others in left.items():
+        left[name] = {one for one in others if not (one in left and name.startswith(f"{one}."))}
+    while gone := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in gone}
+    assert not left
+
+
+def test_what_stands_at_the_top() -> None:
+    loose = {file.name for file in (ROOT / "airfl").iterdir() if file.is_file()}
+    assert loose == {
+        "__init__.py",
+        "__main__.py",
+        "errors.py",
+        "experiment.py",
+        "py.typed",
+        "simulation.py",
+        "version.py",
+    }
+
+
+def test_the_list_in_contributing_is_that_of_the_imports() -> None:
+    """Rooms in their order, and what each imports."""
+    shown = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (ROOT / "CONTRIBUTING.md").read_text().split("## The house")[1].splitlines()
+        if line.startswith("| `airfl/")
+    ]
+    direct: dict[str, set[str]] = {room: set() for room in ORDER}
+    for name in MODULES:
+        if name not in ABOVE:
+            room = ORDER[floor(name)]
+            direct[room] |= {ORDER[floor(other)] for other in imported(name)} - {room}
+    wanted = [(room, ", ".join(one for one in ORDER if one in direct[room]) or "-") for room in ORDER]
+    paths = [name.strip("`").removeprefix("airfl/").removesuffix(".py").strip("/") for name, _, _ in shown]
+    assert [(path.replace("/", "."), row[2]) for path, row in zip(paths, shown, strict=True)] == wanted
