@@ -209,13 +209,13 @@ def _check_holder(lock: BinaryIO, path: Path, busy: str, wait: bool) -> None:
         return
     holder = Holder.read(text)
     if holder is None:
-        raise UserError(f"{path}: is no lock of airfl; move it away, or choose another --out")
+        raise UserError(f"{path}: is not a lock file of airfl; move it away, or choose another --out")
     if holder.here and holder.runs:
         raise UserError(busy)
     who = f"{path}: process {holder.pid} of {holder.host[0]} has the lock since {holder.since}"
     if holder.here:
-        raise UserError(f"{who} and runs no more; delete that file, then repeat the command")
-    raise UserError(f"{who}; if it runs no more, delete that file, then repeat the command")
+        raise UserError(f"{who} but that process has ended; delete the file, then repeat the command")
+    raise UserError(f"{who}; if it has ended, delete the file, then repeat the command")
 
 
 def _text(lock: BinaryIO, path: Path) -> str:

@@ -71,7 +71,7 @@ def check_no_run(folder: Path) -> None:
         raise UserError(f"{folder}: already contains a run ({TRACE_NAME}); choose another --out")
 
 
-def check_can_be_folder(folder: Path, option: str = "--out", wanted: str = "an output folder") -> None:
+def check_can_be_folder(folder: Path, option: str = "--out") -> None:
     """Raise UserError if a folder cannot be created, or no file can be written into it. Nothing is created.
 
     Checks for a file in the place of the folder or a parent, missing permissions, read-only file systems, and names
@@ -80,7 +80,6 @@ def check_can_be_folder(folder: Path, option: str = "--out", wanted: str = "an o
     Args:
         folder: The folder.
         option: The command-line option that gives it, for the message.
-        wanted: What the option expects, for the message.
     """
     other = f"choose another {option}"
     if not folder.is_absolute() and current_folder() is None:
@@ -90,7 +89,7 @@ def check_can_be_folder(folder: Path, option: str = "--out", wanted: str = "an o
         if not there.exists():
             raise UserError(f"{there}: is a link to a missing target; {other}")
         if not there.is_dir():
-            raise UserError(f"{there}: is a file; {option} must be {wanted}")
+            raise UserError(f"{there}: is a file; {option} must be a folder")
         for name in folder.relative_to(there).parts:
             _is_there(there / name)  # raises OSError if the name is too long
         _is_there(folder / ("x" * MOST_BELOW))
@@ -109,7 +108,7 @@ def may_write(folder: Path) -> bool:
 
 def check_can_be_file(path: Path, option: str = "--out") -> None:
     """Raise UserError if a file cannot be written or replaced: another kind of file is there, or its folder is bad."""
-    check_can_be_folder(path.parent, option, "a folder")
+    check_can_be_folder(path.parent, option)
     try:
         if _is_there(path) and not path.is_file():
             raise UserError(f"{path}: is not a regular file; choose another {option}")

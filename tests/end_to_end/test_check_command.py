@@ -252,7 +252,7 @@ def test_a_broken_one_ends_with_exit_code_2(tmp_path: Path) -> None:
         ("x = 1", (), "defines no part; add a class that has a name and derives from one of Scheme"),
         ("import nonsense_of_nobody", (), "the plugin cannot be loaded (ModuleNotFoundError"),
         (None, (), "the plugin cannot be read"),
-        (GOOD, ("scheme.shares=1",), "scheme.shares: none of the parts of mine.py has it (good)"),
+        (GOOD, ("scheme.shares=1",), "scheme.shares: none of the parts in mine.py has this parameter (good)"),
     ],
 )
 def test_what_is_no_file_of_parts_is_refused_in_one_line(

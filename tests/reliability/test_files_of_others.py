@@ -242,7 +242,7 @@ def test_no_link_is_followed_in_a_sweep(name: str, sweep: Path, elsewhere: Path,
 def test_something_else_in_running(name: str, sweep: Path, tmp_path: Path) -> None:
     out = shutil.copytree(sweep, tmp_path / "out")
     put(out / ".running" / name, MINE)
-    refused(out, lambda: swept(out, 0.5), "airfl did not write this")
+    refused(out, lambda: swept(out, 0.5), "not written by airfl")
 
 
 def test_something_else_in_a_point_s_folder(begun: Path, elsewhere: Path, tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> Non
     for files in ({}, None, {"trace.h5": "text"}, {DIGEST_NAME: b"{}"}):
         assert "its worker sent no trace.h5" in str(take_in(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
     for strange in ("../../escaped", "/tmp/escaped", "..", "name", f"{name}/.."):
-        assert "airfl did not write this" in str(take_in(Outcome(strange, files=trace), running).cause)
+        assert "not written by airfl" in str(take_in(Outcome(strange, files=trace), running).cause)
     assert not running.exists()
     running.parent.mkdir()
     running.symlink_to(elsewhere)
@@ -342,18 +342,18 @@ def test_one_folder_is_for_one_thing(sweep: Path, begun: Path, tmp_path: Path) -
     for kind, (name, use) in itertools.product(("comparison", "run", "unfinished", "sweep", "tune"), uses.items()):
         if name.removeprefix("resumed ") != kind and (name, kind) != ("unfinished", "run"):
             with case(f"{name} into the folder of a {kind}"):
-                refused(tmp_path / kind, partial(use, tmp_path / kind), "holds|is not empty|is not an empty folder")
+                refused(tmp_path / kind, partial(use, tmp_path / kind), "contains |is not empty|is not an empty folder")
 
 
 def test_two_uses_begun_at_the_same_time(tmp_path: Path) -> None:
     """Each has found the folder empty before the other has taken its lock: the second finds the first's."""
     out, other = tmp_path / "out", tmp_path / "other"
     put(out / "checkpoint" / "lock", MARKER)
-    refused(out, lambda: compared(out, resume=True), "contains a run")
+    refused(out, lambda: compared(out, resume=True), "contains an unfinished run")
     refused(out, lambda: swept(out), "contains a run")
     with locked(other / ".lock", "busy"):
         for use in (fresh, resumed):
-            refused(other, partial(use, other), "holds a sweep or a comparison that is being written")
+            refused(other, partial(use, other), "contains a sweep or a comparison that is being written")
         for use in (compared, swept):
             refused(other, partial(use, other), "another process is writing into it")
 
@@ -410,7 +410,7 @@ def test_no_table_of_a_sweep_replaces_another(name: str, sweep: Path, elsewhere:
 
 def test_settings_of_somebody_s_are_not_tuned_over(tmp_path: Path) -> None:
     (tmp_path / "tuned.toml").write_bytes(MINE)
-    refused(tmp_path, lambda: check_tuned(tmp_path), "airfl did not write this")
+    refused(tmp_path, lambda: check_tuned(tmp_path), "not written by airfl")
 
 
 def test_events_of_another_run(elsewhere: Path, tmp_path: Path) -> None:
@@ -419,7 +419,7 @@ def test_events_of_another_run(elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "a" / "tensorboard").symlink_to(elsewhere)
     refused(tmp_path, lambda: check_live(tmp_path / "a", resume=True), "is a link")
     put(tmp_path / "b" / "tensorboard" / "events.out.tfevents.1.airfl", MINE)
-    refused(tmp_path, lambda: check_live(tmp_path / "b", resume=True), "airfl did not write this")
+    refused(tmp_path, lambda: check_live(tmp_path / "b", resume=True), "not written by airfl")
 
 
 def test_a_file_that_is_written_beside_is_new(elsewhere: Path, tmp_path: Path) -> None:

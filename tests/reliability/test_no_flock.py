@@ -87,17 +87,17 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
         "from airfl.storage.lock import locked\n"
         "with locked(pathlib.Path(sys.argv[1]), 'busy'): os._exit(9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[2])
     assert done.returncode == 9
     left = json.loads(named(path))
     assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refused(path)
-    assert "and runs no more; delete that file" in refused(path)
+    assert "but that process has ended; delete the file" in refused(path)
     path.write_text(MARK + json.dumps({**left, "pid": os.getpid()}))
-    assert "and runs no more; delete that file" in refused(path)
+    assert "but that process has ended; delete the file" in refused(path)
     path.write_text(MARK + json.dumps({**left, "host": ["node-7", "x", "y"]}))
     assert "of node-7 has the lock" in refused(path)
-    assert "if it runs no more, delete that file" in refused(path)
-    for text, line in ((MARK + '{"not": "ours"}', "is no lock of airfl"), ("ÿ" * 10, "airfl did not write this")):
+    assert "if it has ended, delete the file" in refused(path)
+    for text, line in ((MARK + '{"not": "ours"}', "is not a lock file of airfl"), ("ÿ" * 10, "not written by airfl")):
         path.write_text(text, "latin-1")
         assert line in refused(path)
     path.write_text("")

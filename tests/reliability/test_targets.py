@@ -80,7 +80,7 @@ def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: 
     for target in ("here", "here/below/deep"):
         told = refused(command, target)
         assert told.startswith(target)
-        assert "here is not writable by this user; choose another --" in told.replace("here: may", "here may")
+        assert "here is not writable by this user; choose another --" in told.replace("here: is", "here is")
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
     assert "is on a read-only file system; choose another --" in refused(command, "here")
     assert not list((tmp_path / "here").iterdir())
@@ -89,13 +89,13 @@ def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: 
 def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     for target in ("here", "here/below"):
-        assert "is a file, a" in refused(command, target)
+        assert "is a file; --" in refused(command, target)
     for target in ("x" * 300, "here/" + "x" * 300, "none/" + "x" * 300, "/".join(["x" * 200] * 21)):
         assert any(words in refused(command, target) for words in ("File name too long", "is a file"))
     assert "File name too long" in refused(command, "none/" + "x" * 300)
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("gone")
-    nowhere = "is a file, a data folder" if command == "data get" else "is a link to a missing target"
+    nowhere = "is a file; --data-dir must be a folder" if command == "data get" else "is a link to a missing target"
     assert nowhere in refused(command, "here")
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("here")

@@ -101,7 +101,7 @@ def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
     path.write_bytes(data)
     with open_checked(path) as file:
         assert file["x"][:1000].tolist() == list(range(1000))
-        with pytest.raises(OSError, match="do not match the checksum"):
+        with pytest.raises(OSError, match="do not match their checksum"):
             file["x"][-2000:]
 
 

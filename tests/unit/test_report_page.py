@@ -439,7 +439,7 @@ def test_refusals(sweep: Path, tmp_path: Path) -> None:
         (empty, None, r"holds no run"),
         (tmp_path / "none", None, r"no such folder"),
         (sweep, empty, r"is a folder, a file is wanted: .*report\.html"),
-        (sweep, tmp_path / "file" / "report.html", r"is a file, a folder is wanted"),
+        (sweep, tmp_path / "file" / "report.html", r"is a file; .* must be a folder"),
     ):
         with pytest.raises(UserError, match=message) as caught:
             write_page(folder, out)

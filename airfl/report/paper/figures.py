@@ -122,7 +122,7 @@ def draw_figures(
     requested = list(dict.fromkeys(names if names is not None else possible_figures(results)))
     figures = {name: find_figure(name) for name in requested}
     check_new_files([folder / f"{name}{suffix}" for name in requested for suffix in figures[name].suffixes])
-    check_can_be_folder(folder, wanted="a folder")
+    check_can_be_folder(folder)
     contents_of: dict[Path, bytes] = {}
     without_data = []
     for name, figure in figures.items():

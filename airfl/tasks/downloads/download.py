@@ -63,7 +63,7 @@ def get(name: str, target: Path, progress: Progress | None = None, patience: Pat
     if name not in DOWNLOADS:
         raise UserError(unknown_name("data set", name, DOWNLOADS))
     if os.path.lexists(target) and not os.path.isdir(target):
-        raise UserError(f"{target}: is a file, a data folder is wanted")
+        raise UserError(f"{target}: is a file; --data-dir must be a folder")
     jobs = [(target / download.folder, source) for download in DOWNLOADS[name] for source in download.sources]
     report = progress or _say_nothing
     try:
@@ -84,7 +84,7 @@ def _say_nothing(file: str, so_far: int, total: int | None) -> None:
 def _disk_error(error: OSError, target: Path) -> UserError | MachineError:
     line = f"{error.filename or target}: {error.strerror or reason(error)}"
     if error.errno in ERRORS_OF_THE_TARGET:
-        return UserError(f"{line}; choose a data folder that can be written to")
+        return UserError(f"{line}; choose a --data-dir that is writable")
     return MachineError(f"{line}; mend it and repeat the command, what came so far is kept")
 
 
