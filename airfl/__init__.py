@@ -9,6 +9,13 @@ Importing this package is fast and does not import torch: its attributes are imp
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from airfl.version import __version__
@@ -105,7 +112,7 @@ _MODULES = {
     "tasks": "airfl.tasks",
     "trace": "airfl.storage.trace",
 }
-"""Submodules available as attributes; audit, compare, privacy and report are also callable."""
+"""Short name -> module, available as an attribute of airfl; audit, compare, privacy and report are also callable."""
 
 __all__ = [
     "Antennas",
@@ -158,9 +165,25 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+class _ShortNames(MetaPathFinder, Loader):
+    """Lets short names be imported as well, so that `from airfl.datasets import Dataset` works."""
 
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec if it is the short name of a module elsewhere in the package."""
+        module = _MODULES.get(fullname.removeprefix("airfl."), fullname)
+        return None if module == fullname else spec_from_loader(fullname, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module itself in its place."""
+        sys.modules[module.__name__] = import_module(_MODULES[module.__name__.removeprefix("airfl.")])
+
+
+sys.meta_path.append(_ShortNames())
+
+
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name not in _LOCATIONS:

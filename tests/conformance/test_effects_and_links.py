@@ -194,7 +194,9 @@ def outcome(effect: Effect, link: str, gains: Path) -> str:
     for overrides in (keys, ()):  # on the command line, and in a configuration file
         sentences = list(without_effect(overrides, [settings]))
         assert not any("\n" in sentence for sentence in sentences)
-        of_effect = {name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(no effect|not reach)", one)}
+        of_effect = {
+            name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(no effect|not reach)", one)
+        }
         told.append(of_effect == named)
     assert told[0] == told[1]
     plain = figures(*ALL_LINKS[link], *given)

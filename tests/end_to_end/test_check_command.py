@@ -128,7 +128,7 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     "bounds: rms": ({"before.rms, self.std": "before.rms / 4, self.std"}, "declare an rms of 1.6"),
     "bounds: peak": (
         {ABOVE: f"{{LOOSE}}\n\n\n{ABOVE}", STAGES: STAGES.replace("slowed", "slowed, Loose(1.0)")},
-        "the stages declare a peak of 1",
+        "bound() states a peak of 1",
     ),
     "noise": (
         {"moved + self.std": "moved + 0.5 * self.std"},

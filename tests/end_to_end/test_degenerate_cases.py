@@ -125,5 +125,5 @@ def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
 
 
 def test_an_ideal_link_too_weak_to_be_counted_is_refused() -> None:
-    with pytest.raises(UserError, match=r"digital\.deadline_s: round 0 of the ideal link: .* more than can be counted"):
+    with pytest.raises(UserError, match=r"digital\.deadline_s: round 0 of the ideal link: .* 64-bit integer"):
         run(small_settings("scheme.name=fedavg", "power.max_snr_db=-150.0"))

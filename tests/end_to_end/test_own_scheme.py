@@ -175,7 +175,7 @@ def test_on_the_command_line_to_the_end(mine: Path) -> None:
     ):
         done = airfl_command(*words)
         assert done.returncode == 0, done.stderr
-    assert "complete already" in airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume").stderr
+    assert "already complete" in airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume").stderr
     (out / "mine.py").write_text(PLUGIN.replace("self.ratio / 2", "self.ratio / 3"))
     again = airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume")
     assert again.returncode == 2

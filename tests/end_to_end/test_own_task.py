@@ -436,7 +436,10 @@ def test_a_metric_of_another_kind_is_no_metric(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "run" / "trace.h5", "r+") as file:
         del file["metric_worst"]
         file.create_dataset("metric_worst", data=np.zeros(2, dtype="i4")).dims[0].attach_scale(file["round"])
-    with pytest.raises(airfl.UserError, match=one_line("not a trace: metric_worst is int32")):
+    with pytest.raises(
+        airfl.UserError,
+        match=one_line("not a trace: metric_worst must be float64"),
+    ):
         airfl.open_trace(tmp_path / "run")
 
 

@@ -148,8 +148,8 @@ BAD: tuple[tuple[str, str], ...] = (
     (f"{WAVEFORM} grid.symbol_duration_s=1e-3", "grid.waveform: ... 4096 ... 57344"),
     (f"{WAVEFORM} {TAPPED} channel.delay_spread_s=3e-5", "channel.delay_spread_s: ... 3e-05 s ... 6.66667e-05 s"),
     # Selection
-    ("selection.kind=best-k selection.candidates=101", "selection.candidates ( ... 101 ... run.devices = 100"),
-    ("selection.kind=best-k selection.candidates=7", "selection.candidates ( ... 7 ... run.selected = 8"),
+    ("selection.kind=best-k selection.candidates=101", "selection.candidates ... run.devices = 100 ... 101"),
+    ("selection.kind=best-k selection.candidates=7", "selection.candidates ... run.selected = 8 ... 7"),
     ("selection.kind=threshold", "selection.min_gain: ... above 0 ... threshold"),
     ("selection.kind=energy-budget", "selection.energy_budget: ... energy-budget"),
 )

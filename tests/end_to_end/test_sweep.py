@@ -105,7 +105,7 @@ def test_a_point_whose_defaults_have_changed_is_not_taken_for_finished(copied: P
         point["settings"]["channel"]["carrier_hz"] = 1e9  # the default of some other version
         del point["settings"]["trace"]  # a section that version did not have
         asked.write_text(json.dumps(point))
-    with pytest.raises(UserError, match=r"was run with channel.carrier_hz = 1000000000.0, which is 3500000000.0 now"):
+    with pytest.raises(UserError, match=r"was run with channel.carrier_hz = 1000000000.0, here it is 3500000000.0"):
         airfl.sweep(quick(), AXES, seeds=2, out=copied)
 
 

@@ -358,7 +358,6 @@ def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: p
     assert ("anyone who can reach this scheduler can run" in caplog.text) == told
 
 
-@pytest.mark.usefixtures("_no_client_left")
 def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer is taken for the length of a message by Dask, which then wants exbibytes."""
     monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 3)

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from airfl.cli.checkup.places import kept
+from airfl.cli.checkup.places import cache_folders
 from airfl.storage import cache
 from tests.reliability.nobody import as_nobody
 
@@ -38,7 +38,9 @@ def test_without_a_home_things_are_kept_for_as_long_as_the_process(
     cache.give_libraries_a_place(environment)
     assert environment["XDG_CACHE_HOME"] == str(cache.temporary_folder())
     assert Path(environment["MPLCONFIGDIR"]).parent == cache.temporary_folder()
-    compiled, own = (next(one for one in kept() if one.holds.startswith(what)) for what in ("compiled", "decoded"))
+    compiled, own = (
+        next(one for one in cache_folders() if one.holds.startswith(what)) for what in ("compiled", "decoded")
+    )
     assert own.path == "~/.cache/airfl"
     assert not own.writable
     assert compiled.path.endswith(f"torchinductor_uid_{os.getuid()}")

@@ -64,7 +64,7 @@ def test_started_at_the_same_instant(parent: Parent, tmp_path: Path, measured: M
         if other.wait() or not how:
             assert str(out) in other.refused(2)
         else:
-            assert "complete already" in other.stderr  # it came when the first had ended
+            assert "already complete" in other.stderr  # it came when the first had ended
         finish(out, *STEPS)
         assert [file.name for file in out.iterdir()] == ["trace.h5"]
     measured(f"two processes: {len(ways) * tries} times started at the same instant: one ran, undisturbed")

@@ -218,7 +218,10 @@ def test_pools_are_rounded_to_the_proven_side() -> None:
 def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
     """As an attribute of epsilon, in the summary and in the notes of a table."""
     small = ("run.rounds=2", "run.devices=50", "run.selected=4", "task.public_samples=0", "run.threads=1")
-    for gains, tells, words in (("public", "exact", "disclosure by β accounted"), ("private", "unknown", "no gains known")):
+    for gains, tells, words in (
+        ("public", "exact", "by β accounted"),
+        ("private", "unknown", "no gains known"),
+    ):
         found = run(settings_of(*small, f"privacy.gains={gains}"), tmp_path / gains)
         with found.trace() as trace:
             assert trace["epsilon"].attrs["beta_tells"] == tells

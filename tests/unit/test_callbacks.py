@@ -199,7 +199,7 @@ def test_what_raises_before_or_after_the_rounds(tmp_path: Path) -> None:
         airfl.run(small_settings(), tmp_path / "a", callbacks=[Told("begin", UserError("what it says"))])
     assert not list((tmp_path / "a").rglob("*"))
     assert other.calls == ["begin", "end"]
-    with pytest.raises(CallbackError, match=r"Told.on_end raised OSError: full; the run is complete"):
+    with pytest.raises(CallbackError, match=r"Told.on_end raised OSError: full; the run and its trace are complete"):
         airfl.run(small_settings(), tmp_path / "b", callbacks=[Told("end", OSError("full")), other])
     assert other.ending is not None
     assert other.ending.run is not None

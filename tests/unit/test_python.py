@@ -252,7 +252,7 @@ def test_a_wrong_call_is_refused_in_one_line(
             {"ration": 0.1},
             "Pfels has no ration; did you mean ratio? (allowed: link, ratio, rescale, error_feedback)",
         ),
-        ((0.1,), {}, "parameters of Pfels are given by name (link, ratio, rescale, error_feedback), got 0.1"),
+        ((0.1,), {}, "parameters of Pfels are keyword-only (link, ratio, rescale, error_feedback), got 0.1"),
         ((), {"ratio": 2}, "ratio must be at most 1, got 2.0"),
     ],
 )
