@@ -195,7 +195,7 @@ def outcome(effect: Effect, link: str, gains: Path) -> str:
         sentences = list(without_effect(overrides, [settings]))
         assert not any("\n" in sentence for sentence in sentences)
         of_effect = {
-            name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(no effect|not reach)", one)
+            name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(no effect|not affect)", one)
         }
         told.append(of_effect == named)
     assert told[0] == told[1]

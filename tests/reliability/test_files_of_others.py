@@ -451,7 +451,7 @@ def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
     for _ in range(2):
         with unchanged(cached):
             kept.write("place", ("layers", 8))
-            assert kept.read("place") is None
+            assert kept.read("place", ["layers"]) is None
             figures = figures_on_disk.cached_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
             assert figures == (1.0, 2.0)
         for name in (kept.FILE_NAME, figures_on_disk.FILE_NAME):
@@ -474,4 +474,4 @@ def test_a_new_cache_folder_is_tagged(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "new" / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
     (tmp_path / "new" / kept.FILE_NAME).write_bytes(b"damaged")  # it is ours, and made anew
     kept.write("place", ("layers", 8))
-    assert kept.read("place") == ("layers", 8)
+    assert kept.read("place", ["layers"]) == ("layers", 8)

@@ -207,8 +207,7 @@ def _measured(
     usual, verifier: given for a user-defined model.
     """
     key = kept.key_of(spec, workload, local.engine, chunk)
-    fastest = kept.read(key)
-    fastest = fastest if fastest and fastest[0] in ENGINES else None
+    fastest = kept.read(key, ENGINES)
     if fastest is None:
         fastest = _fastest(local, chunk, spec, workload, streams, usual, verifier)
         kept.write(key, fastest)

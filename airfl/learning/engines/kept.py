@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+from collections.abc import Collection
 from contextlib import suppress
 
 import torch
@@ -38,10 +39,10 @@ def key_of(spec: EngineSpec, workload: Workload, engine: str, chunk: int) -> str
     return hashlib.sha256(repr((*fields, engine, chunk)).encode()).hexdigest()
 
 
-def read(key: str) -> tuple[str, int] | None:
-    """Return engine and chunk under this key, or None if there is no entry or it cannot be read."""
-    name, chunk = _entries().get(key, (None, 0))
-    return None if name is None else (name, chunk)
+def read(key: str, engines: Collection[str]) -> tuple[str, int] | None:
+    """Return engine and chunk under this key, or None if there is no entry with one of these engines."""
+    name, chunk = _entries().get(key, ("", 0))
+    return (name, chunk) if name in engines else None
 
 
 def write(key: str, choice: tuple[str, int]) -> None:

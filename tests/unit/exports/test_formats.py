@@ -156,7 +156,7 @@ def test_nothing_is_written_if_anything_is_there_or_any_trace_is_refused(odd: Pa
     (runs / "b" / "trace.h5").write_bytes((odd / "trace.h5").read_bytes()[:5000])
     with pytest.raises(UserError, match="truncated: 5,000 of"):
         export(runs, "npz", tmp_path / "out")
-    with pytest.raises(UserError, match="is a file; --out must be an output folder"):
+    with pytest.raises(UserError, match="is a file; --out must be a folder"):
         export(odd, "npz", mine / "below")
     assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [mine]
     assert mine.read_text() == "mine"
