@@ -234,7 +234,7 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
 
     monkeypatch.setattr(choose, "ENGINES", {name: named(name) for name in ENGINES})
     monkeypatch.setattr(choose, "_seconds", lambda engine, *_: pace.get(engine, 2.0))
-    monkeypatch.setattr(choose.kept, "read", lambda _: None)
+    monkeypatch.setattr(choose.kept, "read", lambda *_: None)
     monkeypatch.setattr(choose.kept, "write", lambda *_: None)
     task = task_of("mlp", torch.float32)
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled-serial"
