@@ -16,9 +16,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-import airfl.tasks as tasks
 from airfl.analysis.budget import Budget, link_budget
 from airfl.config import Settings
+from airfl.learning import chosen_task
 from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
 from airfl.tasks.models import MODELS
@@ -108,8 +108,8 @@ SILENT = {
 def _data_once() -> Iterator[None]:
     """The images are read once."""
     with pytest.MonkeyPatch.context() as patch:
-        load = functools.cache(tasks.load_dataset)
-        patch.setattr(tasks, "load_dataset", lambda name, folders: load(name))
+        load = functools.cache(chosen_task.load_dataset)
+        patch.setattr(chosen_task, "load_dataset", lambda name, folders: load(name))
         yield
 
 
