@@ -99,8 +99,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
 def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Cell:
     """Build the scenario with power.alignment = "auto" replaced by the best choice.
 
-    That is "sample", unless the privacy accounting assumes that the observer knows the selected devices. The noise that
-    this requires may cost more than a beta that does not reveal them.
+    That is "sample", unless the privacy accounting assumes that the observer knows the selected devices. Then the noise
+    that this requires may cost more than a beta that does not reveal them, so the choices are compared.
     """
 
     def aligned(alignment: str) -> Cell:
