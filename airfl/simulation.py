@@ -72,10 +72,10 @@ class Run:
     """A finished run.
 
     Attributes:
-        settings: The resolved ones: what was automatic is as it was used.
-        path: Of its trace, an HDF5 file.
+        settings: The resolved settings, with automatic values replaced by those that were used.
+        path: Path of the trace, an HDF5 file.
         parameters: theta^T, the model's parameters after the last round, float32 [d].
-        task: The own task that it was of, if any.
+        task: The user-defined task of the run, if any.
     """
 
     settings: Settings
@@ -88,11 +88,11 @@ class Run:
         return brief(self, scheme=of.scheme, rounds=of.run.rounds, seed=of.run.seed, path=self.path)
 
     def trace(self) -> xarray.Dataset:
-        """The trace as a lazy xarray dataset."""
+        """Open the trace as a lazy xarray dataset."""
         return open_trace(self.path)
 
     def model(self) -> torch.nn.Module:
-        """The trained model."""
+        """Return the trained model."""
         with torch.random.fork_rng(devices=[]):
             task, streams = self.task, Streams(self.settings.run.seed)
             module = task.module(streams) if task else self.settings.task.model_part.build()
@@ -100,7 +100,7 @@ class Run:
         return module
 
     def summary(self) -> Summary:
-        """The figures of the whole run."""
+        """Return the figures of the whole run."""
         with self.trace() as dataset:
             return summarise(dataset)
 
@@ -120,26 +120,28 @@ def run(
     callbacks: Sequence[Callback] = (),
     task: Task | None = None,
 ) -> Run:
-    """Run an experiment; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
+    """Run an experiment and write its trace to out/trace.h5.
+
+    Without `out`, the trace is written to a temporary folder that exists as long as the result.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
-        out: A new folder, or one to go on with (`resume`).
+        out: A new folder, or the folder of a run to resume (`resume`).
         device: "cpu" or "cuda".
-        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
-            after every round with rounds done, rounds in all, and the round's record.
-        data_dir: Where data sets are looked for before AIRFL_DATA and ./data.
-        data: The data set, where it is loaded already.
+        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+            after every round with the finished rounds, the rounds of the run, and the round's record.
+        data_dir: Where to look for data sets before AIRFL_DATA and ./data.
+        data: The data set, if it is already loaded.
         overrides: As in `airfl.load_settings`.
-        resume: Go on with the run in `out`, from its start where nothing was saved yet; progress is told again of the
-            rounds that are done.
-        finish_rounds: Ctrl-C and SIGTERM let the round finish and save the run; RunInterruptedError then.
-        callbacks: Told of the run in their order, after `progress`; they may end it early (`airfl.callbacks`), and one
-            that raises ends it as a failed one, saved: CallbackError.
-        task: A model and data of your own, in the place of those that the settings name; an experiment has its own.
+        resume: Resume the run in `out`, from its start if nothing was saved yet. `progress` is called again for the
+            finished rounds.
+        finish_rounds: On Ctrl-C and SIGTERM, finish the round, save the run and raise RunInterruptedError.
+        callbacks: Called in order, after `progress`. They may end the run early (see `airfl.callbacks`). If one raises,
+            the run is saved and ends as failed with CallbackError.
+        task: A model and data of your own, in place of those that the settings name; an experiment has its own.
 
-    Raises UserError for what the user can mend, MachineError where the run cannot be written.
+    Raises UserError for errors that the user can fix, and MachineError if the run cannot be written.
     """
     settings, told = load_settings(config, overrides), Callbacks(callbacks)
     task = task_of(config, task, changes_of(overrides))
@@ -173,7 +175,7 @@ def run(
                 saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))
             plan = [planned(settings.scheme.name, settings)]
             progress = held.enter_context(asked_progress(progress, lambda shown: shown.reporter(plan[0].label), plan))
-            # A folder is made when nothing more can be wrong with what was given.
+            # The folder is created only after all arguments have been checked.
             with nullcontext() if begun else alone:
                 if not begun and has_begun(folder):
                     check_no_run(folder)  # another process was quicker
@@ -195,7 +197,7 @@ def _run(
     finish_rounds: bool,
     callbacks: Callbacks,
 ) -> State:
-    """The rounds that are left, or as many as the callbacks want."""
+    """Run the remaining rounds, or fewer if a callback ends the run, and return the last state."""
     state, rounds = first_state(world, saved), resolved.run.rounds
     with written(folder, world, resolved, saved, progress) as files, asked_to_stop(finish_rounds) as asked:
         try:
@@ -219,7 +221,10 @@ def _run(
 
 
 def _tell_again(callbacks: Callbacks, folder: Path, saved: Saved) -> tuple[str | None, Record]:
-    """The callbacks of the rounds that are done; why the run shall end with the last of them, and its record."""
+    """Call the callbacks for the finished rounds.
+
+    Return the reason to end the run with the last of these rounds, or None, and the record of that round.
+    """
     asked, record = [], Record()
     for rounds, record in enumerate(kept_records(folder, saved) if callbacks.any else (), 1):
         asked.append(callbacks.tell(rounds, record))
@@ -227,7 +232,10 @@ def _tell_again(callbacks: Callbacks, folder: Path, saved: Saved) -> tuple[str |
 
 
 def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.device) -> Settings:
-    """The settings with what was automatic as it was when the run was begun; UserError where that was another run."""
+    """Return the settings with automatic values as they were when the run began.
+
+    Raises UserError if the folder contains a different run.
+    """
     check_same(saved.about, folder, settings, device)
     return saved.about.choices(settings)
 
@@ -252,15 +260,18 @@ def _run_in_temporary_folder(
 
 
 def first_state(world: World, saved: Saved) -> State:
-    """Where the rounds begin: before the first one, or as it was saved."""
+    """Return the state that the rounds start from: the initial one, or the saved one."""
     if saved.arrays is None:
         return State(0, world.model.initial(), world.cell.memory)
     return from_arrays(saved.rounds, saved.arrays, world.device)
 
 
 def is_complete(folder: Path, settings: Settings, task: Task | None = None) -> bool:
-    """Whether these settings' run, of this task, is in the folder, whole. UserError where a run is that cannot be gone
-    on with: one that failed, a complete one of other settings, one whose checkpoint has gone."""
+    """Return whether the folder contains the complete run of these settings and this task.
+
+    Raises UserError if it contains a run that cannot be resumed: a failed one, a complete one with other settings, or
+    one without its checkpoint.
+    """
     attributes = _attributes(folder)
     if not attributes:
         return False
@@ -279,7 +290,10 @@ def is_complete(folder: Path, settings: Settings, task: Task | None = None) -> b
 
 
 def failure_of(folder: Path) -> str | None:
-    """Why the run in the folder failed, if it did so that it would again; UserError where its trace is damaged."""
+    """Return why the run in the folder failed, or None if it did not fail or can be resumed.
+
+    Raises UserError if its trace is damaged.
+    """
     attributes = _attributes(folder)
     if attributes.get("status") != "failed" or has_begun(folder):
         return None
@@ -287,7 +301,10 @@ def failure_of(folder: Path) -> str | None:
 
 
 def _attributes(folder: Path) -> Mapping[str, Any]:
-    """Of the trace in the folder; nothing where there is none, or one that is made anew from what was saved."""
+    """Return the attributes of the trace in the folder.
+
+    The result is empty if there is no trace, or if it is unreadable but will be rebuilt from the checkpoint.
+    """
     if not (folder / TRACE_NAME).exists():
         return {}
     try:
@@ -302,15 +319,21 @@ def _attributes(folder: Path) -> Mapping[str, Any]:
 def build_world(
     settings: Settings, device: torch.device, folders: Sequence[Path] | None = None, task: Task | None = None
 ) -> World:
-    """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for; task: own
-    model and data instead."""
+    """Build the fixed objects of a run: data, model, recipe and limits.
+
+    Args:
+        settings: All settings of the run.
+        device: Torch device of the model.
+        folders: Folders that are searched for data.
+        task: A user-defined model and data to use instead, if any.
+    """
     settings = with_task(settings, task)
     raw = load_data(settings.task, folders, task)
     return world_of(settings, build_task(settings, raw, Streams(settings.run.seed), task), device)
 
 
 def world_of(settings: Settings, task: DividedTask, device: torch.device) -> World:
-    """The world of a task that is there, which need not be one of the tables'."""
+    """Build the fixed objects of a run from a task, which need not be one that the settings can name."""
     streams, task = Streams(settings.run.seed), task.to(device)
     model = FlatModel(task.model, task.loss)
     keep_freed_memory(4 * model.dimension * settings.run.selected)
@@ -331,7 +354,7 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
 
 
 def resolve(world: World, settings: Settings) -> Settings:
-    """The settings of that world with automatic values replaced by those that are used."""
+    """Return the settings with automatic values replaced by those that this world uses."""
     settings, uplink = fitted(settings), world.cell.recipe.uplink
     power = {}
     if settings.power.alignment == "auto":

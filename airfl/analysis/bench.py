@@ -1,4 +1,4 @@
-"""Rounds of a run, timed."""
+"""Benchmark that times rounds of a run."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from airfl.tasks.datasets import data_folders
 
 @dataclass(frozen=True)
 class Bench:
-    """Rounds of a run, timed.
+    """Timings of rounds of a run.
 
     Attributes:
         settings: Resolved settings of the run.
         device: Torch device that it ran on.
         dimension: d, parameters of the model.
         seconds: Duration of each round in s, without evaluation unless it is the run's last.
-        stages: Seconds of each stage of one evaluated round; None where that was not asked for.
-        peak_memory_bytes: Largest memory of the process in bytes.
+        stages: Seconds of each stage of one evaluated round; None if no profile was requested.
+        peak_memory_bytes: Peak memory of the process in bytes.
     """
 
     settings: Settings
@@ -49,16 +49,16 @@ class Bench:
 
     @property
     def rounds_per_second(self) -> float:
-        """The median."""
+        """Rounds per second, from the median duration."""
         return 1 / float(np.median(self.seconds))
 
     @property
     def spread(self) -> float:
-        """The slowest round's time less the fastest's, over the median."""
+        """Difference between the slowest and the fastest round, relative to the median."""
         return (max(self.seconds) - min(self.seconds)) / float(np.median(self.seconds))
 
     def figures(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the figures for JSON."""
         settings = self.settings
         found: dict[str, Any] = {
             "scheme": settings.scheme.name,
@@ -89,9 +89,9 @@ class Bench:
 def bench(
     settings: Settings, rounds: int = 5, device: str = "cpu", data_dir: str | Path | None = None, profile: bool = False
 ) -> Bench:
-    """Time that many rounds after one that warms up; with `profile`, one more, evaluated, stage by stage.
+    """Time this number of rounds after a warm-up round; with `profile`, also time the stages of an evaluated round.
 
-    The trace goes to a temporary folder. Raises UserError for what the user can mend.
+    The trace is written to a temporary folder. Raises UserError for errors that the user can fix.
     """
     if rounds < 1:
         raise UserError(f"--rounds: must be at least 1, got {rounds}")
@@ -106,7 +106,7 @@ def bench(
 
 
 def _bench(settings: Settings, rounds: int, device: torch.device, folders: Sequence[Path], profile: bool) -> Bench:
-    # The number of rounds stays: engine and calibration follow from it. After the last one it begins anew.
+    # run.rounds is kept, as the engine and the calibration depend on it. After the last round, the index restarts at 0.
     last = settings.run.rounds
     settings = settings.resolved(run={"evaluate_every": last})
     world = build_world(settings, device, folders)
@@ -139,7 +139,7 @@ def _always_evaluated(world: World) -> World:
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """The most that this process has held: of the card's memory where there is one, else of the machine's."""
+    """Return the peak memory of this process: GPU memory on a GPU, else main memory."""
     if device.type == "cuda":
         return int(torch.cuda.max_memory_allocated(device))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,7 +1,7 @@
-"""The link budget: all rounds of channel, power control and noise with updates at their bound, and no learning.
+"""The link budget: channel, power control and noise of all rounds, with updates at their bound and no learning.
 
-It is the radio side of a run with the same seed, round for round: the same devices, fades, limits and beta. Nothing of
-length d is made, so d = 10^7 and T = 2,000 take seconds.
+It is the radio side of a run with the same seed, round by round: the same devices, fading, limits and beta. It creates
+no arrays of length d, so that d = 10^7 and T = 2,000 take seconds.
 """
 
 from __future__ import annotations
@@ -41,39 +41,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a whole run takes, every update at its bound: ||A Delta_i||^2 = p C^2.
+    """The costs and privacy figures of a whole run with every update at its bound, ||A Delta_i||^2 = p C^2.
 
-    T: rounds of the run. Energies are in `units`.
+    Energies are in `units`.
 
     Attributes:
-        scheme: Its name.
-        rounds: T, of the run.
-        dimension: d, parameters of the model.
+        scheme: Name of the scheme.
+        rounds: T, rounds of the run.
+        dimension: d, number of model parameters.
         entries_per_round: k, entries that a device sends in a round.
-        entries_per_device: k T, of a device that is in every round.
-        energy_j: Of all devices in all rounds, pilots included.
-        resource_elements: Of the uplink in all rounds, pilots included.
-        air_time_s: Of all rounds in s, with the downlink where it is charged.
-        alignment_coefficient_median: Of beta over rounds.
-        privacy_bound_binding_share: Of the rounds, those whose beta the privacy bound sets; a share of 1.
-        noise_multiplier_min: Noise over sensitivity, of the round with least.
-        epsilon_paper: Claimed by the paper, of the largest round; see `claim_scope`.
-        epsilon_round_max: Exact for the sampler that runs, of the largest round.
-        epsilon_round_max_as_poisson: The same by the literature's convention, Poisson sampling and add/remove.
-        pilot_elements: Those of `resource_elements` that carry pilots.
-        downlink_elements: Resource elements of the downlink; 0 where it is ideal.
-        downlink_air_time_s: That of `air_time_s` which is the downlink's, in s.
-        downlink_energy_j: Of the base station, in J; 0 where it is ideal.
-        silent_share: Of the selected devices, those not heard; a share of 1.
-        uplink_bits: Of all messages; 0 for analog links.
-        paper_cost_mb: The papers' own figure in MB, nan for analog links.
-        device_memory_bytes: What one device keeps between rounds.
-        units: Of energies: "J", or "normalised" to a noise variance of 1 an entry.
-        claim_scope: What epsilon_paper is of: a "round", or the "run" so far.
-        level: Whose data is protected, a "client"'s or a "record"'s.
+        entries_per_device: k T, entries of a device that takes part in every round.
+        energy_j: Energy of all devices in all rounds, pilots included.
+        resource_elements: Resource elements of the uplink in all rounds, pilots included.
+        air_time_s: Air time of all rounds in s, including the downlink if it is charged.
+        alignment_coefficient_median: Median of beta over rounds.
+        privacy_bound_binding_share: Share of the rounds in which the privacy bound sets beta, from 0 to 1.
+        noise_multiplier_min: Noise over sensitivity, smallest of all rounds.
+        epsilon_paper: Epsilon claimed by the paper, largest of all rounds; see `claim_scope`.
+        epsilon_round_max: Exact epsilon for the sampling of the run, largest of all rounds.
+        epsilon_round_max_as_poisson: The same by the literature's convention of Poisson sampling and add/remove.
+        pilot_elements: The part of `resource_elements` that carries pilots.
+        downlink_elements: Resource elements of the downlink; 0 if it is ideal.
+        downlink_air_time_s: The downlink's part of `air_time_s`, in s.
+        downlink_energy_j: Energy of the base station in J; 0 if the downlink is ideal.
+        silent_share: Share of the selected devices that send nothing, from 0 to 1.
+        uplink_bits: Bits of all messages; 0 for analog links.
+        paper_cost_mb: The papers' communication cost in MB; nan for analog links.
+        device_memory_bytes: Memory of the state that a device keeps between rounds.
+        units: Units of energies: "J", or "normalised" to a noise variance of 1 per entry.
+        claim_scope: What epsilon_paper refers to: a "round", or the "run" so far.
+        level: Whose data is protected: a "client" or a "record".
         alignment_coefficient: beta of each round, float64 [T].
-        privacy_bound_binding: Whether the privacy bound sets it, bool [T].
-        round_energy: Of all devices in each round, float64 [T].
+        privacy_bound_binding: Whether the privacy bound sets beta in each round, bool [T].
+        round_energy: Energy of all devices in each round, float64 [T].
     """
 
     scheme: str
@@ -110,7 +110,7 @@ class Budget:
         return brief(self, **{key: getattr(self, key) for key in keys})
 
     def figures(self) -> dict[str, str | int | float]:
-        """What `airfl budget --json` prints: everything but the rounds."""
+        """Return the figures that `airfl budget --json` prints: all but the arrays over rounds."""
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
@@ -118,17 +118,17 @@ class Budget:
 def link_budget(
     config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
 ) -> Budget:
-    """Energy, resources and privacy of a whole run, every update at its bound, without any training.
+    """Compute energy, resources and privacy of a whole run without training, with every update at its bound.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
-        data_dir: Where data sets are looked for first, as in `run`. The data is read where weights, or the privacy of
-            one record, hang on the devices' samples.
+        data_dir: Where to look for data sets first, as in `run`. The data is only read if weights, or the privacy of a
+            record, depend on the devices' numbers of samples.
         task: As in `run`.
         overrides: As in `airfl.load_settings`.
 
-    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
+    Raises UserError for invalid settings, and if the scheme cannot be built from them.
     """
     settings = load_settings(config, overrides)
     cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
@@ -171,7 +171,7 @@ def link_budget(
 
 
 def opened_rounds(cell: Cell) -> Iterator[Opening]:
-    """All rounds of a run, opened one after another; nobody trains, so that nothing is sent."""
+    """Yield the plans of all rounds of a run in order. No device trains, so nothing is sent."""
     memory = cell.memory
     for index in range(cell.run.rounds):
         opening = open_round(cell, index, memory)
@@ -181,7 +181,7 @@ def opened_rounds(cell: Cell) -> Iterator[Opening]:
 
 @dataclass(frozen=True)
 class _Round:
-    """What is kept of a round: nothing of length r, so that memory does not grow with the devices of all rounds."""
+    """Figures of a round. None has length r, so that memory does not grow with the devices of all rounds."""
 
     noise_multiplier: float
     alignment_coefficient: float
@@ -216,13 +216,15 @@ def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
 
 
 def _silent_share(rounds: Sequence[_Round]) -> float:
-    """Of the devices selected, those that the power policy kept silent."""
+    """Return the share of the selected devices that the power policy keeps silent."""
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
 def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
-    """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
-    reading any."""
+    """Build the scenario of a run, and read its data only if necessary.
+
+    If all devices hold equally many samples, their number is known without reading the data.
+    """
     settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
     folders = data_folders(data_dir)
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))

@@ -1,4 +1,4 @@
-"""Where the time of a round goes: its stages under a stopwatch."""
+"""Profile of a round: the time of each of its stages."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ STAGES = (
     "trace",
     "rest",
 )
-"""In the order of a round. Superposition is that of any uplink; rest: norms, the ideal link's mean, what is between."""
+"""Stages in the order of a round. "superposition" covers any uplink; "rest" covers norms, the ideal link's mean, and
+everything between the stages."""
 
 
 class Stopwatch:
-    """Seconds by name. Time within a timed call that another one takes is the other's alone."""
+    """Measures seconds by name. The time of a nested block counts only for the nested block."""
 
     def __init__(self, settle: Callable[[], object] = lambda: None) -> None:
-        """settle: waits for work that a device still has to do."""
+        """settle: waits until the device has finished its pending work."""
         self.seconds: dict[str, float] = defaultdict(float)
         self._settle = settle
         self._open: list[str] = []
@@ -42,7 +43,7 @@ class Stopwatch:
 
     @contextmanager
     def under(self, name: str) -> Iterator[None]:
-        """Time of the block goes to the name."""
+        """Add the time of the block to this name."""
         self._turn()
         self._open.append(name)
         try:
@@ -60,7 +61,10 @@ class Stopwatch:
 
 
 def profiled_round(world: World, state: State, append: Callable[[Any], object]) -> tuple[State, dict[str, float]]:
-    """A round and the seconds of each of its stages, which add up to all of it; append: writes the record."""
+    """Run a round and return the new state and the seconds of each stage, which add up to the whole round.
+
+    append: writes the record.
+    """
     watch = Stopwatch(lambda: settle(world.device))
     with watch.under("rest"):
         state, record = run_round(replace(world, step=watch.under), state)
@@ -70,6 +74,6 @@ def profiled_round(world: World, state: State, append: Callable[[Any], object]) 
 
 
 def settle(device: torch.device) -> None:
-    """Wait for what the device still has to do."""
+    """Wait until the device has finished its pending work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""Settings made into a cell: scheme, radio and powers fitted to one another, refused where they do not go together."""
+"""Builds the scenario of a run from its settings: scheme, radio and powers, checked for whether they fit together."""
 
 from __future__ import annotations
 
@@ -27,19 +27,25 @@ from channels.fading.registry import FADINGS
 
 Array = NDArray[np.float64]
 
-# Standard deviation on an entry that single precision carries.
+# Largest standard deviation of the noise on an entry that single precision can represent.
 LARGEST_NOISE = 1e20
-# Rounds by which ways of settling beta are compared.
+# Number of rounds over which the choices of power.alignment are compared.
 ROUNDS_TO_COMPARE = 8
-# By how much the next way, which takes more knowledge of the channels, has to be better.
+# Factor by which the next choice, which needs more CSI, must be better.
 WORTH_IT = 1.1
-# Of the formulas: below them they have no digits left.
+# Limits of the formulas, which have no significant digits left below them.
 SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
 
 
 def build_cell(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Cell:
-    """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N];
-    samples: m, of the device that has fewest."""
+    """Build the scenario of these settings.
+
+    Args:
+        settings: All settings of the run.
+        dimension: d, number of model parameters.
+        weights: Weights of the devices' updates, [N].
+        samples: m, samples of the device with the fewest.
+    """
     settings = fitted(settings)
     if settings.power.alignment == "auto":
         return _best_aligned(settings, dimension, weights, samples)
@@ -57,7 +63,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
     radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
-    # Orthogonal devices sit anywhere in the band, however short a message is.
+    # Orthogonal devices may use any part of the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     rule = settings.selection.rule
     rows = settings.run.selected
@@ -66,7 +72,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
     check_size(settings.radio, bound.entries, rows, frame.blocks)
-    # What shares a device's power: under power.spread = "message" the message, else the whole update.
+    # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
     cell = Cell(
         run=settings.run,
@@ -91,8 +97,11 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
 
 
 def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Cell:
-    """The cell with power.alignment = "auto" settled: by the selected devices, unless the account grants the observer
-    who they were, so that the noise it asks for may be dearer than a beta that does not tell."""
+    """Build the scenario with power.alignment = "auto" replaced by the best choice.
+
+    That is "sample", unless the privacy accounting assumes that the observer knows the selected devices. Then the noise
+    that this requires may cost more than a beta that does not reveal them, so the choices are compared.
+    """
 
     def aligned(alignment: str) -> Cell:
         return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
@@ -111,9 +120,12 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
 
 
 def _signal_over_noise(cell: Cell) -> float:
-    """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
-    logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it. Replayed
-    gains may end with the run: there its own first rounds are looked at."""
+    """Return the log signal-to-noise ratio of the decoded mean, averaged over some rounds.
+
+    The ratio is the share of the selected devices whose messages are received over the noise on an entry. The rounds
+    follow the run's last one, so that their samples reveal nothing about the samples of the run. As replayed gains may
+    end with the run, its own first rounds are used for them.
+    """
     rounds = cell.run.rounds
     replayed = range(min(rounds, ROUNDS_TO_COMPARE))
     logs = []
@@ -127,17 +139,17 @@ def _signal_over_noise(cell: Cell) -> float:
 
 def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
-    # Noise that is not Gaussian is the devices' own, too.
+    # Noise that is not Gaussian is also added by the devices.
     own_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
     statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, own_noise)
     bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
-    # What memories tell of samples is an upper bound, too: no neighbours are known that pay for all of it.
+    # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered
     return replace(statement, attained=statement.attained and attained)
 
 
 def _check_claims(settings: Settings) -> None:
-    """What a radio can be, and what is claimed of privacy over it cannot."""
+    """Raise UserError for radio settings that are valid but for which the privacy figures do not hold."""
     channel, antennas = settings.channel, settings.antennas
     if settings.power.divide_by == "active" and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(
@@ -193,7 +205,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
 
 
 def _check_offsets(settings: Settings, link: LinkKind) -> None:
-    """Offsets that are made in a waveform reach only what sends one."""
+    """Raise UserError for offsets made in a waveform if a link does not send one."""
     csi = settings.csi.imperfections
     late_s, off_hz = csi.timing.timing_offset_s, csi.frequency.frequency_offset_hz
     if not settings.grid.waveform or not (late_s or off_hz):
@@ -208,7 +220,9 @@ def _check_offsets(settings: Settings, link: LinkKind) -> None:
 
 
 def _own_noise_is_bounded(settings: Settings) -> bool:
-    """Whether less of the devices' own noise may be counted than arrives over an analog link: over coefficients that
-    differ the least counts, and against the server often only a device's own."""
-    # At the antennas, or under phases that are not known, the others' noise is not counted.
+    """Return whether less of the devices' own noise may be counted than arrives over an analog link.
+
+    If the coefficients differ, the smallest counts. Against the server, often only a device's own noise counts.
+    """
+    # The noise of other devices is not counted at the antennas or under unknown phases.
     return settings.channel.fading_model.selective or settings.privacy.observer == "server"

@@ -19,7 +19,7 @@ from airfl.runtime.memory import machine_bytes
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
 
-# Measured: a cell takes 50 bytes per device of the population, 150 with a topology. Doubled for the rest of a run.
+# Measured: a scenario takes 50 bytes per device of the population, 150 with a topology. Doubled for the rest of a run.
 BYTES_A_DEVICE = 300
 MOST_ROUNDS = 1_000_000
 

@@ -1,4 +1,4 @@
-"""One round of federated learning, as a straight line. It names no scheme: a recipe says what stages and uplink are."""
+"""One round of federated learning, step by step. It names no scheme: the recipe provides the stages and the uplink."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from channels.mac import SLAB, add_weighted
 
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
-    """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
+    """Run round t: (theta^t, t) -> (theta^(t+1), t+1). Return the new state and the record of the round."""
     t, step = state.round_index, world.step
 
     with operations_alone(world.keeps_to_one_thread):
@@ -53,8 +53,11 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 
 
 def as_last(world: World, state: State, record: Record) -> Record:
-    """The record of the round that led to this state, the latest of the ledger, as that of a run which ends with it:
-    evaluated, with the figures of all rounds so far."""
+    """Return the record of the latest round as that of the last round of a run.
+
+    It contains an evaluation and the figures of all rounds so far. record: of the round that led to this state, which
+    is the latest in the ledger.
+    """
     cell, rounds = world.cell, state.round_index
     last = {**record, **record_composed(cell, *world.ledger.end(), rounds)}
     if not is_evaluated(cell.run, rounds):
@@ -65,7 +68,10 @@ def as_last(world: World, state: State, record: Record) -> Record:
 
 
 def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:
-    """Select, train, encode, send, decode. plant: changes what single devices have computed, for an audit."""
+    """Select the devices, and train, encode, send and decode.
+
+    plant: changes the updates that single devices have computed, for an audit.
+    """
     cell, t, step = world.cell, state.round_index, world.step
 
     with step("select and open"):
@@ -119,7 +125,10 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
 
 
 def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Record:
-    """Enter the round into the ledger: claimed and tight figures after that many rounds; composed ones if asked for."""
+    """Enter the round into the ledger and return its claimed and tight privacy figures.
+
+    rounds: number of rounds so far. compose: whether to also return figures composed over all of them.
+    """
     report = exchanged.reception.report
     multiplier = noise_multiplier(world.cell, report)
     last = rounds == world.cell.run.rounds
@@ -130,23 +139,23 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
 
 
 def account_again(world: World, record: Record, rounds: int) -> None:
-    """Enter a round that is done already into a ledger that has seen those before it, by its record."""
+    """Enter a finished round into the ledger from its record; the earlier rounds must have been entered before."""
     event = release_event(world.cell, float(record["noise_multiplier"]))
     told = disclosure_again(world.cell, rounds - 1)
     world.ledger.enter(event, is_evaluated(world.cell.run, rounds), record["device_id"], told)
 
 
 def is_evaluated(run: RunSettings, rounds: int) -> bool:
-    """Whether the model is evaluated after so many rounds."""
+    """Return whether the model is evaluated after this number of rounds."""
     return rounds % run.evaluate_every == 0 or rounds == run.rounds
 
 
 def slabs_of(entries: int) -> Sequence[slice | None]:
-    """Slices of at most a slab of entries, in order; None for all of them, where that is one."""
+    """Return slices of at most SLAB entries each, in order, or [None] if one slab holds all entries."""
     return list(chunks_of(entries, SLAB)) if entries > SLAB else [None]
 
 
 def chunks_of(devices: int, size: int) -> Iterator[slice]:
-    """Slices of at most `size` devices, in order."""
+    """Yield slices of at most `size` devices each, in order."""
     for start in range(0, devices, size):
         yield slice(start, min(start + size, devices))

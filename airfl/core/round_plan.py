@@ -1,4 +1,4 @@
-"""A round before anybody trains: who is selected, over which channel, what is known of it, and what beta tells."""
+"""The plan of a round, made before training: the selected devices, their channels and CSI, and what beta discloses."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from channels.csi import ChannelEstimate, ChannelState, Knowledge
 if TYPE_CHECKING:
     from torch import device
 
-# Factors on the devices' own noise: up to which one is looked for, and how exactly.
+# Largest factor on the devices' own noise that is searched for, and the accuracy of the search.
 MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
 
 
 @dataclass(frozen=True)
 class Opening:
-    """A round before anybody trains.
+    """The plan of a round, made before training.
 
     Attributes:
         devices: S^t, ids of the selected devices, [r].
-        knowledge: What is known of their channels.
-        link: The uplink, open to them.
-        memory: What selection remembers after this round.
-        broadcast: What the downlink takes, None where it is ideal.
-        own_noise: Factor on the noise that the devices' stages have by themselves.
-        disclosure: What beta tells of who was selected, None where it tells nothing that is accounted.
+        knowledge: Their channels and CSI.
+        link: The uplink, opened for them.
+        memory: Memory of device selection after this round.
+        broadcast: Cost of the downlink; None if it is ideal.
+        own_noise: Factor on the noise that the devices' stages add themselves.
+        disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
     """
 
     devices: Ids
@@ -48,23 +48,23 @@ class Opening:
 
     @property
     def channel(self) -> ChannelState:
-        """As it is."""
+        """The true channels of the selected devices."""
         return self.knowledge.state
 
     @property
     def estimate(self) -> ChannelEstimate:
-        """As it is known."""
+        """The estimated channels of the selected devices."""
         return self.knowledge.estimate
 
 
 def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
-    """Select, fade, estimate, open the uplink: all of round t that is known before training."""
+    """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = cell.radio, cell.run
     devices, knowledge, candidates, rows = choose(cell, round_index, memory)
     divisor = len(devices) if isinstance(cell.rule, ChannelRule) else run.selected
     weights = cell.weights[devices]
     if cell.everybody_sets_beta:
-        candidates, rows = np.arange(run.devices), devices  # all of them are estimated
+        candidates, rows = np.arange(run.devices), devices  # all channels are estimated
     terms = Terms(
         knowledge=knowledge,
         frame=cell.frame,
@@ -103,7 +103,10 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
 
 
 def _everybody(cell: Cell, terms: Terms) -> Terms | None:
-    """The terms of all devices; where some channel is not finite None, or those of the others if they set beta."""
+    """Return the terms of all devices.
+
+    If some channels are not finite, return None, or the terms of the other devices if all devices set beta.
+    """
     everyone = np.arange(cell.run.devices)
     knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.element_power)
     finite = knowledge.finite
@@ -127,7 +130,7 @@ def _everybody(cell: Cell, terms: Terms) -> Terms | None:
 
 
 def _disclosure(cell: Cell, terms: Terms) -> Disclosure | None:
-    """What beta tells of who was selected, None where it tells nothing that is accounted."""
+    """Return what beta reveals about the selected devices; None if it reveals nothing that is accounted for."""
     if not cell.discloses:
         return None
     assert isinstance(cell.recipe.uplink, AnalogUplink)
@@ -135,16 +138,19 @@ def _disclosure(cell: Cell, terms: Terms) -> Disclosure | None:
 
 
 def disclosure_again(cell: Cell, round_index: int) -> Disclosure | None:
-    """What beta told in a round that is over. Only blind selection hides anybody, and it remembers nothing."""
+    """Return what beta disclosed in a finished round.
+
+    No memory of earlier rounds is needed: only blind selection hides devices, and it has no memory.
+    """
     return open_round(cell, round_index, cell.memory).disclosure if cell.discloses else None
 
 
 def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
-    """The terms with as much of the devices' noise as the round lacks of a noise multiplier of `target`.
+    """Return the terms with the noise that devices must add for the round to reach a noise multiplier of `target`.
 
-    The channel's noise counts first. Over an analog link less noise of the devices' own is less power spent on it, so
-    that an update arrives stronger over the receiver's noise: the factor at which both together are enough is solved
-    for. The link has to be opened for every one that is tried, which draws nothing.
+    The channel's noise counts first. Over an analog link, devices that add less noise spend less power on it, so that
+    an update arrives stronger relative to the receiver's noise. The factor at which both noises together suffice is
+    therefore found numerically. The link must be opened for every factor that is tried, which draws no random numbers.
     """
 
     def excess(factor: float) -> float:
@@ -157,7 +163,7 @@ def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
     while excess(high) < 0:
         high *= 2
         if high > MOST_OWN_NOISE:
-            return terms  # nobody is heard, or so few that no noise of theirs is enough: the ledger tells
+            return terms  # no message is received, or too few for enough noise: the ledger shows it
     low = high / 2 if high > 1 else 0.0
     factor = brentq(excess, low, high, xtol=OWN_NOISE_ACCURACY)
     return terms.with_own_noise(float(factor) + OWN_NOISE_ACCURACY)

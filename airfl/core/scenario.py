@@ -1,6 +1,6 @@
-"""The radio side of a run: who takes part in a round, over which channel, with which link. No data, no model, no torch.
+"""The radio side of a run: which devices take part in a round, over which channel and link.
 
-A round of learning starts from it; a link budget is made of it alone.
+It needs no data, no model and no torch. A round of learning starts from it, and a link budget needs nothing else.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from channels.frame import Frame
 
 Array = NDArray[np.float64]
 
-# Of the population's channels, coefficients up to which they are computed in every round to tell what beta discloses;
-# beyond, the observer is granted who was selected.
+# Largest number of channel coefficients of the population for which they are computed in every round to determine what
+# beta discloses. Above it, the observer is assumed to know which devices were selected.
 MOST_COEFFICIENTS = 200_000
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Population, radio and scheme, as they hold for all rounds.
+    """The scenario of a run: population, radio and scheme, which stay the same in all rounds.
 
     Attributes:
-        run: Rounds, devices, how many of them are selected.
-        rule: Who takes part in a round.
-        trace: What a round is to record of its signals.
-        streams: Of random numbers.
-        radio: Channels of all devices, what is known of them, and their powers.
-        dimension: d, parameters of the model.
-        link: What carries the messages.
-        recipe: Of the scheme.
-        bound: On one message.
+        run: Numbers of rounds, of devices, and of selected devices.
+        rule: Rule that selects the devices of a round.
+        trace: Which signals a round records.
+        streams: Random number streams.
+        radio: Channels of all devices, CSI, and powers.
+        dimension: d, number of model parameters.
+        link: The link that carries the messages.
+        recipe: Recipe of the scheme.
+        bound: Bound on one message.
         frame: Resource elements of a message.
-        entries_sharing_power: Entries whose resource elements share a device's transmit power, where they are fewer
-            than the used subcarriers.
-        power_limit: What P_i bounds.
-        power_limits: P_i over the radio's energy unit, [N].
-        weights: Of the devices in the mean, [N].
-        samples: Of the device that has fewest.
-        statement: What the privacy figures are for.
+        entries_sharing_power: Number of entries whose resource elements share a device's transmit power, if these are
+            fewer than the used subcarriers.
+        power_limit: The quantity that P_i bounds.
+        power_limits: P_i divided by the radio's energy unit, [N].
+        weights: Weights of the devices in the mean, [N].
+        samples: Samples of the device with the fewest.
+        statement: The statement that the privacy figures refer to.
     """
 
     run: RunSettings
@@ -78,7 +78,7 @@ class Cell:
 
     @cached_property
     def everybody_sets_beta(self) -> bool:
-        """Whether beta follows from all N devices, selected or not."""
+        """Whether beta depends on all N devices, selected or not."""
         uplink = self.recipe.uplink
         return isinstance(uplink, AnalogUplink) and uplink.control.alignment == "population"
 
@@ -90,7 +90,7 @@ class Cell:
 
     @cached_property
     def beta_tells(self) -> BetaTells:
-        """What the privacy figures say of a beta that follows from who was selected, see `BetaTells`."""
+        """How the privacy figures treat a beta that depends on the selected devices, see `BetaTells`."""
         uplink, statement = self.recipe.uplink, self.statement
         if statement.sampled and (statement.granted or statement.remembered):
             return "granted"
@@ -100,32 +100,34 @@ class Cell:
         if statement.gains == "private":
             return "unknown"
         limits = self.power_limits * self.weights**-2.0
-        tie = len(np.unique(limits)) < len(limits)  # gains at their bounds may then be equal
+        tie = len(np.unique(limits)) < len(limits)  # gains at their bounds can then be equal
         one_by_one = uplink.control.one_by_one(self.antennas, flat) and self.population_fits
         return "exact" if one_by_one and not tie else "granted"
 
     @cached_property
     def discloses(self) -> bool:
-        """Whether beta tells the observer who was selected, and nothing else does."""
+        """Whether beta, and nothing else, reveals the selected devices to the observer."""
         return self.beta_tells in ("exact", "granted") and self.statement.hidden
 
     @property
     def memory(self) -> Memory:
-        """What selection remembers before the first round."""
+        """The memory of device selection before the first round."""
         return first_memory(self.rule, self.run.devices)
 
     @property
     def antennas(self) -> int:
-        """Of the server."""
+        """Number of antennas of the server."""
         return self.radio.sections.antennas.count
 
-    # Of the whole population, so computed once: a round costs what its own devices cost.
+    # These cover the whole population and are computed once, so that a round only costs what its own devices cost.
 
     @cached_property
     def element_power(self) -> Array:
-        """Mean energy of a resource element of a whole update at the limit P_i, over the energy unit, [N]: in physical
-        units the transmit power on it (of the message, where that alone has the power); in normalised ones P_i/d, and
-        twice that where two entries of an analog link share it."""
+        """Mean energy of a resource element of a whole update at the limit P_i, divided by the energy unit, [N].
+
+        In physical units, this is the transmit power on the element (on one of the message if the message alone has the
+        power). In normalised units, it is P_i/d, and twice that if two entries of an analog link share the element.
+        """
         if not self.radio.physical and self.link != "analog":
             return self.power_limits / self.dimension
         sharing = self.entries_sharing_power
@@ -133,26 +135,32 @@ class Cell:
 
     @cached_property
     def largest_weight(self) -> float:
-        """Of anybody's update in the mean."""
+        """The largest weight of a device's update in the mean."""
         return float(self.weights.max())
 
     @cached_property
     def most_energy(self) -> Array:
-        """That a round may take of each device in expectation, [N]."""
+        """The most energy that a round may take from each device in expectation, pilots included, [N]."""
         return _most_energy(self)
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
-    """Noise over the largest contribution of one device, or of one record, in what is released; 0 without noise or
-    bound, inf where the channel left nobody to take part and nothing is released."""
+    """Return the noise in what is released, relative to the largest contribution of one device or one record.
+
+    It is 0 without noise or without a bound, and inf if the channel let no device take part, so that nothing is
+    released.
+    """
     if isinstance(cell.rule, ChannelRule) and not len(report.devices.energy):
         return float("inf")
     return cell.recipe.release.noise_multiplier(cell.bound, cell.largest_weight, report)
 
 
 def paper_cost_mb(cell: Cell) -> float:
-    """The papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes (Fed-SPA section 5.2, Fed-SMP section
-    6.3). What names the coordinates is left out, as there; nan for an analog link."""
+    """Return the papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes.
+
+    See Fed-SPA section 5.2 and Fed-SMP section 6.3. As there, the bits that name the coordinates are left out. nan for
+    an analog link.
+    """
     if cell.link == "analog":
         return float("nan")
     run = cell.run
@@ -161,12 +169,15 @@ def paper_cost_mb(cell: Cell) -> float:
 
 
 def release_event(cell: Cell, multiplier: float) -> Event:
-    """What a round with that noise multiplier released of a device that was in it."""
+    """Return what a round with this noise multiplier releases about a device that takes part in it."""
     return cell.recipe.release.event(multiplier)
 
 
 def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]) -> float:
-    """Tight epsilon of the round that costs most by itself, of (noise multiplier, what beta told)."""
+    """Return the tight epsilon of the worst single round.
+
+    rounds: (noise multiplier, what beta disclosed) of each round.
+    """
     worst: dict[tuple[bool, int, int] | None, tuple[float, Disclosure | None]] = {}
     for multiplier, told in rounds:
         kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
@@ -176,7 +187,10 @@ def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tupl
 
 
 def build_ledger(cell: Cell) -> PrivacyLedger:
-    """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
+    """Return the privacy ledger of a run of this scenario.
+
+    Raises UserError if its accountant has no bound for what is released.
+    """
     release = cell.recipe.release
     release.check(sampling_of(cell.rule))
     with accountant_of_settings():
@@ -184,7 +198,7 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
 
 
 def _most_energy(cell: Cell) -> Array:
-    """The most energy a round may take of each device in expectation, pilots included, [N]."""
+    """Return the most energy that a round may take from each device in expectation, pilots included, [N]."""
     radio = cell.radio
     ratio = 1.0 if cell.power_limit == "round_energy" else cell.bound.entries / cell.dimension
     everyone = np.arange(cell.run.devices)
@@ -194,8 +208,11 @@ def _most_energy(cell: Cell) -> Array:
 
 
 def _worst_fade(cell: Cell) -> float:
-    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
-    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
+    """Return the factor by which a round may exceed a limit that holds on average over the fading.
+
+    Inversion at the threshold t takes 1/(t E[P/|h|^2; |h|^2 >= t P]) times that average, with the smallest |h|^2/P in
+    place of t if t is below it.
+    """
     fades, policy = cell.radio.fades, power_policy(cell.radio.sections)
     if not policy.over_fading:
         return 1.0

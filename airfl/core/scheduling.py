@@ -1,4 +1,4 @@
-"""Who takes part in a round: a blind draw, or a choice among candidates by what their channels are, or have cost."""
+"""Selection of the devices of a round: a blind draw, or a choice among candidates by their channels or past costs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Array = NDArray[np.float64]
 
 
 class Choice(NamedTuple):
-    """Who takes part in a round, and the channels that were estimated to find out.
+    """The devices that take part in a round, and the channels that were estimated to choose them.
 
     Attributes:
         devices: Ids of the devices that take part, [r].
-        knowledge: What is known of their channels, [r] on the first axis.
+        knowledge: Their channels and CSI, [r] on the first axis.
         estimated: Ids of the devices whose channel was estimated, [c].
-        rows: Where among `estimated` the devices are, [r].
+        rows: Positions of `devices` in `estimated`, [r].
     """
 
     devices: Ids
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
 
 def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
-    """The devices of a round, and their channels as they are known."""
+    """Return the devices of a round with their channels and CSI."""
     run, streams, rule = cell.run, cell.streams, cell.rule
     if not isinstance(rule, ChannelRule):
         assert isinstance(rule, BlindRule)
@@ -72,13 +72,16 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
 
 
 def _without_hearing(cell: Cell, round_index: int, devices: Ids) -> Choice:
-    """Devices that were taken whatever their channels are: theirs alone are estimated."""
+    """Return the choice of devices selected regardless of their channels, so that only their channels are estimated."""
     devices, knowledge = _known(cell, round_index, devices)
     return Choice(devices, knowledge, devices, np.arange(len(devices)))
 
 
 def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
-    """The channels of these devices, of those whose channel is finite where others are left out."""
+    """Return the devices with their channels and CSI.
+
+    Devices whose channel is not finite are left out if the run drops them.
+    """
     knowledge = cell.radio.know(round_index, devices, cell.frame, cell.element_power[devices])
     finite = knowledge.finite
     if finite.all():
@@ -88,7 +91,7 @@ def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
 
 
 def check_energy_budget(cell: Cell) -> None:
-    """UserError for a budget that covers not one round of anybody."""
+    """Raise UserError if the energy budget does not cover a single round of any device."""
     budget = cell.rule.energy_budget if isinstance(cell.rule, EnergyBudget) else None
     if budget is not None:
         least = float(cell.most_energy.min())
@@ -100,19 +103,22 @@ def check_energy_budget(cell: Cell) -> None:
 
 
 def gains(knowledge: Knowledge) -> Array:
-    """|hhat|, root mean square over antennas and elements, [devices]."""
+    """Return |hhat|, the root mean square over antennas and elements, [devices]."""
     response = knowledge.estimate.response
     return np.asarray(np.sqrt(received_power(response).mean(axis=(1, 2)) / response.shape[1]))
 
 
 def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices], antennas combined
-    by their maximum ratio. Against it are the noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the
-    device leaks itself, of which a measured SINR tells: as much on every element."""
+    """Return the mean of log2(1 + SINR) over a device's elements at its power limit, in bit/s/Hz, [devices].
+
+    Antennas are combined by maximum ratio combining. The disturbance consists of the noise N_0 = 2 sigma_0^2 of a
+    complex element, of interference from other cells, and of the device's own leakage, which a measured SINR includes
+    and which is the same on every element.
+    """
     channel = cell.radio.sections.channel
     noise_std = link_noise_std_of(channel, cell.radio.sections.grid)
     disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
-    # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
+    # The leakage of paths beyond the prefix is missing from the estimate but is received nevertheless.
     energy = cell.element_power[devices] / (1 - knowledge.late)
     received = received_power(knowledge.estimate.response) * energy[:, None, None]
     leakage = knowledge.leakage[:, None, None]

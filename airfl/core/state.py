@@ -1,4 +1,4 @@
-"""What stays from round to round, what a round hands to the next, and what passes between its steps."""
+"""The fixed objects of a run, the state passed from one round to the next, and the exchange within a round."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from airfl.selection import Memory
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Coder
 
-# Entries of the updates of a chunk that one thread goes through in a fraction of a millisecond.
+# Number of entries in a chunk of updates that one thread processes in a fraction of a millisecond.
 FEW_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
 class World:
-    """What stays from round to round: the radio side, the learning side, the ledger.
+    """The fixed objects of a run: the radio side, the learning side and the ledger.
 
     Attributes:
-        cell: The radio side.
-        task: Data, divided.
-        model: What is learned.
-        trainer: Of the devices.
+        cell: The scenario, which is the radio side.
+        task: The task with its data divided among the devices.
+        model: The model that is trained.
+        trainer: Trains the devices' models.
         update_bound: C, the largest norm of an update.
-        compute: What local computation costs.
-        ledger: Of privacy.
-        device: What the model is on.
-        public_update: (theta^t, t) -> what the server itself learns on public data, [d].
-        step: Name of a step of the round -> the context in which it is carried out; nothing is done with it unless a
-            round is profiled.
+        compute: Costs of local computation.
+        ledger: The privacy ledger.
+        device: Torch device of the model.
+        public_update: Maps (theta^t, t) to the update that the server computes on public data, [d].
+        step: Maps the name of a step of the round to the context in which it runs; a null context unless the round is
+            profiled.
     """
 
     cell: Cell
@@ -59,21 +59,24 @@ class World:
 
     @property
     def keeps_to_one_thread(self) -> bool:
-        """Whether operations around the training are better off in one thread: threads that they would share go on
-        waiting for more for some milliseconds, in the way of those that train, and there is little to share."""
+        """Whether the operations around the training should run in one thread.
+
+        Threads that share an operation go on waiting for more work for some milliseconds and get in the way of the
+        training threads, and there is little work to share.
+        """
         entries = self.trainer.chunk * self.model.dimension
         return self.trainer.engine in THREADS_OF_THEIR_OWN and entries <= FEW_ENTRIES and self.device.type == "cpu"
 
 
 @dataclass(frozen=True)
 class State:
-    """What a round hands to the next.
+    """The state passed from one round to the next.
 
     Attributes:
-        round_index: t, the round that comes next, from 0.
+        round_index: t, index of the next round, from 0.
         parameters: theta^t, float32 [d].
-        memory: What device selection remembers.
-        store: What devices and server keep; changed in place.
+        memory: Memory of device selection.
+        store: State of the devices and the server; changed in place.
     """
 
     round_index: int
@@ -84,16 +87,16 @@ class State:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A round up to what the server decodes.
+    """A round up to the mean update that the server decodes.
 
     Attributes:
-        opening: All of the round that is known before training.
-        encoder: The scheme's stages in this round, as one.
-        reception: What came out of the uplink.
-        mean_update: The mean update as decoded, [d].
+        opening: The plan of the round, known before training.
+        encoder: The scheme's stages in this round, combined.
+        reception: Output of the uplink.
+        mean_update: The decoded mean update, [d].
         reference: The mean update that an ideal link would deliver, [d].
         update_norms: l2 norms of the updates after clipping, [r].
-        non_finite: Whose update was not finite, [r].
+        non_finite: Whether each device's update was not finite, [r].
     """
 
     opening: Opening
@@ -106,4 +109,4 @@ class Exchange:
 
 
 Plant = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
-"""(updates of a chunk [chunk, d], its device ids, the encoder of the round) -> what takes their place."""
+"""Maps (updates of a chunk [chunk, d], ids of its devices, encoder of the round) to the updates that replace them."""

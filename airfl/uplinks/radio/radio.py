@@ -1,5 +1,4 @@
-"""The radio of a run, built from its sections of the settings: where devices are, what fades, who knows what of it, in
-which units."""
+"""The radio of a run, built from its sections of the settings: topology, fading, CSI, and units."""
 
 from __future__ import annotations
 
@@ -74,22 +73,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Radio:
-    """The radio of all devices, as it holds for all rounds.
+    """The radio of all devices, which stays the same in all rounds.
 
     Attributes:
-        sections: The sections of the settings that it is made from.
-        devices: N, how many there are.
-        streams: Random numbers of the run.
-        grid: Resource elements, and how long they take.
+        sections: The sections of the settings that it is built from.
+        devices: N, number of devices.
+        streams: Random number streams of the run.
+        grid: Resource elements and their durations.
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
-        drop: Where the devices are, None without a topology.
-        law: Law of flat fading; None for replayed or selective channels, and where K is a device's own.
-        k_factors: K of every device's Rician law, linear, [N]; None where K is not a device's own.
-        replay: Recorded gains, None where the channel is drawn.
-        fades: Statistics of the fading as bounded, None where they are not known, or not the same for all.
-        scale: Mean |h| of flat laws, root mean square of selective models, before bounds, [N].
-        mean_power: E|h|^2 within the bounds, [N]; of Sionna's models before them, as their law is not known.
-        directions: From which the antennas see the devices, [N]; None of one antenna, to which they are all the same.
+        drop: Positions of the devices; None without a topology.
+        law: Law of flat fading; None for replayed or selective channels, and if every device has its own K.
+        k_factors: K of every device's Rician law, linear, [N]; None if devices do not have their own K.
+        replay: Recorded gains; None if the channel is drawn.
+        fades: Statistics of the bounded fading; None if they are unknown or differ between devices.
+        scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N].
+        mean_power: E|h|^2 within the bounds, [N]; before them for Sionna's models, as their law is unknown.
+        directions: Directions of the devices from the antennas, [N]; None for one antenna, where they have no effect.
     """
 
     sections: RadioSections
@@ -113,12 +112,12 @@ class Radio:
 
     @property
     def energy_unit(self) -> float:
-        """Energy of a resource element of unit power: 1, or the symbol duration in s."""
+        """Energy of a resource element with unit power: 1, or the symbol duration in s."""
         return self.grid.mean_symbol_s if self.physical else 1.0
 
     @property
     def fading(self) -> Fading:
-        """How the channel fades."""
+        """The fading model of the channel."""
         return self.sections.channel.fading_model
 
     @property
@@ -128,8 +127,10 @@ class Radio:
 
     @property
     def changes_within_a_round(self) -> bool:
-        """Whether devices move while they send; of flat channels only Jakes' model follows them, a replayed one has a
-        gain a round."""
+        """Whether the channel changes while devices send, because they move.
+
+        Of flat channels, only Jakes' model follows the movement; a replayed channel has one gain per round.
+        """
         channel = self.sections.channel
         if isinstance(self.fading, OwnChannel):
             return self.fading.moves
@@ -140,18 +141,22 @@ class Radio:
 
     @cached_property
     def csi(self) -> Imperfections:
-        """What makes channel knowledge imperfect."""
+        """The imperfections of the CSI."""
         return self.sections.csi.imperfections
 
     @cached_property
     def around(self) -> Surroundings:
-        """What impairments need to know of channel and grid."""
+        """The parameters of channel and grid that impairments depend on."""
         return surroundings_of(self.sections.channel, self.grid)
 
     def power_limits(self, dimension: int, entries: int) -> Array:
-        """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]. entries: of
-        the message that has a device's power between its elements, where these are fewer than the used subcarriers; d
-        where every message leaves its share of the band unused. Physical units only."""
+        """Return P_i, the energy of a whole uncompressed update at the device's limit, divided by the energy unit, [N].
+
+        Args:
+            dimension: d, number of model parameters.
+            entries: In physical units only, the entries of the message whose elements share a device's power if these
+                are fewer than the used subcarriers; d if every message leaves its share of the band unused.
+        """
         power = self.sections.power
         uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(self.devices)
         allowed = power.tx_power_dbm if self.physical else power.max_snr_db
@@ -162,11 +167,11 @@ class Radio:
             return power_limits(ratio, dimension, self.noise_std)
         elements = self.grid.elements_for(entries)
         used = min(self.grid.used_subcarriers, elements)
-        # The message has entries/d of it, which is the power of its own elements.
+        # The message has entries/d of this energy, which is the power of its own elements.
         return subcarrier_power_w(linear_to_db(ratio), used) * (elements * dimension / entries)
 
     def frame(self, entries: int) -> Frame:
-        """The resource elements of a message, in blocks as long as the channel is held constant."""
+        """Return the resource elements of a message, in blocks over which the channel is held constant."""
         whole = self.grid.frame(entries, 1).symbols
         if self.csi.frequency.frequency_offset_hz and self.waveform is None:
             return self.grid.frame(entries, 1)
@@ -177,13 +182,13 @@ class Radio:
         return self.grid.frame(entries, min(symbols, whole))
 
     def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
-        """The true channel of these devices, before offsets."""
+        """Return the true channel of these devices, before offsets."""
         return self._channel(round_index, devices, frame)[0]
 
     def _channel(
         self, round_index: int, devices: Ids, frame: Frame
     ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
-        """The same, and what of it comes by the line of sight, axes of the response, where that is known of it."""
+        """Return the same and its line-of-sight part, with the axes of the response; None if that part is unknown."""
         if self.replay is not None:
             return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
         if isinstance(self.fading, OwnChannel):
@@ -198,8 +203,11 @@ class Radio:
         return gains, None if sight is None else np.broadcast_to(sight, found.shape).reshape(axes)
 
     def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
-        """The channel as it is and as it is known. element_power: of these devices on a resource element of data, and
-        so of a pilot, unless csi.pilot_snr_db says otherwise."""
+        """Return the true and the estimated channel of these devices.
+
+        element_power: power of these devices on a resource element of data, and also of a pilot unless csi.pilot_snr_db
+        is set.
+        """
         state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         knowledge = perfect_knowledge(
@@ -213,25 +221,31 @@ class Radio:
         return impair(knowledge, csi, self.around, frame, impairment_draws(self.streams, round_index, devices))
 
     def pilot_energy(self, element_power: Array) -> Array:
-        """Of one pilot, over the energy unit, [devices]."""
+        """Return the energy of one pilot, divided by the energy unit, [devices]."""
         snr = self.csi.estimation.pilot_snr_db
         if snr is None:
             return element_power
         return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
 
     def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, element_power: Array) -> PilotCost:
-        """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
-        who of them was selected; element_power: on a resource element of data, [N]."""
+        """Return the cost of the pilots.
+
+        Args:
+            shape: Shape of a response.
+            estimated: Ids of the devices whose channel was estimated.
+            rows: Positions of the selected devices in `estimated`.
+            element_power: Power on a resource element of data, [N].
+        """
         elements, sent = self.csi.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
     def response_shape(self, frame: Frame) -> tuple[int, int]:
-        """Blocks and subcarriers over which a device's channel differs before offsets."""
+        """Return the numbers of blocks and subcarriers over which a device's channel differs, before offsets."""
         return frame.blocks if self.changes_within_a_round else 1, frame.subcarriers if self.selective else 1
 
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
-        """The same after offsets."""
+        """Return the numbers of blocks and subcarriers over which a device's channel differs, after offsets."""
         blocks, subcarriers = self.response_shape(frame)
         if self.waveform is None and self.csi.frequency.frequency_offset_hz:
             blocks = frame.blocks
@@ -241,11 +255,11 @@ class Radio:
 
     @cached_property
     def waveform(self) -> Waveform | None:
-        """How entries are modulated in time, if they are."""
+        """The waveform that carries the entries; None if no waveform is simulated."""
         return waveform_of(self.sections.grid)
 
     def multipath(self, round_index: int, devices: Ids, frame: Frame) -> Multipath | None:
-        """Taps and offsets behind the response, on the sample grid, where the waveform is made."""
+        """Return the taps and offsets behind the response, on the sample grid; None if no waveform is simulated."""
         if self.waveform is None:
             return None
         rate_hz = self.waveform.fft_size * self.grid.spacing_hz
@@ -265,7 +279,7 @@ class Radio:
         return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
 
     def _flat(self, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
-        """Gains and what of them comes by the line of sight, [devices, antennas x blocks], blocks inmost."""
+        """Return the gains and their line-of-sight part, [devices, antennas x blocks], with blocks innermost."""
         channel, antennas = self.sections.channel, self.sections.antennas.count
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
@@ -301,15 +315,17 @@ class Radio:
         )
 
     def _spatial_roots(self, devices: Ids) -> Complex | None:
-        """Square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None where
-        they are independent, or recorded."""
+        """Return square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas].
+
+        None if the antennas are independent, or their gains are recorded.
+        """
         correlation = self.sections.antennas.diffuse_correlation
         if self.directions is None or self.replay is not None or correlation.kind == "independent":
             return None
         return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
-        """What ageing asks of the line of sight, where the law has one."""
+        """Return the line of sight as channel ageing needs it; None if its part of the channel is not given."""
         if part is None:
             return None
         if self.k_factors is not None:
@@ -320,7 +336,7 @@ class Radio:
         return LineOfSight(part, part, share, self._line_of_sight_doppler_hz(round_index, devices))
 
     def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
-        """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
+        """Return f_D cos(theta), [devices], with theta the angle between a device's motion and its line of sight."""
         fresh, lasting = self._draws(round_index, devices)
         cosines = line_of_sight_cosines(self.sections.channel.variation, fresh, lasting, self.sections.antennas.count)
         return np.asarray(self.around.doppler_hz * cosines)
@@ -385,7 +401,7 @@ class Radio:
         return ChannelRequest(round_index, devices, antennas, frame, start_s, fresh, lasting)
 
     def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
-        """Streams of this round, and of the run."""
+        """Return the random draws of this round, and those of the whole run."""
         return (
             lambda count: self.streams.device_uniforms(Purpose.FADING, round_index, devices, count),
             lambda count: self.streams.device_uniforms(Purpose.FADING, None, devices, count),
@@ -393,7 +409,10 @@ class Radio:
 
 
 def build_radio(sections: RadioSections, streams: Streams, *, devices: int, rounds: int) -> Radio:
-    """The radio of so many devices, for so many rounds; UserError for what no radio can be."""
+    """Build the radio of a run with these numbers of devices and rounds.
+
+    Raises UserError if no radio can be built from the settings.
+    """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law, placed = fading_law(channel, topology), None
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count)
@@ -410,7 +429,7 @@ def build_radio(sections: RadioSections, streams: Streams, *, devices: int, roun
             own_k = k_factors(channel, topology, placed)
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
-        scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
+        scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
     mean_power = scale**2 * mean_square * bounds_factor(sections)
     if replay is not None:
         mean_power = replay.mean_power
