@@ -64,7 +64,7 @@ class Keeper:
             self._records.append(record)
 
     def save_if_due(self, arrays: Callable[[], Arrays]) -> None:
-        """Save the state if it would be overdue after one more round as long as the last; arrays() returns the state."""
+        """Save the state, which arrays() returns, if it would be overdue after one more round as long as the last."""
         now = time.monotonic()
         another, self._last = now - self._last, now
         seconds, rounds = self._cadence.seconds, self._cadence.rounds

@@ -45,7 +45,7 @@ class Variable:
     read: Read
 
     def blocks(self, values: int) -> Iterator[NDArray[Any]]:
-        """Yield all values in blocks of `values` (the last may be shorter), with the first dimension varying fastest."""
+        """Yield all values in blocks of `values` (the last may be shorter); the first dimension varies fastest."""
         left = math.prod(self.shape)
         while left:
             count = min(values, left)
