@@ -152,7 +152,7 @@ class View:
 
     @cached_property
     def costs(self) -> dict[str, str]:
-        """The costs in which groups can be compared, with their headings; energy only if all runs have the same unit."""
+        """The costs in which groups can be compared, with their headings; energy only if all runs share one unit."""
         energy = f"energy ({self.units[0]})" if len(self.units) == 1 else ""
         return {
             name: energy if name == "energy" else text for name, text in COSTS.items() if name != "energy" or energy
