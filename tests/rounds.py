@@ -20,9 +20,9 @@ from airfl.uplinks.stages import Round
 def a_round(
     streams: Streams, index: int, devices: int | NDArray[np.int64] = 100, public: Tensor | None = None
 ) -> Round:
-    """Return round `index` of these devices, or of that many: all messages are received, and no residual is kept.
+    """Return round `index` of these devices, or of devices 0, 1, ... if `devices` is a number.
 
-    `public` is the server's update on public data.
+    All messages are received, and the devices have stored nothing. `public` is the server's update on public data.
     """
     ids = np.arange(devices) if isinstance(devices, int) else devices
     heard, update = np.ones(len(ids), dtype=np.bool_), torch.zeros(1) if public is None else public

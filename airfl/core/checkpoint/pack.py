@@ -78,13 +78,8 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
     place = int.from_bytes(start[-8:], "little")
     try:
         value, arrays, place = _unpacked(rest, place)
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        RecursionError,
-        OverflowError,
-    ):  # a valid checksum does not prove a valid header
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        # The header can be invalid although the checksum is right, since anyone can compute a checksum.
         place = -1
     if place != len(rest) - DIGEST:
         raise DamagedError("is damaged: what it says of itself is not what it holds")

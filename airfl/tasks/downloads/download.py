@@ -21,7 +21,7 @@ from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
 Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, total bytes if known
 
 MOST_BYTES = 4 << 30  # limit for a file of unknown size
-# Errors caused by a wrong --target. Other disk errors (full, broken) are not the user's fault.
+# Errors caused by a wrong target folder. Other disk errors (full, broken) are not the user's fault.
 ERRORS_OF_THE_TARGET = (
     errno.EACCES,
     errno.EPERM,
