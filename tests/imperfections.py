@@ -27,5 +27,5 @@ def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
 
 
 def impair(knowledge: Knowledge, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> Knowledge:
-    """Return the knowledge after all impairments with these parameters."""
+    """Return the CSI (`knowledge`) after all impairments with these parameters."""
     return csi.impair(knowledge, *csi_of(**given), frame, draws)

@@ -117,7 +117,7 @@ class View:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of the groups, in the order of the groups."""
+        """The different kinds of groups, in the order of the groups."""
         return tuple(dict.fromkeys(self.kind(group) for group in self.groups))
 
     @cached_property
