@@ -1,4 +1,4 @@
-"""Fixtures: small settings that run in a fraction of a second and that tests modify."""
+"""Fixtures, and small settings for runs of a fraction of a second, which tests modify."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-# Said before airfl is imported, which would stop at the first that is missing and name no mend.
+# Checked before airfl is imported, which would fail at the first missing package without saying how to install it.
 NEEDED = (
     *("numpy", "torch", "scipy", "h5py", "matplotlib", "pydantic", "typer", "dp_accounting", "xarray"),
     *("hypothesis", "xdist"),
@@ -25,7 +25,7 @@ if missing := [name for name in NEEDED if find_spec(name) is None]:
         returncode=4,
     )
 
-# A process a core (pytest -n): more threads in each would only wait for one another. Read when torch is imported.
+# With one process per core (pytest -n), further threads would only wait for one another. Read when torch is imported.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
@@ -53,7 +53,7 @@ SMALL = (
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Decoded data sets of the tests go to a folder of theirs, one for all workers, not to the user's cache."""
+    """Cache the tests' decoded data sets in a folder shared by all workers, not in the user's cache."""
     own = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFL_CACHE", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
@@ -61,55 +61,57 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay for good: no collection of garbage looks through them any more."""
+    """Exempt modules and collected tests, which are never freed, from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture(scope="session")
 def _left() -> list[int]:
-    """Bytes that were left when they were last looked through."""
+    """Return a list with the resident bytes after memory was last released."""
     return [400 << 20]
 
 
 @pytest.fixture(autouse=True)
 def _nothing_left(_left: list[int]) -> Iterator[None]:
-    """What tests leave is returned when it is much, so that no worker grows from file to file."""
+    """Release memory that tests have left if it is much, so that no worker grows from file to file."""
     yield
-    with suppress(OSError):  # where there is no such file
+    with suppress(OSError):  # systems without /proc
         if _resident() > _left[0] + MUCH_BYTES:
             give_back()
             _left[0] = _resident()
 
 
 def give_back() -> None:
-    """Memory that is free goes back to the system."""
+    """Return free memory to the system."""
     gc.collect()
-    with suppress(OSError):  # where there is no such library
+    with suppress(OSError):  # systems without glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(scope="session")
 def demo() -> Path:
-    """The demo's settings file."""
+    """Return the path of the demo's settings file."""
     return DEMO
 
 
 def fitting(name: str, overrides: Iterable[str]) -> tuple[str, ...]:
-    """The scheme of that name, and the overrides without the keys that another scheme has and this one does not."""
+    """Return an override that selects the scheme, and `overrides` without keys that only other schemes have."""
     own = {f"scheme.{one.name}" for one in parameters_of(SCHEMES[name])}
     foreign = {f"scheme.{one.name}" for scheme in SCHEMES.values() for one in parameters_of(scheme)} - own
     return (f"scheme.name={name}", *(one for one in overrides if one.partition("=")[0] not in foreign))
 
 
 def small_settings(*overrides: str) -> Settings:
-    """The demo's settings, made small, with further overrides; of [scheme] those that the scheme has a use for, so that
-    one list of them serves many schemes."""
+    """Return the demo's settings, made small, with further overrides.
+
+    Overrides of [scheme] that the scheme does not have are ignored, so that one list can be used with many schemes.
+    """
     names = [text.partition("=")[2] for text in overrides if text.startswith("scheme.name=")]
     if names and names[-1] in SCHEMES:
         overrides = (*fitting(names[-1], (text for text in overrides if not text.startswith("scheme.name="))),)

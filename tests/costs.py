@@ -21,19 +21,19 @@ CPU, OWN_MB, CHILD_MB = "cpu_s", "own_mb", "child_mb"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --costs."""
+    """Add the option --costs."""
     parser.addoption("--costs", action="store_true", help="print the files and tests that take most processor time")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Counts in every process, and adds up in the one that reports."""
+    """Register the plugin, which counts in every process and adds up in the one that reports."""
     if config.getoption("--costs"):
         config.pluginmanager.register(Costs(), "costs")
 
 
-@dataclass(eq=False)  # a plugin has to have a hash
+@dataclass(eq=False)  # plugins must be hashable
 class Costs:
-    """Of the tests that have ended; fixtures count in the first test that asks for them."""
+    """Costs of the finished tests. A fixture counts for the first test that requests it."""
 
     by_file: Counter[str] = field(default_factory=Counter)
     by_test: Counter[str] = field(default_factory=Counter)
@@ -42,13 +42,13 @@ class Costs:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """What the process has spent before the test, so that the report can say what it spent since."""
+        """Record what the process has spent before the test, from which the report computes the test's cost."""
         item.stash[BEFORE] = _spent()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-        """Beside the last report of a test, which crosses from a worker to the process that prints."""
+        """Attach the costs to the last report of a test, which a worker sends to the process that prints."""
         if call.when == "teardown":
             own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
@@ -56,7 +56,7 @@ class Costs:
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Adds up."""
+        """Add the costs of a finished test."""
         given = dict(report.user_properties)
         if report.when == "teardown" and CPU in given:
             name = report.nodeid.partition("::")[0]
@@ -67,7 +67,7 @@ class Costs:
                 self.peak_mb[kind] = max(self.peak_mb.get(kind, 0), given[kind])
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The dearest files, then the dearest tests."""
+        """Print the most expensive files, then the most expensive tests."""
         if not self.by_file:
             return
         line = terminalreporter.write_line
@@ -84,18 +84,18 @@ BEFORE = pytest.StashKey[float]()
 
 
 def _spent() -> float:
-    """Processor seconds of this process, of its children that have ended, and of those that live."""
+    """Return the processor seconds of this process and of its finished and running children."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime + _of_the_living(os.getpid())
 
 
 def _of_the_living(pid: int) -> float:
-    """Processor seconds of the processes that a process has started, theirs that have ended too; 0 without /proc."""
+    """Return the processor seconds of a process's running descendants and their finished children; 0 without /proc."""
     total = 0.0
     with suppress(OSError):
         for child in " ".join(file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")).split():
             with suppress(OSError):
-                # After the name in parentheses, from the 12th field: user and system time, own and of ended children.
+                # Fields 12 to 15 after the name in parentheses: user and system time, own and of finished children.
                 fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
                 total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") + _of_the_living(int(child))
     return total

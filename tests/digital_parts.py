@@ -1,4 +1,4 @@
-"""Construct parts of a digital link from names and parameters, as in the section [digital]."""
+"""Construction of the parts of a digital link from names and parameters, as in the section [digital]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEYS = ("allocation", "error_model", "gap_db", "target_error", "block_elements",
 
 
 def digital_parts(allocation: str = "equal", error_model: str = "capacity", **values: Any) -> dict[str, Any]:
-    """Both parts, each with those of the parameters that it has."""
+    """Return both parts, each built with those of the parameters that it has."""
     found = {"allocation": ALLOCATIONS[allocation], "error_model": ERROR_MODELS[error_model]}
     return {
         slot: part(**{one.name: values[one.name] for one in parameters_of(part) if one.name in values})

@@ -19,8 +19,11 @@ from tests.small_data import run
 
 
 def sweep(root: Path, points: Sequence[Mapping[str, Any]], seeds: Sequence[int], *others: str) -> Path:
-    """A sweep's folder; a point's label, if it has one, stands at "label". What a point's scheme does not have is left
-    out of it, and a point that is then there already is left out too."""
+    """Run a sweep and return its folder.
+
+    The key "label" of a point is its label. Keys that a point's scheme does not have are dropped, and a point that is
+    then a duplicate is left out.
+    """
     entries, there = [], []
     for place, point in enumerate(points):
         own = fitting(point.get("scheme.name", "pfels"), [f"{key}=" for key in point if key != "label"])
@@ -31,14 +34,14 @@ def sweep(root: Path, points: Sequence[Mapping[str, Any]], seeds: Sequence[int],
         for seed in seeds:
             name, texts = f"point-{place}-{seed}", [f"{key}={value}" for key, value in values.items()]
             run(small_settings(*others, *texts, f"run.seed={seed}"), root / name)
-            keep(root / name)  # so that no test reads the traces again
+            keep(root / name)  # cached, so that no test reads the traces again
             entries.append(Entry(name, str(point.get("label", "")), values, seed))
     write_listing(Listing(root, tuple(entries)))
     return root
 
 
 def panels(name: str, results: Results) -> list[Axes]:
-    """Of a paper's figure, drawn on one canvas."""
+    """Return the panels of a paper's figure, drawn on one canvas."""
     entry = find_figure(name)
     figure = Figure(figsize=(entry.width, 2))
     import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)

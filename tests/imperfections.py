@@ -1,4 +1,4 @@
-"""Impairments by the keys of [csi] and their surroundings, for tests that vary one number."""
+"""Impairments and their surroundings built from the keys of [csi], for tests that vary one number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AROUND = tuple(one.name for one in fields(Surroundings))
 
 
 def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
-    """The impairments of these parameters, by key or else by name, and their surroundings."""
+    """Return the impairments with these parameters, given by key or else by name, and their surroundings."""
     around = Surroundings(**{key: given.pop(key) for key in AROUND if key in given})
     made = {}
     for name, kind in IMPAIRMENTS.items():
@@ -27,5 +27,5 @@ def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
 
 
 def impair(knowledge: Knowledge, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> Knowledge:
-    """All that these parameters ask for."""
+    """Return the CSI (`knowledge`) after all impairments with these parameters."""
     return csi.impair(knowledge, *csi_of(**given), frame, draws)

@@ -1,6 +1,6 @@
-"""Run the points of a sweep in the test process, without the seconds that a worker needs to start.
+"""Run the points of a sweep in the test process, which avoids the seconds that a worker needs to start.
 
-Points in their own processes are tested in tests/end_to_end.
+Points that run in their own processes are tested in tests/end_to_end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airfl.study.sweeps.task import Job, Outcome, packed_job, unpacked_job, unpa
 
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None) -> Iterator[Outcome]:
-    """In the place of `run_jobs` of sweeps/local.py: one after another, each packed and unpacked as for a worker."""
+    """Replace `run_jobs` of sweeps/local.py: run jobs one after another, each packed and unpacked as for a worker."""
     for job in jobs:
         attempt(unpacked_job(packed_job(job)), running / job.name, unpacked_task(task) if task else None)
         yield Outcome(job.name)
@@ -23,5 +23,5 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | N
 
 @pytest.fixture
 def points_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sweeps of this test start no processes."""
+    """Run the points of the test's sweeps in the test process."""
     monkeypatch.setattr("airfl.study.sweeps.sweep.run_jobs", run_jobs)

@@ -1,4 +1,4 @@
-"""Helpers to check local steps sample by sample: models, data of a few unequal devices, and gradients by autograd."""
+"""Helpers to check local steps sample by sample: models, data of a few devices of unequal size, autograd gradients."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ CPU = torch.device("cpu")
 
 
 class Applied(nn.Module):
-    """A module's output, or what is made of it."""
+    """A module that applies a function to another module and the inputs."""
 
     def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
         super().__init__()
         self.module, self.call = module, call
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The call."""
+        """Return the result of the function."""
         return self.call(self.module, inputs)  # type: ignore[no-any-return]
 
 
 def divided_task(model: nn.Module, sizes: Sequence[int]) -> DividedTask:
-    """Inputs [1, 2, 3] of three classes in a shuffled order, so many a device."""
+    """Return a task with inputs of shape [1, 2, 3] and three classes, shuffled and divided by the devices' `sizes`."""
     generator, count = torch.Generator().manual_seed(1), sum(sizes)
     inputs = 2 * torch.randn(count, 1, 2, 3, generator=generator)
     train = Samples(inputs, torch.randint(0, 3, (count,), generator=generator))
@@ -42,25 +42,25 @@ def divided_task(model: nn.Module, sizes: Sequence[int]) -> DividedTask:
 
 
 def point(task: DividedTask, number: int) -> Tensor:
-    """Parameters that are not those the model was built with."""
+    """Return parameters that differ from the model's initial ones."""
     initial = FlatModel(task.model).initial()
     return initial + 0.3 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
 
 
 def own_rows(task: DividedTask, device: int) -> list[int]:
-    """A device's samples."""
+    """Return the indices of a device's samples."""
     partition = task.partition
     return partition.indices[partition.offsets[device] : partition.offsets[device + 1]].tolist()
 
 
 @lru_cache(maxsize=8)
 def copy_of(model: nn.Module) -> nn.Module:
-    """One that may be given any parameters."""
+    """Return a copy of the model, so that its parameters can be changed freely."""
     return copy.deepcopy(model)
 
 
 def sample_gradient(task: DividedTask, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
-    """Gradient of one sample's loss and of the model's penalty, clipped."""
+    """Return the clipped gradient of one sample's loss plus the model's penalty."""
     module = copy_of(task.model)
     nn.utils.vector_to_parameters(vector.clone(), module.parameters())
     loss = F.cross_entropy(module(task.train.inputs[row : row + 1]), task.train.targets[row : row + 1])

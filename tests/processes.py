@@ -1,8 +1,8 @@
 """Run `airfl` or a script in processes forked from one that has imported everything, which takes milliseconds.
 
-`python -m tests.processes` is the parent process: it reads a JSON request per line and answers each in a line. A forked
-child behaves as `airfl WORDS` until all exit handlers have run. Tests of imports, of a terminal or of the installed
-command use a new process; all others use `airfl` and `script` of this module.
+`python -m tests.processes` is the parent process: it reads one JSON request per line and answers each with one line. A
+forked child behaves as `airfl WORDS` until all exit handlers have run. Tests of imports, of a terminal or of the
+installed command use a new process. All others use `airfl` and `script` of this module.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_S = 600
 KILL_BEFORE, KILL_MIDWAY = -1, -2
-"""How a process ends in the call that its fault names: before it, or when half is written; any other is an errno."""
+"""How a fault ends the process: before the call, or after half is written. Any other number is an errno."""
 
 WORDS = (
     "run",
@@ -53,12 +53,12 @@ WORDS = (
     "local.steps=1",
     "local.batch_size=8",
 )
-"""A run of a few milliseconds a round, with a state that matters."""
+"""Settings of a run that takes a few milliseconds per round and has a state that affects its results."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens at the `nth` call that changes a file below `folder`, see faults.c."""
+    """A failure at the `nth` call that changes a file below `folder`; see faults.c."""
 
     folder: str
     nth: int
@@ -67,7 +67,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """A process: `airfl WORDS`, or the Python file `script` with these words. told: where its two streams go."""
+    """A request for a process that runs `airfl WORDS`, or the Python file `script` with these words.
+
+    Its standard output and standard error go to the folder `told`.
+    """
 
     words: list[str]
     told: str
@@ -78,7 +81,7 @@ class Request:
 
 
 class Child:
-    """A process that was forked."""
+    """A forked process."""
 
     def __init__(self, parent: Parent, pid: int, told: Path) -> None:
         self._parent, self.pid, self._told = parent, pid, told
@@ -86,38 +89,38 @@ class Child:
 
     @property
     def stdout(self) -> str:
-        """So far."""
+        """Its standard output so far."""
         return (self._told / "stdout").read_text()
 
     @property
     def stderr(self) -> str:
-        """So far."""
+        """Its standard error so far."""
         return (self._told / "stderr").read_text()
 
     @property
     def calls(self) -> int:
-        """That it has made, where it had a fault and has come to its end."""
+        """Number of calls that it made, if it had a fault and has ended."""
         return int((self._told / "calls").read_text())
 
     def send(self, number: int) -> None:
-        """A signal."""
+        """Send a signal to it."""
         os.kill(self.pid, number)
 
     def wait(self) -> int:
-        """Exit code, negative: the signal that ended it."""
+        """Wait for its end and return the exit code; a negative one is the signal that ended it."""
         if self._code is None:
             self._code = self._parent.ask({"wait": self.pid})["code"]
         return self._code
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something while it runs."""
+        """Wait until the condition holds while it runs."""
         end = time.monotonic() + LONGEST_S
         while not condition():
             assert time.monotonic() < end, f"waited in vain; told: {self.stderr}"
             time.sleep(0.002)
 
     def refused(self, code: int) -> str:
-        """The one line of standard error with which it ends, after those of progress."""
+        """Check that it ends with this exit code and one error line after those of progress; return that line."""
         assert self.wait() == code, self.stderr
         lines = [line for line in self.stderr.splitlines() if not line.startswith(("fedavg: round", "stopping after"))]
         assert len(lines) == 1, lines
@@ -128,13 +131,13 @@ class Child:
 
 
 class Parent:
-    """The process that all are forked from. Without a C compiler it knows no faults."""
+    """The process from which all others are forked. Without a C compiler it cannot make faults."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path, faults: bool) -> None:
         self._process, self._folder, self.faults, self._count = process, folder, faults, 0
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Its answer."""
+        """Send a request and return the answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(request), file=self._process.stdin, flush=True)
@@ -149,14 +152,14 @@ class Parent:
         script: Path | None = None,
         **environment: str,
     ) -> Child:
-        """`airfl WORDS` begins, or a script with these words, in the folder `cwd`."""
+        """Start `airfl WORDS`, or a script with these words, in the folder `cwd`."""
         if fault and not self.faults:
             pytest.skip("there is no C compiler to make faults with")
         self._count += 1
         told = self._folder / str(self._count)
         told.mkdir()
         given = [str(word) for word in words]
-        # With the variables that a test has set since the process began that all are forked from.
+        # Includes variables that a test has set since the parent process started.
         environment = {**os.environ, **environment}
         request = Request(given, str(told), str(cwd), script and str(script), fault, environment)
         child = Child(self, self.ask(asdict(request))["pid"], told)
@@ -164,27 +167,27 @@ class Parent:
         return child
 
     def run(self, out: Path, *words: object, fault: Fault | None = None, **environment: str) -> Child:
-        """`airfl run` of the settings here into `out` begins."""
+        """Start `airfl run` with the settings of this module, with output to `out`."""
         return self.start(*WORDS, *words, "--out", out, fault=fault, **environment)
 
 
 def begun(*words: object, cwd: Path = ROOT, **environment: str) -> Child:
-    """`airfl WORDS`, which goes on while the test does."""
+    """Start `airfl WORDS`, which runs while the test goes on."""
     return shared().start(*words, cwd=cwd, **environment)
 
 
 def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`airfl WORDS`, to its end."""
+    """Run `airfl WORDS` to its end."""
     return _ended(begun(*words, cwd=cwd, **environment))
 
 
 def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python FILE WORDS`, to its end."""
+    """Run `python FILE WORDS` to its end."""
     return _ended(shared().start(*words, cwd=cwd, script=file, **environment))
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line of a refusal: exit code 2, nothing on standard output."""
+    """Check that a command was refused (exit code 2, no standard output) and return its one error line."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
@@ -199,7 +202,7 @@ def _ended(child: Child) -> subprocess.CompletedProcess[str]:
 
 @cache
 def shared() -> Parent:
-    """One for all tests of this process."""
+    """Return the parent process that all tests of this process share."""
     until_the_end = contextlib.ExitStack()
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
@@ -208,8 +211,10 @@ def shared() -> Parent:
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_workers() -> Iterator[None]:
-    """For the tests of a folder whose conftest imports it: the processes that a sweep starts are forked from one that
-    has imported what they need."""
+    """Fork the workers of sweeps from a process that has already imported what they need.
+
+    Used by the tests of every folder whose conftest imports this fixture.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pytest", "tests.warm"])
     context.Process = _Warm  # type: ignore[misc]
@@ -220,21 +225,23 @@ def warm_workers() -> Iterator[None]:
 
 @pytest.fixture
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The processes that a sweep starts are forked from the one that runs the tests, for a test of few sweeps: it waits
-    for no server. Only where `run.threads` is 1: threads of OpenMP do not outlive a fork."""
+    """Fork the workers of sweeps from the test process, for a test of few sweeps: no server has to start first.
+
+    Only valid if `run.threads` is 1, because OpenMP threads do not survive a fork.
+    """
     forking = multiprocessing.get_context("fork")
     monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: forking)
 
 
 class _Warm(ForkServerProcess):
-    """It has the variables of the process that starts it, as one that is spawned has; not those of its server."""
+    """A worker with the environment of the process that starts it, as if spawned, instead of its server's."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._environment = dict(os.environ)
 
     def run(self) -> None:
-        """In the new process."""
+        """Set the environment in the new process, then run."""
         os.environ.clear()
         os.environ.update(self._environment)
         super().run()
@@ -242,7 +249,7 @@ class _Warm(ForkServerProcess):
 
 @contextmanager
 def parent(folder: Path) -> Iterator[Parent]:
-    """The process that forks others, for the time of the block; what they print goes into `folder`."""
+    """Yield the process that forks others, which lives during the block; their output goes to `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     library = _faults(folder)
     if library:
@@ -265,13 +272,13 @@ def parent(folder: Path) -> Iterator[Parent]:
 
 
 def fault(out: Path, nth: int, how: int) -> Fault:
-    """At the nth call that changes something in `out`."""
+    """Return a fault at the nth call that changes something in `out`."""
     return Fault(str(out), nth, how)
 
 
 @contextmanager
 def mounted(folder: Path, *how: str) -> Iterator[None]:
-    """`mount HOW FOLDER` for the time of the block; the test is skipped where nobody may."""
+    """Mount the folder by `mount HOW FOLDER` during the block; skip the test if mounting is not permitted."""
     folder.mkdir(exist_ok=True)
     if subprocess.run(["mount", *how, str(folder)], capture_output=True, check=False).returncode:
         pytest.skip("whoever runs the tests may not mount")
@@ -283,7 +290,7 @@ def mounted(folder: Path, *how: str) -> Iterator[None]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Nobody can write into the folder, root neither."""
+    """Make the folder unwritable during the block, for root too."""
     if os.geteuid():
         folder.chmod(0o555)
         try:
@@ -306,20 +313,20 @@ def _faults(folder: Path) -> Path | None:
 
 
 def main() -> None:
-    """Fork a process for every request, or wait for one; in a forked one, be `airfl`."""
+    """Fork a process for every request, or wait for one to end. A forked process runs `airfl`."""
     import typer.main
 
     import airfl.cli
     import tests.warm  # noqa: F401
 
-    # A fifth of a short command is to build all commands from their functions: once here, for all that are forked.
+    # Building all commands from their functions takes a fifth of a short command, so it is done once before forking.
     typer.main.get_command = cache(typer.main.get_command)
     typer.main.get_command(airfl.cli.app)
 
-    # The workers of a sweep are forked as well, in the place of processes that would import everything anew.
+    # The workers of a sweep are forked too, instead of starting processes that import everything again.
     forking = multiprocessing.get_context("fork")
     multiprocessing.get_context = lambda method=None: forking  # type: ignore[assignment, misc]
-    gc.freeze()  # what is here already is nothing that a process has to look through when it ends
+    gc.freeze()  # a forked process need not go through these objects when it ends
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
@@ -343,7 +350,7 @@ def main() -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """As the interpreter ends, but for the modules that it takes apart: half a second in a process that was forked."""
+    """End as the interpreter does, but without tearing down modules, which takes half a second in a forked process."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -352,13 +359,13 @@ def _end(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        sys.exit(code)  # the interpreter has its own way to say so
+        sys.exit(code)  # the interpreter prints its own message
     os._exit(code)
 
 
 def _become(request: Request) -> None:
-    """As if this process were started anew."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may have it ignored
+    """Give this process the state of a newly started one."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored where the tests are run
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.alarm(LONGEST_S)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

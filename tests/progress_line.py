@@ -1,7 +1,7 @@
-"""A single progress line with the time left, instead of a dot per test; failures are named as they happen.
+"""A single progress line with the time left, instead of a dot per test. Failures are printed as they happen.
 
-The time left is estimated from the last duration of the remaining tests (`.pytest_cache`), scaled to this run; tests
-that have never run count with the mean of the others.
+The time left is estimated from the last duration of the remaining tests (`.pytest_cache`), scaled to this run. Tests
+that have never run are assumed to take the mean of the others.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 
 EVERY_S = 30.0
-"""Between two lines where nobody watches; in a terminal the line is written over twice a second."""
+"""Interval between two lines outside a terminal. In a terminal, the line is overwritten twice a second."""
 KEPT = "airfl/seconds"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """In the process that reports, unless -v asks for a line a test."""
+    """Register the plugin in the process that reports, unless -v asks for one line per test."""
     if not hasattr(config, "workerinput") and config.option.verbose <= 0:
         config.pluginmanager.register(ProgressLine(config), "progress-line")
 
 
 class ProgressLine:
-    """What has ended, and how long the rest will take."""
+    """The number of finished tests, and the time that the rest will take."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._cache = getattr(config, "cache", None)  # there is none under -p no:cacheprovider
+        self._cache = getattr(config, "cache", None)  # missing under -p no:cacheprovider
         self._before: dict[str, float] = self._cache.get(KEPT, {}) if self._cache else {}
         self._seconds: Counter[str] = Counter()
         self._total = self._weight = 0.0
@@ -37,7 +37,7 @@ class ProgressLine:
         self._began = self._first = self._said = time.monotonic()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Counted as they always are, without a letter."""
+        """Return pytest's usual category of a result, without a letter to print."""
         if hasattr(report, "wasxfail"):
             return None
         if report.failed:
@@ -48,11 +48,11 @@ class ProgressLine:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """The tests that this process runs itself."""
+        """Expect the tests that this process runs itself."""
         self._expect([item.nodeid for item in session.items])
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """The tests that workers run, which all find the same."""
+        """Expect the tests of the workers, which all collect the same ones."""
         del node
         self._expect(ids)
 
@@ -62,13 +62,13 @@ class ProgressLine:
             self._total, self._weight = len(tests), sum(map(self._guess, tests))
 
     def _guess(self, test: str) -> float:
-        """Seconds that it took last time."""
+        """Return the seconds that a test took last time, or the mean of the others if it has never run."""
         if test in self._before:
             return self._before[test]
         return sum(self._before.values()) / len(self._before) if self._before else 1.0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Counts, and says so now and then."""
+        """Count the test, and print the progress from time to time."""
         self._seconds[report.nodeid] += report.duration
         if report.failed or (report.skipped and report.when != "teardown"):
             self._outcomes["failed" if report.failed else "skipped"] += 1
@@ -82,7 +82,7 @@ class ProgressLine:
                 self._say(self._line(now) + ("" if self._terminal.isatty else "\n"))
 
     def pytest_sessionfinish(self) -> None:
-        """Keeps how long each test took."""
+        """Store the duration of each test."""
         if self._cache and self._seconds:
             self._cache.set(KEPT, {**self._before, **{test: round(s, 3) for test, s in self._seconds.items()}})
         if self._terminal.isatty:

@@ -1,4 +1,4 @@
-"""Build the radio of settings, without a scheme or privacy claims."""
+"""The radio of given settings, built without a scheme or privacy claims."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from airfl.uplinks import radio
 
 
 def check_radio(settings: Settings) -> None:
-    """UserError for a radio that contradicts itself."""
+    """Raise UserError if the settings of the radio contradict each other."""
     radio.check_radio(settings.radio, settings.run.devices)
 
 
 def radio_of(settings: Settings) -> radio.Radio:
-    """As it holds for all rounds."""
+    """Return the radio of these settings, which holds for all rounds."""
     run = settings.run
     return radio.build_radio(settings.radio, Streams(run.seed), devices=run.devices, rounds=run.rounds)

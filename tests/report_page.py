@@ -21,7 +21,7 @@ RATIOS = (0.1, 0.5, 1.0)
 
 
 def make_comparison(out: Path) -> Path:
-    """Three rows of two seeds, four rounds; one label is markup, one link ideal."""
+    """Make a comparison of three rows with two seeds and four rounds. One label is markup, and one link is ideal."""
     rows = [
         Row(label, small_settings("run.rounds=4", "run.evaluate_every=1", *overrides))
         for label, overrides in (
@@ -35,7 +35,7 @@ def make_comparison(out: Path) -> Path:
 
 
 def make_sweep(out: Path) -> Path:
-    """PFELS at three ratios, one seed; a point that failed, one not yet run."""
+    """Make a sweep of PFELS at three ratios with one seed; one point has failed, and one has not been run yet."""
     entries = []
     for ratio in RATIOS:
         run(small_settings("scheme.name=pfels", f"scheme.ratio={ratio}"), out / f"ratio-{ratio}")
@@ -46,13 +46,13 @@ def make_sweep(out: Path) -> Path:
 
 
 def summarised(run: Result, **changes: Any) -> Result:
-    """The run with another summary."""
+    """Return the run with changes to its summary."""
     return replace(run, digest=replace(run.digest, summary=replace(run.digest.summary, **changes)))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: what is shown, what it is sorted by, what is said on hovering."""
+    """A cell: its text, the value that it is sorted by, and its hover text."""
 
     text: str
     value: str | None
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass
 class Page(HTMLParser):
-    """A page taken apart: tables by id as rows of cells, headings first; elements; scripts; text outside of them."""
+    """A parsed page: tables by id as rows of cells, headings first; elements; scripts; text outside of scripts."""
 
     source: str
     tables: dict[str, list[list[Cell]]] = field(default_factory=dict)
@@ -105,14 +105,14 @@ class Page(HTMLParser):
             self._rows[-1][-1] = Cell(cell.text + text, cell.value, cell.title)
 
     def figure(self, name: str) -> dict[str, Any]:
-        """The data of a plot."""
+        """Return the data of a plot."""
         found: dict[str, Any] = json.loads(
             next(text for attributes, text in self.scripts if attributes.get("data-plot") == name)
         )
         return found
 
     def column(self, table: str, heading: str) -> list[Cell]:
-        """Of a table, below its heading."""
+        """Return the cells below a heading of a table."""
         head, *rows = self.tables[table]
         place = [cell.text for cell in head].index(heading)
         return [row[place] for row in rows]

@@ -1,4 +1,4 @@
-"""Runs that are stopped, and the trace that they must leave after being resumed."""
+"""Interruption of runs, and comparison of the traces that they must produce when resumed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from airfl.core.record import Record
 
 
 def interrupted(after: int) -> Callable[[int, int, Record], None]:
-    """Progress that stops the run as Ctrl-C in the middle of a later round does."""
+    """Return a progress function that stops the run as Ctrl-C in the middle of a later round does."""
 
     def progress(done: int, rounds: int, record: Record) -> None:
         if done == after:
@@ -21,13 +21,13 @@ def interrupted(after: int) -> Callable[[int, int, Record], None]:
 
 
 def assert_same_trace(one: Path, other: Path) -> None:
-    """Every value and every attribute, but for when the runs began."""
+    """Check that two traces agree in every value and attribute, except the times at which the runs began."""
     with airfl.open_trace(one) as first:
         assert_trace_of(first, other)
 
 
 def assert_trace_of(first: xarray.Dataset, other: Path) -> None:
-    """The same of one that is open, or was read before."""
+    """Make the same check for a trace that is open or was read before."""
     with airfl.open_trace(other) as second:
         xarray.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
         for name, value in first.attrs.items():

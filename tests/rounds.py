@@ -1,4 +1,4 @@
-"""Rounds opened by hand for tests of stages, and from settings. Separate from conftest because it imports torch."""
+"""Rounds for tests of stages, built by hand or from settings. Separate from conftest because it imports torch."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from airfl.uplinks.stages import Round
 def a_round(
     streams: Streams, index: int, devices: int | NDArray[np.int64] = 100, public: Tensor | None = None
 ) -> Round:
-    """Round `index` of these devices, or of 0, 1, ..., all of whom are heard and who have kept nothing. public: the
-    server's update on public data."""
+    """Return round `index` of these devices, or of devices 0, 1, ... if `devices` is a number.
+
+    All messages are received, and the devices have stored nothing. `public` is the server's update on public data.
+    """
     ids = np.arange(devices) if isinstance(devices, int) else devices
     heard, update = np.ones(len(ids), dtype=np.bool_), torch.zeros(1) if public is None else public
     return Round(streams, index, torch.device("cpu"), ids, heard, Store(), lambda: update)
 
 
 def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Cell, Opening, LinkReport]:
-    """A round of a model of so many parameters, and what is reported of it before anything is sent."""
+    """Return scenario and plan of a round with `entries` parameters, and what is reported before anything is sent."""
     cell = build_cell(settings, entries, np.ones(settings.run.devices))
     opening = open_round(cell, index, cell.memory)
     return cell, opening, opening.link.at_bound()

@@ -1,4 +1,4 @@
-"""Runs on few samples, for tests that do not depend on what is learned."""
+"""Runs on few samples, for tests that do not depend on the learning."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from airfl.tasks.datasets.raw import RawData
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
 LOGISTIC = (f"task.dataset={PEOPLE}", "task.model=logistic", "local.engine=loop")
-"""For `small_settings`: a round takes milliseconds, as the model has 123 entries."""
+"""Overrides for `small_settings`. A round takes milliseconds, since the model has 123 entries."""
 LITTLE = (*LOGISTIC, "task.public_samples=50")
-"""The same with public samples that this data has room for, which schemes that choose coordinates on them want."""
+"""The same with as many public samples as this data allows, for schemes that choose coordinates on them."""
 
 OF_PEOPLE = (
     f"task.dataset={PEOPLE}",
@@ -34,13 +34,16 @@ OF_PEOPLE = (
     "local.engine=loop",
     "local.steps=1",
 )
-"""What makes a small run smaller where the settings are all that a test can give: in commands and in processes."""
+"""Overrides for an even smaller run where a test can only give settings: in commands and in processes."""
 
 
 @cache
 def few_samples() -> RawData:
-    """The sample that the demo trains on, cut: half of the training samples are public, and test samples are enough to
-    tell accuracies apart. With all of it a short run spends most of its time on evaluation."""
+    """Return a part of the sample that the demo trains on.
+
+    Half of its training samples are public, and its test samples are enough to distinguish accuracies. With the whole
+    sample, a short run would spend most of its time on evaluation.
+    """
     raw = load_dataset(SAMPLE)
     return replace(
         raw,
@@ -53,29 +56,29 @@ def few_samples() -> RawData:
 
 @cache
 def people() -> RawData:
-    """The sample of a9a, read once."""
+    """Return the sample of a9a, which is read once."""
     return load_dataset(PEOPLE)
 
 
 def samples_of(settings: Settings) -> RawData | None:
-    """These samples, where the settings ask for them."""
+    """Return one of the samples of this module if the settings name it, else None."""
     samples = {SAMPLE: few_samples, PEOPLE: people}.get(settings.task.dataset)
     return samples() if samples else None
 
 
 def world(settings: Settings) -> World:
-    """That of `run`, for settings that ask for these samples."""
+    """Return the world that `run` uses, for settings that name one of the samples of this module."""
     samples = samples_of(settings)
     assert samples is not None
     return world_of(settings, build_task(settings, samples, Streams(settings.run.seed)), torch.device("cpu"))
 
 
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:
-    """`airfl.simulation.run`, on these samples where the settings ask for them."""
+    """Call `airfl.simulation.run`, with the samples of this module if the settings name one of them."""
     return simulation.run(settings, out, progress=progress, data=samples_of(settings))
 
 
 def traced(settings: Settings) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Every variable of the trace of a run, to the last bit, and its attributes."""
+    """Return every variable of the trace of a run as bytes, and its attributes."""
     with run(settings).trace() as trace:
         return {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}, trace.attrs

@@ -1,4 +1,4 @@
-"""Terms of a round for uplinks opened by hand, with all numbers given, so that results can be computed."""
+"""Terms of a round for uplinks built by hand. All numbers are given, so that results can be computed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,15 @@ def terms_of(
     own_noise: float = 1.0,
     streams: Streams | None = None,
 ) -> Terms:
-    """A round of everybody with this response, [devices, antennas, blocks, subcarriers], exactly known.
+    """Return the terms of a round of all devices with perfect CSI.
 
-    elements: resource elements of a message; limit: of every device's energy; leakage: share of everybody's power that
-    offsets put beside its elements. A resource element has unit power; updates are no longer than 1.
+    A resource element has unit power, and the norm of an update is at most 1.
+
+    Args:
+        response: Channel response [devices, antennas, blocks, subcarriers].
+        elements: Number of resource elements of a message.
+        limit: Limit of every device's energy.
+        leakage: Share of every device's power that frequency offsets move outside its elements.
     """
     devices = len(response)
     state = ChannelState(np.asarray(response, dtype=np.complex128))

@@ -1,4 +1,4 @@
-"""Importing this module preloads what `airfl` imports late, decodes the samples, and makes the first, slow calls."""
+"""Preloading by import: modules that `airfl` imports late, the decoded samples, and the slow first calls."""
 
 from __future__ import annotations
 

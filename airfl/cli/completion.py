@@ -1,7 +1,7 @@
-"""What TAB offers: names of the project's own tables, and keys and values from the settings' schema; without torch.
+"""Shell completion: names from the project's tables, and keys and values from the settings' schema, without torch.
 
-A completer is handed the word so far and gives whole words with a line about each. Shells put a space behind the only
-candidate: where more has to follow, as after `run.rounds=`, there are therefore always two.
+A completer takes the word typed so far and returns whole words, each with a line of description. Shells append a space
+to an only candidate, so two are offered wherever more has to follow, as after `run.rounds=`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ Completer = Callable[[str], list[tuple[str, str]]]
 ASKED = "_AIRFL_COMPLETE"
 HEAD = "_AIRFL_COMPLETE_HEAD"
 BREAKS = "=:"
-"""Where bash, as it comes, breaks words (COMP_WORDBREAKS) that a command line has whole."""
+"""Characters at which bash by default breaks words (COMP_WORDBREAKS) that are whole on the command line."""
 
 
 def prepare(environment: MutableMapping[str, str]) -> None:
-    """Where a shell asks, see to what Typer does not: see `_mend_bash_words`; a line about a candidate stays one line,
-    which rich would fold at the width of the terminal."""
+    """Adapt the environment for completion requests in ways that Typer does not.
+
+    Words that bash has split are joined (see `_mend_bash_words`), and a description stays one line, which rich would
+    otherwise fold at the width of the terminal.
+    """
     if ASKED in environment:
         environment["COLUMNS"] = "10000"
     if environment.get(ASKED) == "complete_bash":
@@ -31,10 +34,10 @@ def prepare(environment: MutableMapping[str, str]) -> None:
 
 
 def _mend_bash_words(environment: MutableMapping[str, str]) -> None:
-    """Put together what bash has taken apart: it asks about `pf` where `scheme.name=pf` is written, in three words.
+    """Join the words that bash has split: for `scheme.name=pf`, it passes three words and asks about `pf`.
 
-    The words before the one asked about are whole again; what stands before its own last part goes to `HEAD`, since
-    bash replaces only that part. Typer's script hands over the words a line each.
+    The words before the one to complete become whole again. Of that one, the text before its last part goes to `HEAD`,
+    since bash replaces only the last part. Typer's script passes one word per line.
     """
     given = environment.get("COMP_WORDS", "")
     parts = given.split("\n") if "\n" in given else given.split(" ")
@@ -49,7 +52,7 @@ def _mend_bash_words(environment: MutableMapping[str, str]) -> None:
             head = ""
             words.append(part)
     last = words.pop()[len(head) :]
-    if head.startswith("-"):  # --device=cu: for Typer the option is a word of its own
+    if head.startswith("-"):  # as in --device=cu, where Typer expects the option as a separate word
         option, _, head = head.partition("=")
         words.append(option)
     environment.update({"COMP_WORDS": "\n".join([*words, last]), "COMP_CWORD": str(len(words)), HEAD: head})
@@ -60,58 +63,58 @@ def _breaks(part: str) -> bool:
 
 
 def _completer(candidates: Callable[[str], Candidates]) -> Completer:
-    """Only what goes on from the word so far, without the part of it that bash does not replace."""
+    """Return a completer that offers the candidates that extend the word, without the part that bash keeps."""
 
     def complete(incomplete: str) -> list[tuple[str, str]]:
         head = os.environ.get(HEAD, "")
         whole = head + incomplete
         found = [(word, text) for word, text in candidates(whole) if word.startswith(whole)]
-        # A line about a candidate is printed as rich's markup, where brackets would be styles.
+        # Descriptions are printed as rich markup, in which brackets would be styles.
         return [(word[len(head) :], text.replace("[", r"\[")) for word, text in found]
 
     return complete
 
 
 def one_of(table: Callable[[], Iterable[str]]) -> Completer:
-    """A name of a table."""
+    """Return a completer for one name of a table."""
     return _completer(lambda incomplete: [(name, "") for name in table()])
 
 
 def some_of(table: Callable[[], Mapping[str, str]]) -> Completer:
-    """Names of a table, name -> what it is, with commas between them."""
+    """Return a completer for comma-separated names of a table, which maps each name to its description."""
     return _completer(lambda incomplete: _listed("", incomplete, table().items()))
 
 
 def schemes() -> dict[str, str]:
-    """The schemes' names."""
+    """Return the names of the schemes."""
     from airfl.schemes.names import SCHEMES
 
     return dict.fromkeys(SCHEMES, "")
 
 
 def figures() -> dict[str, str]:
-    """The papers' figures, and what they show."""
+    """Return the papers' figures with their titles."""
     from airfl.report.paper.figures import FIGURES
 
     return {name: figure.title for name, figure in FIGURES.items()}
 
 
 def costs() -> dict[str, str]:
-    """What runs are compared at."""
+    """Return the costs at which runs are compared."""
     from airfl.analysis.results.equal_cost import COSTS
 
     return dict.fromkeys(COSTS, "")
 
 
 def accountants() -> list[str]:
-    """Those of a bare number's privacy."""
+    """Return the accountants for a bare noise multiplier."""
     from airfl.privacy.accountants import ACCOUNTANTS
 
     return list(ACCOUNTANTS)
 
 
 def downloads() -> dict[str, str]:
-    """The data sets that can be had."""
+    """Return the data sets that can be downloaded, with their descriptions."""
     from airfl.tasks.datasets import DATASETS
     from airfl.tasks.downloads.sources import DOWNLOADS
 
@@ -119,14 +122,14 @@ def downloads() -> dict[str, str]:
 
 
 def _listed(before: str, incomplete: str, values: Candidates) -> Candidates:
-    """The last of values with commas between them; one that is there already is not offered again."""
+    """Return candidates for the last of comma-separated values; those already listed are not offered again."""
     there, comma, _ = incomplete.removeprefix(before).rpartition(",")
     return [(f"{before}{there}{comma}{word}", text) for word, text in values if word not in there.split(",")]
 
 
 @_completer
 def configurations(incomplete: str) -> Candidates:
-    """Shipped ones by name, TOML files, and folders."""
+    """Return candidates for a configuration: names of shipped ones, TOML files, and folders."""
     from airfl.storage.resources import configurations as shipped
     from airfl.storage.resources import title
 
@@ -134,11 +137,11 @@ def configurations(incomplete: str) -> Candidates:
 
 
 def _files(incomplete: str) -> Candidates:
-    """Settings files and folders that go on from this; of an only folder what is in it."""
+    """Return settings files and folders that extend the path; if only one folder does, return its contents."""
     folder, slash, start = incomplete.rpartition("/")
     try:
         entries = sorted(Path(folder + slash or ".").expanduser().iterdir())
-    except (OSError, RuntimeError):  # RuntimeError: of a user without a home
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
         return []
     found = [(f"{folder}{slash}{entry.name}{'/' * entry.is_dir()}", "") for entry in entries if _wanted(entry, start)]
     if len(found) == 1 and found[0][0].endswith("/") and found[0][0] != incomplete:
@@ -153,18 +156,18 @@ def _wanted(entry: Path, start: str) -> bool:
 
 @_completer
 def settings(incomplete: str) -> Candidates:
-    """KEY=VALUE."""
+    """Return candidates for KEY=VALUE."""
     return _settings(incomplete, several=False)
 
 
 @_completer
 def axes(incomplete: str) -> Candidates:
-    """KEY=VALUE,VALUE,..."""
+    """Return candidates for KEY=VALUE,VALUE,..."""
     return _settings(incomplete, several=True)
 
 
 def keys() -> dict[str, str]:
-    """Every section.key, and what it is."""
+    """Return every section.key with its description."""
     sections = _schema()
     return {f"{name}.{key}": one["about"] for name, section in sections.items() for key, one in section.items()}
 
@@ -193,7 +196,7 @@ def _settings(incomplete: str, several: bool) -> Candidates:
 
 @functools.cache
 def _schema() -> dict[str, dict[str, dict[str, Any]]]:
-    """Section -> key -> about: its description; values: those allowed, else the default where it is plain."""
+    """Return, by section and key, "about" (the description) and "values" (allowed values, else a plain default)."""
     from airfl.config import Settings
     from airfl.config.parts import section_of
 

@@ -1,7 +1,8 @@
-"""One process at a time: a lock that ends with its process, however that ends, where the file system can do that.
+"""A lock file that admits one process at a time.
 
-Where it has no `flock` (some cluster and network file systems), the lock is the file itself: who makes it holds it, and
-it says who that is. Such a lock outlives a process that is killed, and is then named, with what to do about it.
+With `flock`, the lock ends with its process, however that ends. On file systems without `flock` (some cluster and
+network file systems), the file itself is the lock: the process that creates it holds the lock and writes its identity
+into it. Such a lock outlives a process that is killed. The error message then names it and says what to do.
 """
 
 from __future__ import annotations
@@ -26,28 +27,33 @@ from airfl.storage.own_files import not_own, open_own
 OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 HELD_BY_ANOTHER = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 NO_LOCKS_HERE = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
-"""What `flock` says on a file system that has no locks."""
+"""Errors of `flock` on a file system without locks."""
 SECONDS_TO_SAY_WHO = 1.0
-"""From making a lock file to having written the holder into it; nothing stands in one that `flock` locks."""
+"""Time allowed between creating a lock file and writing its holder. A file locked by `flock` names no holder."""
 MOST_BYTES = 4096
 MARKER = b"airfl lock, version 1\n"
-"""What a lock's file begins with. Whoever was killed before it was written has left a part of it, or nothing."""
+"""Beginning of a lock file. A process killed while it was writing it leaves a part of it, or an empty file."""
 
 
 @contextmanager
 def locked(path: Path, busy: str) -> Iterator[None]:
-    """Hold the lock for the time of the block; UserError with the line `busy` where another process has it.
+    """Hold the lock during the block.
 
-    The file is made if it is not there, its folder too, and stays (without `flock` it goes); who holds the lock may
-    remove both. UserError for a link and for a file that is no lock of airfl, which stays as it is, and, with the mend,
-    where a process without `flock` has left a lock behind, or may have on another machine. MachineError where the disk
-    is full.
+    The file and its folder are created if they are missing. The file is kept afterwards, except without `flock`, where
+    it is removed. The holder of the lock may remove both.
+
+    Raises:
+        UserError: With the line `busy` if another process has the lock; for a link or a file that is not a lock of
+            airfl, which is left as it is; and, saying what to do, if a process without `flock` has left a lock behind,
+            or may have left one on another machine.
+        MachineError: If the disk is full.
     """
     while True:
         with _opened(path) as (lock, made):
             flocked = _flocked(lock, path, busy)
             if not _is_there(path, lock):
-                # Another process had it, and removed it between our two steps: a lock on that file keeps nobody out.
+                # Another process held the file and removed it between opening and locking. A lock on the removed file
+                # would keep no process out.
                 continue
             if not made:
                 _check_holder(lock, path, busy, wait=not flocked)
@@ -65,7 +71,7 @@ def locked(path: Path, busy: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
-    """The file, and whether it was made by this very call."""
+    """Yield the open file, and whether this call created it."""
     for last in (False, False, True):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +79,7 @@ def _opened(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
             break
         except OSError as error:
             if isinstance(error, FileNotFoundError) and not last:
-                continue  # removed with its folder between the two lines
+                continue  # the folder was removed between the two lines
             raise _unwritable(path, error) from None
     with lock:
         yield lock, made
@@ -86,7 +92,7 @@ def _open(path: Path) -> tuple[BinaryIO, bool]:
 
 
 def may_be_lock(path: Path) -> bool:
-    """Whether a regular file holds the marker, or a part that a kill has left of it."""
+    """Return whether a regular file begins with the marker, or holds only the part that a killed process left."""
     try:
         with os.fdopen(open_own(path), "rb") as file:
             found = file.read(len(MARKER))
@@ -96,12 +102,12 @@ def may_be_lock(path: Path) -> bool:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a regular file holds the whole marker."""
+    """Return whether a regular file begins with the whole marker."""
     return may_be_lock(path) and path.stat().st_size >= len(MARKER)
 
 
 def _mark(path: Path, lock: BinaryIO) -> None:
-    """Write the marker where it is not there yet; UserError for a file that holds something else."""
+    """Write the marker if it is not there yet; raise UserError if the file holds something else."""
     found = os.pread(lock.fileno(), len(MARKER), 0)
     if not MARKER.startswith(found):
         raise not_own(path)
@@ -118,7 +124,7 @@ def _unwritable(path: Path, error: OSError) -> UserError | MachineError:
 
 
 def _flocked(lock: BinaryIO, path: Path, busy: str) -> bool:
-    """Whether the lock was taken by `flock`; False where the file system has none."""
+    """Return whether `flock` took the lock; False on a file system without locks."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -136,7 +142,7 @@ def _is_there(path: Path, lock: BinaryIO) -> bool:
     return False
 
 
-# Without flock: the file is there, and names its holder, or is not there.
+# Without flock, the lock is held if the file exists, and the file names its holder.
 
 
 @dataclass(frozen=True)
@@ -144,10 +150,10 @@ class Holder:
     """A process that holds a lock.
 
     Attributes:
-        host: Name, boot and namespace of process ids of its machine.
-        pid: Its process id there.
-        start: When it started, in ticks since the boot; 0 where that is not known.
-        since: When it took the lock, UTC in ISO 8601.
+        host: Name, boot id and process id namespace of its machine.
+        pid: Its process id on that machine.
+        start: Its start time in ticks since the boot; 0 if unknown.
+        since: Time at which it took the lock, UTC in ISO 8601.
     """
 
     host: list[str]
@@ -157,13 +163,13 @@ class Holder:
 
     @classmethod
     def this(cls) -> Holder:
-        """The process that asks."""
+        """Return the current process as a holder."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         return cls(_host(), os.getpid(), _start_of(os.getpid()) or 0, now)
 
     @classmethod
     def read(cls, text: str) -> Holder | None:
-        """As it stands in the file; None where that is no holder."""
+        """Return the holder that the text of a lock file describes; None if it describes none."""
         try:
             value = json.loads(text)
             holder = cls(list(map(str, value["host"])), int(value["pid"]), int(value["start"]), str(value["since"]))
@@ -173,18 +179,18 @@ class Holder:
 
     @property
     def here(self) -> bool:
-        """Whether it can be seen from here."""
+        """Whether its process id can be looked up from this process."""
         return self.host == _host()
 
     @property
     def runs(self) -> bool:
-        """Of one that can be seen from here: whether it still does, and is not another process of its number."""
+        """Whether it is still running, and not another process with the same id. Only valid if `here` is true."""
         start = _start_of(self.pid)
         return start is not None and start == self.start
 
 
 def _claim(lock: BinaryIO, path: Path, made: bool) -> None:
-    """Without `flock`: who made the file has the lock."""
+    """Take the lock without `flock`, which only the process that created the file can do."""
     if not made:
         raise UserError(
             f"{path}: is there already, and this file system has no locks that would tell whether a process still "
@@ -198,8 +204,10 @@ def _claim(lock: BinaryIO, path: Path, made: bool) -> None:
 
 
 def _check_holder(lock: BinaryIO, path: Path, busy: str, wait: bool) -> None:
-    """UserError where the file names a holder: `busy` where it runs, else what to do about it. wait: for a name that is
-    about to be written."""
+    """Raise UserError if the file names a holder: `busy` if it is running, else with advice on what to do.
+
+    With `wait`, allow for a holder that is still writing its name.
+    """
     text = _text(lock, path)
     deadline = time.monotonic() + SECONDS_TO_SAY_WHO
     while wait and not text and _lately(lock) and time.monotonic() < deadline:
@@ -219,7 +227,7 @@ def _check_holder(lock: BinaryIO, path: Path, busy: str, wait: bool) -> None:
 
 
 def _text(lock: BinaryIO, path: Path) -> str:
-    """What stands behind the marker; UserError for a file that does not begin with it."""
+    """Return the text after the marker; raise UserError for a file that does not begin with the marker."""
     found = os.pread(lock.fileno(), MOST_BYTES, 0)
     if not found.startswith(MARKER) and not MARKER.startswith(found):
         raise not_own(path)
@@ -227,12 +235,12 @@ def _text(lock: BinaryIO, path: Path) -> str:
 
 
 def _lately(lock: BinaryIO) -> bool:
-    """Whether the file was made a moment ago, as far as clocks of two machines agree."""
+    """Return whether the file was created a moment ago, as far as the clocks of two machines agree."""
     return abs(time.time() - os.fstat(lock.fileno()).st_mtime) < 60
 
 
 def _host() -> list[str]:
-    """Name, boot and namespace of process ids: a process id means the same where all three are the same."""
+    """Return host name, boot id and process id namespace; a process id means the same only where all three agree."""
     host = [socket.gethostname()]
     with contextlib.suppress(OSError):
         host.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
@@ -242,9 +250,9 @@ def _host() -> list[str]:
 
 
 def _start_of(pid: int) -> int | None:
-    """When the process was started, in ticks since the boot; None where there is none (0 where that is not known)."""
+    """Return the start time of a process in ticks since the boot; None if there is no such process, 0 if unknown."""
     try:
-        # The name, in brackets, may hold anything.
+        # The process name, in parentheses, may contain any characters.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return None if fields[0] in "ZX" else int(fields[19])
     except (FileNotFoundError, ProcessLookupError):

@@ -16,7 +16,10 @@ FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Break:
-    """A bug. tests: paths or node ids; passes: why no test can find it, empty where one should."""
+    """A deliberate bug.
+
+    `tests` are paths or node ids. `passes` says why no test can detect the bug; it is empty if one should.
+    """
 
     kind: str
     name: str
@@ -27,18 +30,18 @@ class Break:
     passes: str = ""
 
     def put_into(self, source: str) -> str:
-        """The file with the bug in it; ValueError unless the text is there exactly once."""
+        """Return the source with the bug in it; raise ValueError unless it contains the text exactly once."""
         if source.count(self.text) != 1:
             raise ValueError(f"{self.kind}: {self.name}: {self.file} has the text {source.count(self.text)} times")
         return source.replace(self.text, self.instead)
 
 
 def kinds() -> list[str]:
-    """The files of this folder."""
+    """Return the kinds of breaks, one per file of this folder."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def read_breaks(kind: str) -> list[Break]:
-    """Of one kind, in the order of its file."""
+    """Return the breaks of one kind, in the order of its file."""
     entries = tomllib.loads((FOLDER / f"{kind}.toml").read_text(encoding="utf-8"))["break"]
     return [Break(kind=kind, **{**entry, "tests": tuple(entry["tests"])}) for entry in entries]

@@ -34,17 +34,23 @@ LIBRARIES = (
     *("dp_accounting.pld", "hypothesis.extra.numpy"),
 )
 LONGEST_CPU_S, LONGEST_S = 600, 7200
-"""Guards against breaks by which a test never ends, or waits for ever: such a break is not found."""
+"""Limits for breaks with which a test never ends or waits for ever. Such a break counts as undetected."""
 FAILED, NOT_COLLECTED, NO_ANSWER = 1, 2, 100
-"""Exit codes of pytest, and of a process in which it did not come to its end."""
+"""Exit codes of pytest, and of a process in which pytest did not finish."""
 FAILED_NODE, TOLD = "first-failure", "told"
-"""Files in a copy."""
+"""Files in a copy with the results of its tests."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """code: of pytest, negative: the signal that ended it; failed: the first test that did; seconds: of the processor;
-    told: the end of what pytest printed."""
+    """Outcome of the tests on a copy.
+
+    Attributes:
+        code: Exit code of pytest; a negative one is the signal that ended it.
+        failed: The first test that failed.
+        seconds: Processor time in s.
+        told: End of pytest's output.
+    """
 
     code: int
     failed: str
@@ -53,30 +59,33 @@ class Outcome:
 
     @property
     def found(self) -> bool:
-        """Whether a test failed, or could not even be imported."""
+        """Whether a test failed or could not be imported."""
         return self.code in (FAILED, NOT_COLLECTED)
 
 
 class FirstFailure:
-    """A plugin of pytest: which test, or file, failed first."""
+    """A pytest plugin that records the first test or file that failed."""
 
     node = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Setup, call and teardown."""
+        """Record a failure in setup, call or teardown."""
         if report.failed and not self.node:
             self.node = report.nodeid
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """A file that cannot be imported."""
+        """Record a file that cannot be imported."""
         if report.failed and not self.node:
             self.node = report.nodeid
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Tests that run. place: of the question; file: that holds a break, None for none; source: what is to be there
-    afterwards."""
+    """Tests that are running on a copy.
+
+    `place` is the index of the request, `file` the file that holds a break (None for no break), and `source` the
+    content to restore afterwards.
+    """
 
     place: int
     copy: Path
@@ -84,7 +93,7 @@ class Trial:
     source: str = ""
 
     def ended(self, status: int, seconds: float) -> Outcome:
-        """Mend the copy, and read what the process has left in it."""
+        """Restore the copy, and return the outcome that the process has left in it."""
         if self.file:
             self.file.write_text(self.source, encoding="utf-8")
         failed, told = (self.copy / name for name in (FAILED_NODE, TOLD))
@@ -97,7 +106,7 @@ class Trial:
 
 
 class Copies:
-    """Copies of the packages in which so many tests may run at a time, each in a process of its own."""
+    """Copies of the packages, on which that many sets of tests run at a time, each in its own process."""
 
     def __init__(self, folder: Path, jobs: int) -> None:
         self._free = [folder / str(number) for number in range(jobs)]
@@ -106,7 +115,7 @@ class Copies:
         self._running: dict[int, Trial] = {}
 
     def outcomes(self, asked: Sequence[tuple[Sequence[str], Break | None]]) -> Iterator[tuple[int, Outcome]]:
-        """Of tests on a copy with that break, or without any: places in `asked`, as they come to their end."""
+        """Run each list of tests on a copy with its break, or without one; yield index and outcome as they finish."""
         for place, (tests, broken) in enumerate(asked):
             if not self._free:
                 yield self._next()
@@ -127,7 +136,7 @@ class Copies:
         self._running[process] = trial
 
     def _next(self) -> tuple[int, Outcome]:
-        """Wait for the one that ends first."""
+        """Wait for the trial that ends first, and return its index and outcome."""
         process, status, used = os.wait3(0)
         trial = self._running.pop(process)
         self._free.append(trial.copy)
@@ -135,7 +144,7 @@ class Copies:
 
 
 def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
-    """To the end of the process."""
+    """Run pytest, then end this process."""
     code = NO_ANSWER
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))
@@ -146,13 +155,13 @@ def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
         os.dup2(to, 2)
         os.chdir(copy)
         os.environ["PYTHONPATH"] = str(copy)
-        # What this process runs of `tests` is not what it tests.
+        # The modules of `tests` that this process has imported are not those of the copy.
         for name in [name for name in sys.modules if name.partition(".")[0] in COPIED]:
             del sys.modules[name]
         sys.path[:] = [str(copy), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
         first = FirstFailure()
-        # Some plugins of pytest are imported here already.
-        # As `make test` does: what only a long test finds is not found every day.
+        # The warning is ignored because some pytest plugins are already imported in this process. Long tests are left
+        # out as in `make test`: a break that only they detect is not detected every day.
         quietly = ("-x", "-q", "-m", "not full", "-W", "ignore::pytest.PytestAssertRewriteWarning")
         code = int(pytest.main([*quietly, *tests], plugins=[first]))
         (copy / FAILED_NODE).write_text(first.node, encoding="utf-8")
@@ -165,7 +174,7 @@ def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
 
 
 def make_copy(copy: Path) -> None:
-    """The packages and tests as they are, compiled; what they read beside is linked."""
+    """Copy the packages and tests as they are and compile them; other files that they read are linked."""
     copy.mkdir()
     for name in COPIED:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -174,26 +183,26 @@ def make_copy(copy: Path) -> None:
     for path in ROOT.iterdir():
         if path.is_file() and not path.name.startswith("."):
             shutil.copy(path, copy / path.name)
-    # By the source's hash: a break may leave time and size of a file as they were.
+    # Checked by the source's hash, since a break may leave time and size of a file unchanged.
     mode = py_compile.PycInvalidationMode.CHECKED_HASH
     for name in ("airfl", "channels"):
         compileall.compile_dir(copy / name, quiet=1, invalidation_mode=mode)
 
 
 def prepare() -> None:
-    """What all processes share."""
+    """Import and configure what all processes share."""
     for name in LIBRARIES:
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)
     sys.dont_write_bytecode = True
-    # The first counterexample is enough, and the same whenever this is run.
+    # One counterexample is enough, and it is the same in every run.
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
     hypothesis.settings.register_profile("breaks", phases=phases, derandomize=True, database=None, deadline=None)
     hypothesis.settings.load_profile("breaks")
 
 
 def report(breaks: Sequence[Break], outcomes: Sequence[Outcome]) -> int:
-    """How many that should be found are not; prints the shares."""
+    """Print the shares of detected breaks, and return how many that should be detected are not."""
     missed = [one for one, how in zip(breaks, outcomes, strict=True) if not how.found and not one.passes]
     late = [one for one, how in zip(breaks, outcomes, strict=True) if how.found and one.passes]
     for kind in dict.fromkeys(one.kind for one in breaks):
@@ -210,7 +219,7 @@ def report(breaks: Sequence[Break], outcomes: Sequence[Outcome]) -> int:
 
 
 def main() -> int:
-    """Exit code 0: all that should be found are, by tests that pass without the break."""
+    """Return exit code 0 if all breaks that should be detected are, by tests that pass without the break."""
     asked = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
     asked.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(kinds())}; default all")
     asked.add_argument("-k", metavar="WORDS", default="", help="only breaks with these words in their name")
@@ -238,7 +247,7 @@ def main() -> int:
             print(f"{breaks[place].kind}: {breaks[place].name}\n    {how.seconds:5.1f} s  {told}", flush=True)
             if given.verbose and not how.found:
                 print(how.told)
-        # A test that fails anyway finds nothing.
+        # A test that fails without a break too detects nothing.
         finders = sorted({how.failed for how in outcomes.values() if how.found})
         sound = [how for _, how in copies.outcomes([(finders, None)] if finders else [])]
     missed = report(breaks, [outcomes[place] for place in range(len(breaks))])

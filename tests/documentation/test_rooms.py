@@ -1,5 +1,7 @@
-"""The order of the rooms of airfl: imports run downward through one list, those for type checkers and those inside
-functions among them, and no file is in a circle."""
+"""The order of the rooms of airfl: imports run downward through one list, and there are no circular imports.
+
+Imports for type checkers and those inside functions count too.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ ORDER = (
     "errors",
     "version",
 )
-"""From the top down. What a scheme declares, and the table of schemes, are below settings, which know nothing else of
-schemes."""
+"""Rooms from the top down. The declarations of a scheme and the table of schemes are below the settings, which use
+nothing else of schemes."""
 ABOVE = ("airfl", "airfl.__main__")
-"""The front door names what is in every room."""
+"""Modules above all rooms: they import from every room."""
 
 
 def modules() -> dict[str, Path]:
-    """Dotted name -> file, of airfl."""
+    """Return the modules of airfl as a mapping from dotted name to file."""
     found = {}
     for file in sorted((ROOT / "airfl").rglob("*.py")):
         name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
@@ -54,7 +56,7 @@ MODULES = modules()
 
 
 def imported(name: str) -> Iterator[str]:
-    """What a module of airfl imports of airfl, anywhere in its file."""
+    """Yield the modules of airfl that a module of airfl imports, anywhere in its file."""
     for node in ast.walk(ast.parse(MODULES[name].read_text())):
         if isinstance(node, ast.Import):
             wanted = [one.name for one in node.names]
@@ -71,7 +73,7 @@ def imported(name: str) -> Iterator[str]:
 
 
 def floor(name: str) -> int:
-    """The place in the list, of the longest entry that the module is in."""
+    """Return the position in the list of the longest entry that contains the module."""
     inside = [entry for entry in ORDER if f"{name}.".startswith(f"airfl.{entry}.")]
     assert inside, f"{name} is in no room of the list"
     return ORDER.index(max(inside, key=len))
@@ -90,7 +92,7 @@ def test_imports_run_downward(room: str) -> None:
 
 
 def test_there_is_no_circle() -> None:
-    """Taking away what imports nothing that is left, again and again, takes away everything."""
+    """Repeatedly removing the modules that import none of the remaining ones removes all modules."""
     left = {name: set(imported(name)) for name in MODULES if name not in ABOVE}
     for name, others in left.items():
         left[name] = {one for one in others if not (one in left and name.startswith(f"{one}."))}
@@ -113,7 +115,7 @@ def test_what_stands_at_the_top() -> None:
 
 
 def test_the_list_in_contributing_is_that_of_the_imports() -> None:
-    """Rooms in their order, and what each imports."""
+    """The list has the rooms in their order, and what each of them imports."""
     shown = [
         [cell.strip() for cell in line.split("|")[1:-1]]
         for line in (ROOT / "CONTRIBUTING.md").read_text().split("## The house")[1].splitlines()

@@ -1,4 +1,4 @@
-"""Keeps a run while it goes on: every record, and the state from time to time."""
+"""Checkpointing of a run in progress: every record is stored, and the state from time to time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Cadence:
     """When a state is saved.
 
     Attributes:
-        seconds: Work in s of which no more can be lost; 0 to save for no such reason.
-        rounds: A state is saved every so many rounds; 0 to save for no such reason.
+        seconds: Upper limit in s of the work that can be lost; 0 for no limit.
+        rounds: Number of rounds between saved states; 0 not to save by rounds.
     """
 
     seconds: float
@@ -33,15 +33,18 @@ class Cadence:
 
     @property
     def never(self) -> bool:
-        """Whether nothing is kept at all."""
+        """Whether no state is ever saved."""
         return not (self.seconds or self.rounds)
 
 
 class Keeper:
-    """Of a run in OUT, which nobody else writes. Call `append` after every round, then `save_if_due`."""
+    """Store records and states of a run in the folder `out`, which no other process may write to.
+
+    Call `append` after every round, then `save_if_due`.
+    """
 
     def __init__(self, out: Path, saved: Saved, cadence: Cadence) -> None:
-        """saved: where the run stands; what was recorded after that is forgotten."""
+        """Continue from the state `saved`; records of later rounds are discarded."""
         self._out, self._about, self._cadence = out, saved.about, cadence
         self._rounds = self._saved_rounds = saved.rounds
         tidy(out, saved)
@@ -55,13 +58,13 @@ class Keeper:
         return self._records is not None
 
     def append(self, record: Record) -> None:
-        """A finished round, as the trace has it."""
+        """Store the record of a finished round, as it appears in the trace."""
         self._rounds += 1
         if self._records:
             self._records.append(record)
 
     def save_if_due(self, arrays: Callable[[], Arrays]) -> None:
-        """Save the state where it would be late after one more round like the last. arrays(): the state."""
+        """Save the state, which arrays() returns, if it would be overdue after one more round as long as the last."""
         now = time.monotonic()
         another, self._last = now - self._last, now
         seconds, rounds = self._cadence.seconds, self._cadence.rounds
@@ -70,7 +73,7 @@ class Keeper:
             self.save(arrays)
 
     def save(self, arrays: Callable[[], Arrays]) -> None:
-        """Save the state now: when this returns, it is on disk."""
+        """Save the state now. It is on disk when this returns."""
         if self._records is None or self._rounds == self._saved_rounds:
             return
         self._records.sync()
@@ -78,19 +81,19 @@ class Keeper:
         self._saved_rounds, self._saved_at = self._rounds, time.monotonic()
 
     def close(self) -> None:
-        """The records' file too."""
+        """Close the file of the records."""
         if self._records:
             self._records.close()
 
 
 def kept_records(out: Path, saved: Saved) -> Iterator[Arrays]:
-    """The records of the rounds that a saved run has done."""
+    """Return the records of the rounds that a saved run has completed."""
     return read_records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
 
 
 @contextmanager
 def keeping(out: Path, saved: Saved, cadence: Cadence) -> Iterator[Keeper]:
-    """A keeper for the time of the block."""
+    """Yield a keeper, which is closed at the end of the block."""
     keeper = Keeper(out, saved, cadence)
     try:
         yield keeper

@@ -1,7 +1,7 @@
-"""Named arrays and a JSON value as bytes that say whether they are whole. Reading them runs no code of theirs.
+"""A binary format for named arrays and a JSON value, with a checksum. Reading it executes no code from the file.
 
-MAGIC, total length, length of the header (8 bytes each, little-endian), header (JSON: the value; names, dtypes and
-shapes of the arrays), the arrays one after another in C order, SHA-256 of all that
+Layout: MAGIC, total length and length of the header (8 bytes each, little-endian), header (JSON: the value; names,
+dtypes and shapes of the arrays), the arrays one after another in C order, SHA-256 of all of this.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ MAGIC = b"airfl-checkpoint/1\n"
 LENGTHS = 16
 DIGEST = hashlib.sha256().digest_size
 LARGEST, LONGEST_KIND = 1 << 40, 8
-"""Of an axis; of the text of a dtype."""
+"""Largest length of an axis, and longest text of a dtype."""
 KINDS = "biufc"
-"""Of dtypes: booleans and numbers."""
+"""Kinds of dtypes that can be stored: booleans and numbers."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 class DamagedError(Exception):
-    """The bytes are not what was written."""
+    """The bytes differ from those that were written."""
 
 
 def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
-    """Append value and arrays to the file; how many bytes that took. The arrays are not copied."""
+    """Append value and arrays to the file and return the number of bytes written. The arrays are not copied."""
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in parts.items():
         if array.dtype.kind not in KINDS:
@@ -54,9 +54,12 @@ def _memory() -> int:
 
 
 def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
-    """Value, arrays and length of the pack that begins here and ends within `room` bytes; DamagedError.
+    """Return value, arrays and length of the pack that begins at the current position and ends within `room` bytes.
 
-    The arrays are views of one block of memory, as large as the pack.
+    The arrays are views of one block of memory, which is as large as the pack.
+
+    Raises:
+        DamagedError: If there is no such pack, or it is damaged or larger than the memory of this machine.
     """
     before = len(MAGIC) + LENGTHS
     start = file.read(min(before, room))
@@ -75,7 +78,8 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
     place = int.from_bytes(start[-8:], "little")
     try:
         value, arrays, place = _unpacked(rest, place)
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):  # a checksum can be computed by anybody
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        # The header can be invalid although the checksum is right, since anyone can compute a checksum.
         place = -1
     if place != len(rest) - DIGEST:
         raise DamagedError("is damaged: what it says of itself is not what it holds")
@@ -83,7 +87,10 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
 
 
 def _unpacked(rest: bytes, place: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
-    """Value, arrays, where they end; ValueError, or another, for what is no header, or not that of these bytes."""
+    """Return value, arrays and the position of their end.
+
+    Raises ValueError, or another error that `read_pack` catches, if the header is invalid or does not fit the bytes.
+    """
     if place > len(rest) - DIGEST:
         raise ValueError
     header = json.loads(rest[:place])

@@ -1,4 +1,4 @@
-"""The report of many runs: one HTML file that needs nothing else.
+"""The report of many runs: one self-contained HTML file.
 
 from airfl.report.page import write_page
 write_page(["runs/sweep"], "runs/sweep/report.html")

@@ -1,4 +1,4 @@
-"""Plots of the page: plotly figures as data, drawn by the page's script."""
+"""Plots of the page: plotly figures as data, which the page's script draws."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from airfl.analysis.results.averages import Average
 from airfl.report.page.view import Look, spread
 from airfl.runtime.numbers import figure, scientific
 
-FONT = 14  # pixels, the least on the page
+FONT = 14  # pixels, the smallest on the page
 HEIGHT = 400
-LOGARITHMIC_FROM = 30.0  # largest over smallest value of an axis
+LOGARITHMIC_FROM = 30.0  # ratio of the largest to the smallest value of an axis
 GREY = "#666666"
-SMALLEST, MOST_DECADES = 1e-300, 300  # of what is drawn
+SMALLEST, MOST_DECADES = 1e-300, 300  # limits of what is drawn
 
 Trace = dict[str, Any]
 
@@ -30,8 +30,8 @@ class Chart:
 
     Attributes:
         name: Its id in the page.
-        caption: The line above it.
-        figure: What the page's script draws: plotly's data and layout, and the choices of a menu.
+        caption: Line of text above it.
+        figure: Plotly's data and layout, and the choices of a menu, for the page's script.
     """
 
     name: str
@@ -47,8 +47,16 @@ def chart(
     y: Mapping[str, Any],
     choices: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Chart:
-    """A plot with this name: traces as `curve`, `band` and `points` make them, axes as `axis` does. choices: what a
-    menu of the section may put in place of x: "x", one list a trace, and "axis"."""
+    """Return a plot.
+
+    Args:
+        name: Its id in the page.
+        caption: Line of text above it.
+        traces: Traces as returned by `curve`, `band` and `points`.
+        x: Horizontal axis as returned by `axis`.
+        y: Vertical axis as returned by `axis`.
+        choices: By the entries of the section's menu, what replaces x: "x", with one list per trace, and "axis".
+    """
     import plotly.graph_objects as go
 
     layout = {
@@ -70,7 +78,7 @@ def chart(
 
 
 def axis(title: str, limits: tuple[float, float] | None = None) -> dict[str, Any]:
-    """A linear axis; limits in its own units."""
+    """Return a linear axis, with limits in its own units."""
     drawn: dict[str, Any] = {
         "title": {"text": plotly_text(title), "standoff": 8},
         "type": "linear",
@@ -85,21 +93,21 @@ def axis(title: str, limits: tuple[float, float] | None = None) -> dict[str, Any
 
 
 def logarithmic(title: str, values: Sequence[float], limits: tuple[float, float] | None = None) -> dict[str, Any]:
-    """A logarithmic axis for these values; limits in its own units."""
+    """Return a logarithmic axis for these values, with limits in its own units."""
     ticks = powers(limits or values)
     drawn = {**axis(title), "type": "log", "tickmode": "array", "tickvals": ticks, "ticktext": tick_texts(ticks)}
     return drawn if limits is None else {**drawn, "range": [math.log10(max(end, SMALLEST)) for end in limits]}
 
 
 def fitting(title: str, values: Sequence[float], limits: tuple[float, float] | None = None) -> dict[str, Any]:
-    """A logarithmic axis where the values are above 0 and far apart, else a linear one, with limits."""
+    """Return a logarithmic axis if the values are positive and far apart, else a linear one with the limits."""
     known = [value for value in values if math.isfinite(value)]
     wide = known and min(known) > 0 and spread(known) > LOGARITHMIC_FROM
     return logarithmic(title, known) if wide else axis(title, limits)
 
 
 def powers(values: Sequence[float]) -> list[float]:
-    """Ticks around the values above 0: powers of ten, where these are few with 2 and 5 between them."""
+    """Return ticks around the positive values: powers of ten, with 2 and 5 between them if these are few."""
     known = [value for value in values if math.isfinite(value) and value > 0]
     if not known:
         return []
@@ -113,17 +121,17 @@ def powers(values: Sequence[float]) -> list[float]:
 
 
 def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """As the tables write them."""
+    """Return the labels of ticks, formatted as in the tables."""
     return [figure(tick) if 1e-3 <= tick < 1e5 else scientific(tick).replace(".00", "") for tick in ticks]
 
 
 def scatter(mode: str, x: Any, y: Any, **more: Any) -> Trace:
-    """Points, joined or not as `mode` says, of which nothing is said on hovering."""
+    """Return a trace of points without hover text, joined or not as `mode` says."""
     return {"type": "scatter", "mode": mode, "x": listed(x), "y": listed(y), "hoverinfo": "skip", **more}
 
 
 def curve(series: str, x: Any, y: Any, texts: Sequence[str], look: Look) -> Trace:
-    """A line, with a marker where it is one point only; texts: said of each point."""
+    """Return a line, or a marker if there is only one point, with a hover text per point."""
     line = {"color": look.colour, "dash": look.dash, "width": 2}
     marker = {"color": look.colour, "symbol": look.symbol, "size": 9}
     mode = "lines" if len(texts) > 1 else "markers"
@@ -131,7 +139,7 @@ def curve(series: str, x: Any, y: Any, texts: Sequence[str], look: Look) -> Trac
 
 
 def band(series: str, x: Any, low: Any, high: Any, look: Look, opacity: float) -> Trace:
-    """The area between two lines; nothing where they are not known."""
+    """Return the area between two lines, without the points at which they are not known."""
     known = np.isfinite(low) & np.isfinite(high)
     edges = np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])
     filled = {"fill": "toself", "fillcolor": transparent(look.colour, opacity), "line": {"width": 0}}
@@ -139,7 +147,7 @@ def band(series: str, x: Any, low: Any, high: Any, look: Look, opacity: float) -
 
 
 def points(series: str, x: Any, y: Any, texts: Sequence[str], look: Look, **more: Any) -> Trace:
-    """Markers; texts: said of each."""
+    """Return markers with a hover text each."""
     marker = {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}}
     return scatter("markers", x, y, legendgroup=series, **_said(texts), marker=marker, **more)
 
@@ -149,15 +157,17 @@ def _said(texts: Sequence[str]) -> Trace:
 
 
 def whiskers(averages: Sequence[Average], look: Look) -> dict[str, Any]:
-    """Error bars: the intervals; none where they are not known."""
+    """Return error bars for the intervals; none where an interval is not known."""
     above, below = ([end or 0 for end in listed([getattr(one, to) for one in averages])] for to in ("above", "below"))
     ends = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
     return {**ends, "color": transparent(look.colour, 0.6), "thickness": 1.2, "width": 3}
 
 
 def single_runs(series: str, x: Sequence[Any], y: Sequence[Average], look: Look) -> list[Trace]:
-    """The runs of groups that have too few for an interval, as small points; nothing where there are none. x: numbers,
-    or averages over the same seeds."""
+    """Return small points for the single runs of groups with too few runs for an interval, if there are such groups.
+
+    x holds numbers, or averages over the same seeds as in y.
+    """
     places = [place for place, one in enumerate(y) if one.points]
     if not places:
         return []
@@ -167,8 +177,11 @@ def single_runs(series: str, x: Sequence[Any], y: Sequence[Average], look: Look)
 
 
 def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, float] | None:
-    """Of an axis from 0 to `most`: the means and a deviation around them, since the intervals over two seeds are wider
-    than anything else on it; None without any."""
+    """Return limits within 0 and `most` for an axis: the means, and one deviation around them.
+
+    Intervals are not used, since those over two seeds are wider than anything else on the axis. Return None if no mean
+    is finite.
+    """
     known = [one for one in averages if math.isfinite(one.mean)]
     if not known:
         return None
@@ -180,27 +193,27 @@ def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, 
 
 
 def plus_minus(percent: Average) -> str:
-    """A mean in % and its interval, or the two values that it is of."""
+    """Return the text of a mean in % with its interval, or with the two values that it is the mean of."""
     return percent.written("{:.1f}".format)
 
 
 def plotly_text(text: str) -> str:
-    """Text as plotly shows it, which reads a few elements as markup; line breaks stay."""
+    """Escape a text for plotly, which interprets a few elements as markup; line breaks are kept."""
     return html.escape(text, quote=False).replace("\n", "<br>")
 
 
 def listed(values: Any) -> list[float | None]:
-    """Numbers for JSON, in six digits; None for those that are not finite."""
+    """Return numbers for JSON with six digits; None for those that are not finite."""
     return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
 
 
 def around(x: Sequence[float | None], known: NDArray[np.bool_]) -> list[float | None]:
-    """The x of an area whose upper edge comes back over its lower one."""
+    """Return the x coordinates of an area's outline: along one edge and back along the other."""
     there = [value for value, kept in zip(x, known, strict=True) if kept]
     return [*there, *reversed(there)]
 
 
 def transparent(colour: str, opacity: float) -> str:
-    """#rrggbb with an opacity."""
+    """Return the colour #rrggbb with an opacity."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"

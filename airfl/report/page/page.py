@@ -1,4 +1,4 @@
-"""The page put together, and written."""
+"""Assembly and writing of the page."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 
 NAME = "report.html"
 GENERATOR = '<meta name="generator" content="airfl report'
-HEAD_BYTES = 4096  # of a file: the generator stands near its beginning
+HEAD_BYTES = 4096  # read of a file to find the generator, which is near its beginning
 
 
 @public
 def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Path:
-    """One HTML page of the runs in some folders: tables, plots, fronts, privacy; `airfl.report` is this function.
+    """Write one HTML page on the runs in some folders: tables, plots, fronts, privacy. Available as `airfl.report`.
 
     Args:
         folders: A folder of runs, or several.
-        out: The page; by default report.html in the first folder. An earlier report is replaced.
+        out: Path of the page; by default report.html in the first folder. An earlier report is replaced.
 
     Returns:
-        Where it is.
+        The path of the page.
 
-    Raises UserError for folders without runs, and where something else is in the way.
+    Raises:
+        UserError: For folders without runs, and if something other than a report is in the place of the page.
     """
     return write_page(folders, out)
 
@@ -48,11 +49,18 @@ def write_page(
     out: str | Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """The report of the runs in these folders, as one HTML file; out: by default report.html in the first of them.
+    """Write the report of the runs in these folders as one HTML file and return its path.
 
-    say(line) is told of each run that cannot be read and is left out. An
-    earlier report is replaced, whole. UserError for folders without runs and where something else is in the way, before
-    anything is read.
+    An earlier report is replaced as a whole.
+
+    Args:
+        folders: A folder of runs, or several.
+        out: Path of the page; by default report.html in the first folder.
+        say: Called with a line for each run that cannot be read and is left out.
+
+    Raises:
+        UserError: For folders without runs, and, before anything is read, if something else is in the place of the
+            page.
     """
     places = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     target = Path(out) if out is not None else places[0] / NAME
@@ -66,15 +74,15 @@ def write_page(
     target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target)
     with replacing(target) as temporary:
-        # A path on disk may hold bytes that are no text.
+        # A path on disk may contain bytes that are not valid text.
         temporary.write_bytes(page.encode("utf-8", "replace"))
     return target
 
 
 def check_target(target: Path) -> None:
-    """UserError unless a report can be written there: nothing is there, or a report."""
+    """Raise UserError unless a report can be written to the path, where nothing or an earlier report may be."""
     check_no_link(target)
-    if os.path.isdir(target):  # which, unlike Path's, raises nothing
+    if os.path.isdir(target):  # unlike Path.is_dir, this raises no errors
         raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
     check_can_be_file(target)
     if not target.exists():
@@ -84,7 +92,7 @@ def check_target(target: Path) -> None:
 
 
 def html_page(view: View) -> str:
-    """The page: HTML, style, scripts and data in one text, which fetches nothing."""
+    """Return the page: one text with HTML, style, scripts and data, which loads nothing else."""
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
@@ -105,7 +113,7 @@ def html_page(view: View) -> str:
 
 
 def environment() -> Environment:
-    """The environment of the page's templates, which escapes whatever is not `Markup`."""
+    """Return the jinja environment of the page's templates, which escapes everything except `Markup`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
@@ -120,7 +128,7 @@ def environment() -> Environment:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Nothing is fetched, and no script runs but these."""
+    """Return a content security policy under which nothing is fetched and only these scripts run."""
     sums = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in sums)
     return (

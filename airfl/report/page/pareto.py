@@ -1,4 +1,4 @@
-"""Who is best where: the points that no other beats."""
+"""Pareto front: the points that no other point dominates."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import numpy as np
 
 
 def front(costs: Sequence[float], gains: Sequence[float]) -> list[int]:
-    """The places of the points that are not dominated, by rising cost: none costs no more, gains no less, and is
-    better in one of both. Points that are not finite take no part; of equal ones all stay."""
+    """Return the places of the points that are not dominated, by rising cost.
+
+    A point is dominated if another costs no more, gains no less, and is better in one of both. Points that are not
+    finite are ignored, and all of several equal points are kept.
+    """
     cost, gain = np.asarray(costs, dtype=np.float64), np.asarray(gains, dtype=np.float64)
     known = np.flatnonzero(np.isfinite(cost) & np.isfinite(gain))
     order = known[np.lexsort((-gain[known], cost[known]))]

@@ -1,6 +1,6 @@
-"""Tables of the page, sorted by a click on a heading: numbers as numbers, with what is not known at the end.
+"""Tables of the page. A click on a heading sorts them: numbers by value, with unknown values at the end.
 
-Spreadsheets open such tables, and compute what they take for formulas.
+Text is made inert, since spreadsheets that open such tables evaluate whatever looks like a formula.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Cell:
     Attributes:
         text: What is shown.
         value: What it is sorted by: a number in full (repr), or text.
-        title: What is said on hovering, "" for nothing.
-        where: What is shown below it where the screen is narrow, "" for nothing.
+        title: Hover text; "" for none.
+        where: Text shown below it on narrow screens; "" for none.
     """
 
     text: str
@@ -33,7 +33,7 @@ class Cell:
 
     @property
     def shown(self) -> str:
-        """The text, which no spreadsheet computes; numbers are what they are, also those below 0."""
+        """The text, made inert for spreadsheets; numbers are unchanged, including negative ones."""
         return inert(self.text) if isinstance(self.value, str) else self.text
 
 
@@ -44,8 +44,8 @@ class Table:
     Attributes:
         name: Its id in the page.
         caption: What it is of, for screen readers.
-        headings: One a column.
-        rows: One cell a column each.
+        headings: One per column.
+        rows: Rows with one cell per column.
     """
 
     name: str
@@ -55,26 +55,29 @@ class Table:
 
     @property
     def kinds(self) -> list[str]:
-        """How each column is sorted: as numbers where it holds nothing else, but for the first."""
+        """How each column is sorted: by value if it holds only numbers and is not the first column."""
         columns = range(1, len(self.headings))
         numbers = [all(isinstance(row[column].value, float) for row in self.rows) for column in columns]
         return ["text", *("number" if one else "text" for one in numbers)]
 
 
 def number(average: Average, column: Column) -> Cell:
-    """A mean and its interval, written as in the terminal; the figure in full on hovering."""
+    """Return the cell of a mean and its interval, formatted as in the terminal; the hover text has full precision."""
     text = average.written(column.write) if column.scatter else column.write(average.mean)
     return Cell(text, average.mean, exactly(average))
 
 
 def setting(value: object) -> Cell:
-    """A swept value; empty, and sorted as what is not known, where the group has none."""
+    """Return the cell of a swept value; if the group has none, it is empty and sorted as unknown."""
     text, found = cell(value), number_of(value)
     return Cell(text, found if found == found or value is None else text)
 
 
 def name_of(view: View, group: Group) -> Cell:
-    """A group as the first cell of its row: on narrow screens with its swept values, which scroll away there."""
+    """Return the first cell of a group's row.
+
+    On narrow screens it also shows the swept values, because their columns scroll away.
+    """
     status = mark([run.digest.summary for run in group.runs])
     kind = f"{view.kind(group)}{status}"
     return Cell(kind, kind, f"{view.name(group)}{status}", view.where(group))

@@ -1,4 +1,4 @@
-"""What the sections of the page show: the groups, how they are named and drawn, their averages."""
+"""The data that the sections of the page show: the groups, their names, how they are drawn, and their averages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airfl.analysis.results.result import Group, Results, plain, short
 from airfl.report.figures import COLOURS
 from airfl.report.table import TableRow
 
-MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
+MANY, BEST = 30, 20  # with more groups than MANY, only the curves of the BEST are drawn
 DASHES = {
     "solid": "none",
     "dash": "7 4",
@@ -24,7 +24,7 @@ DASHES = {
     "longdash": "11 4",
     "longdashdot": "11 3 2 3",
 }
-"""Plotly's names of dashes, and the same as SVG's stroke-dasharray."""
+"""SVG's stroke-dasharray by plotly's name of a dash."""
 SYMBOLS = {
     "circle": "●",
     "square": "■",
@@ -37,12 +37,12 @@ SYMBOLS = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a line or a kind of point is drawn: colour-blind safe, and told apart without colour too.
+    """The look of a line or a kind of point: colour-blind safe, and distinguishable without colour too.
 
     Attributes:
-        colour: Of line and points.
-        dash: Of the line, one of `DASHES`.
-        symbol: Of the points, one of `SYMBOLS`.
+        colour: Colour of line and points.
+        dash: Dash of the line, one of `DASHES`.
+        symbol: Symbol of the points, one of `SYMBOLS`.
     """
 
     colour: str
@@ -51,7 +51,7 @@ class Look:
 
     @property
     def pattern(self) -> str:
-        """The dash in SVG."""
+        """The dash as an SVG stroke-dasharray."""
         return DASHES[self.dash]
 
     @property
@@ -66,7 +66,7 @@ class View:
 
     Attributes:
         results: Groups of runs.
-        folders: As the user named them.
+        folders: Folders as the user named them.
     """
 
     results: Results
@@ -74,7 +74,7 @@ class View:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """In the order in which they were asked for."""
+        """The groups, in the order in which they were requested."""
         return self.results.groups
 
     @cached_property
@@ -84,17 +84,19 @@ class View:
 
     @cached_property
     def axes(self) -> tuple[str, ...]:
-        """The swept keys with a column of their own: not the scheme's name where it stands for the group."""
+        """The swept keys with a column of their own, without the scheme's name if that names the group."""
         named = any(group.label for group in self.groups)
         return tuple(key for key in self.results.axes if named or key != SCHEME)
 
     def short(self, key: str) -> str:
-        """A swept key without its section, where that leaves no doubt."""
+        """Return a swept key, without its section if that is unambiguous."""
         return short(key, self.results.axes)
 
     def kind(self, group: Group) -> str:
-        """The group without its swept values: its label, else its scheme; both where schemes of several folders are
-        seen together and the label does not name its own."""
+        """Return a group's name without its swept values: its label, else its scheme.
+
+        Both are returned if schemes of several folders are shown together and the label does not name the scheme.
+        """
         if self._schemes_pooled and group.scheme.casefold() not in group.label.casefold():
             return ", ".join(filter(None, [group.label, group.scheme]))
         return group.label or group.scheme
@@ -104,18 +106,18 @@ class View:
         return self.results.pooled and len({group.scheme for group in self.groups}) > 1
 
     def where(self, group: Group) -> str:
-        """The group's swept values."""
+        """Return the group's swept values as text."""
         told = group.scheme in self.kind(group)
         known = [key for key in self.axes if group.values.get(key) is not None and not (told and key == SCHEME)]
         return ", ".join(f"{self.short(key)} = {plain(group.values[key])}" for key in known)
 
     def name(self, group: Group) -> str:
-        """Kind and swept values."""
+        """Return the group's kind and swept values as text."""
         return ", ".join(filter(None, [self.kind(group), self.where(group)]))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """In the order of the groups."""
+        """The different kinds of groups, in the order of the groups."""
         return tuple(dict.fromkeys(self.kind(group) for group in self.groups))
 
     @cached_property
@@ -127,7 +129,7 @@ class View:
 
     @cached_property
     def best(self) -> list[int]:
-        """The places of the groups whose curves are drawn: all, or the BEST by accuracy, in their order."""
+        """The places of the groups that have curves: all, or the BEST by accuracy, in the order of the groups."""
         places = list(range(len(self.groups)))
         if len(places) <= MANY:
             return places
@@ -136,7 +138,7 @@ class View:
 
     @property
     def selection(self) -> str:
-        """What of the groups curves are drawn of, if not all."""
+        """A sentence on which groups have curves; empty if all have."""
         if len(self.best) == len(self.groups):
             return ""
         return (
@@ -145,12 +147,12 @@ class View:
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """Of the energies."""
+        """The units of the runs' energies."""
         return tuple(dict.fromkeys(run.digest.summary.energy_units for run in self.results.runs))
 
     @cached_property
     def costs(self) -> dict[str, str]:
-        """The costs in which groups can be compared, with their headings: energy only where it has one unit."""
+        """The costs in which groups can be compared, with their headings; energy only if all runs share one unit."""
         energy = f"energy ({self.units[0]})" if len(self.units) == 1 else ""
         return {
             name: energy if name == "energy" else text for name, text in COSTS.items() if name != "energy" or energy
@@ -158,12 +160,12 @@ class View:
 
 
 def look(number: int) -> Look:
-    """Of the line or kind with this number."""
+    """Return the look of the line or kind with this number."""
     return Look(*(choices[number % len(choices)] for choices in (COLOURS, tuple(DASHES), tuple(SYMBOLS))))
 
 
 def exactly(average: Average) -> str:
-    """The mean in full, and what it is of."""
+    """Return the mean in full precision, and what it is the mean of."""
     text = f"{average.mean!r}"
     if average.count < 2:
         return text
@@ -176,11 +178,11 @@ def exactly(average: Average) -> str:
 
 
 def spread(values: Sequence[float]) -> float:
-    """The largest over the smallest of the finite values above 0; 1 without two of them."""
+    """Return the ratio of the largest to the smallest of the finite positive values; 1 if there are fewer than two."""
     positive = [float(value) for value in values if math.isfinite(value) and value > 0]
     return max(positive) / min(positive) if positive else 1.0
 
 
 def or_least(value: float) -> float:
-    """A number to sort by: what is not known comes below all."""
+    """Return a number to sort by, with unknown values below all others."""
     return -math.inf if math.isnan(value) else value

@@ -1,1 +1,4 @@
-"""Getting data sets: what from where (sources.py), resumed and checked (download.py), never over what is there."""
+"""Download of data sets: the sources (sources.py), and transfers that are resumed and checked (download.py).
+
+Existing files are never overwritten.
+"""

@@ -1,4 +1,4 @@
-"""Tar archives from outside: named members that are regular files, and nothing else of them."""
+"""Extraction of named regular files from untrusted tar archives; all other members are ignored."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from airfl.storage.own_files import opener
 from airfl.tasks.downloads.mirror import BLOCK, reason
 
 PART = ".airfl-part"
-"""What the name of a file ends with that is not whole yet. It says whose it is: browsers have .part too."""
-LARGEST_MEMBER = 1 << 30  # bytes; a sparse one takes no room in the archive
-# What reading a damaged one raises: tarfile passes on what goes wrong with its numbers, and calls itself for every long
-# name. Other errors of the disk are the caller's.
+"""Suffix of an incomplete file. It names airfl because browsers use .part too."""
+LARGEST_MEMBER = 1 << 30  # bytes; a limit is needed since a sparse member takes no room in the archive
+# Errors raised when a damaged archive is read: tarfile passes on errors from invalid numbers, and recurses for every
+# long name. Other errors of the disk are left to the caller.
 DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -39,7 +39,7 @@ def is_there(path: Path) -> bool:
 
 
 def unpack(archive: Path, folder: Path, members: tuple[str, ...]) -> None:
-    """Write those members that are not there yet; nothing else in the archive is looked at."""
+    """Extract those of the named members that do not exist yet; nothing else in the archive is read."""
     lacking = {member for member in members if not is_there(folder / member)}
     try:
         with tarfile.open(archive) as tar:

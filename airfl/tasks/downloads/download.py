@@ -1,4 +1,4 @@
-"""Downloads of data sets: resumed where they broke off, believed only by their checksums, never over what is there."""
+"""Downloads of data sets: resumed after an interruption, verified by checksum, and never overwriting a file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from airfl.tasks.downloads.archive import PART, is_there, unpack
 from airfl.tasks.downloads.mirror import MirrorError, ask, blocks, place, reason
 from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
 
-Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all if known
+Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, total bytes if known
 
-MOST_BYTES = 4 << 30  # of a file whose size is not known
-# What a wrong --target brings about; other errors of the disk (full, broken) are not the user's.
+MOST_BYTES = 4 << 30  # limit for a file of unknown size
+# Errors caused by a wrong target folder. Other disk errors (full, broken) are not the user's fault.
 ERRORS_OF_THE_TARGET = (
     errno.EACCES,
     errno.EPERM,
@@ -36,12 +36,12 @@ ERRORS_OF_THE_TARGET = (
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a mirror is waited for.
+    """Retries and timeout for a mirror.
 
     Attributes:
-        attempts: How often a mirror is tried.
-        pause: Pause before the second try in s, doubled each time.
-        timeout: Silence of a mirror in s after which a try has failed.
+        attempts: Number of attempts per mirror.
+        pause: Pause before the second attempt in s, doubled each time.
+        timeout: Silence of a mirror in s after which an attempt has failed.
     """
 
     attempts: int = 4
@@ -53,10 +53,11 @@ PATIENCE = Patience()
 
 
 def get(name: str, target: Path, progress: Progress | None = None, patience: Patience = PATIENCE) -> list[Path]:
-    """Fetch what the data set lacks below the folder `target`; all its files, which are there now.
+    """Download the missing files of a data set to the folder `target` and return the paths of all its files.
 
-    Raises UserError for a name or target that cannot be used or a file there that is another one, MachineError where
-    no mirror gives a file.
+    Raises:
+        UserError: If the name or target cannot be used, or a different file is in the place of one of the data set.
+        MachineError: If no mirror provides a file.
     """
     if name in NOT_DOWNLOADABLE:
         raise UserError(NOT_DOWNLOADABLE[name])
@@ -88,7 +89,7 @@ def _disk_error(error: OSError, target: Path) -> UserError | MachineError:
     return MachineError(f"{line}; mend it and repeat the command, what came so far is kept")
 
 
-# What is there
+# Existing files
 
 
 def _files(folder: Path, source: Source) -> list[Path]:
@@ -96,15 +97,15 @@ def _files(folder: Path, source: Source) -> list[Path]:
 
 
 def _complete(folder: Path, source: Source) -> bool:
-    """Whether nothing need be done; UserError if something else is in the place of a file."""
+    """Return whether all files of the source exist; raise UserError if something else is in the place of one."""
     if source.members:
-        there = [is_there(path) for path in _files(folder, source)]  # all are looked at
+        there = [is_there(path) for path in _files(folder, source)]  # a list, so that every path is checked
         return all(there)
     return _is_right(folder / source.file, source)
 
 
 def _is_right(path: Path, source: Source) -> bool:
-    """Whether the file is there with its checksum; UserError if another one is in its place."""
+    """Return whether the file exists with its checksum; raise UserError if a different file is in its place."""
     if not is_there(path):
         return False
     found, wanted = _sums(path, source)
@@ -116,7 +117,7 @@ def _is_right(path: Path, source: Source) -> bool:
 
 
 def _sums(path: Path, source: Source) -> tuple[str, str]:
-    """The checksum found and the one wanted."""
+    """Return the checksum of the file and the expected one."""
     kind, _, wanted = source.checksum.partition(":")
     with open(path, "rb") as file:
         return hashlib.file_digest(file, kind).hexdigest(), wanted
@@ -140,7 +141,7 @@ def _bring(folder: Path, source: Source, report: Progress, patience: Patience) -
     path.parent.mkdir(parents=True, exist_ok=True)
     there = _is_right(path, source)
     if there and source.members:
-        unpack(path, folder, source.members)  # and it stays: somebody has put it there
+        unpack(path, folder, source.members)  # the archive is kept: the user has put it there
     if there:
         return
     part = _fetch(path, source, report, patience)
@@ -152,9 +153,9 @@ def _bring(folder: Path, source: Source, report: Progress, patience: Patience) -
 
 
 def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> Path:
-    """Download to FILE.airfl-part from the first mirror that gives the file, which is whole then; where it is."""
+    """Download the whole file to FILE.airfl-part from the first mirror that provides it, and return that path."""
     part = path.with_name(path.name + PART)
-    is_there(part)  # a pipe is waited for without end
+    is_there(part)  # refuses, for example, a pipe, which would block for ever
     reasons = []
     for url in source.urls:
         try:
@@ -169,7 +170,7 @@ def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> 
 
 
 def _fetch_from(url: str, part: Path, source: Source, report: Progress, patience: Patience) -> None:
-    """The right file is in `part`, or MirrorError."""
+    """Download the file to `part` and verify it; raise MirrorError if the mirror does not provide it."""
     begun_before = _size(part) > 0
     _transfer_patiently(url, part, source, report, patience)
     found, wanted = _sums(part, source)
@@ -178,7 +179,7 @@ def _fetch_from(url: str, part: Path, source: Source, report: Progress, patience
     part.unlink()
     if not begun_before:
         raise MirrorError(_told(source, found))
-    # What was there from before may have been the wrong half: this mirror has its chance with all of the file.
+    # The part left by an earlier download may have been wrong, so this mirror is asked for the whole file.
     _fetch_from(url, part, source, report, patience)
 
 
@@ -194,12 +195,15 @@ def _transfer_patiently(url: str, part: Path, source: Source, report: Progress, 
 
 
 def _transfer(url: str, part: Path, source: Source, report: Progress, timeout: float) -> None:
-    """One try to complete `part`; its checksum is not looked at, but for one that the server says is all there is."""
+    """Make one attempt to complete `part`.
+
+    Its checksum is verified only if the server says that there is nothing after it.
+    """
     offset = _size(part)
     if source.size is not None and offset >= source.size:
         return
     response = ask(url, offset, timeout)
-    if response is None:  # nothing from this offset on
+    if response is None:  # the file has no bytes from this offset on
         found, wanted = _sums(part, source)
         if found != wanted:
             part.unlink()
@@ -209,7 +213,7 @@ def _transfer(url: str, part: Path, source: Source, report: Progress, timeout: f
         try:
             start, total = place(response, offset)
         except MirrorError as failure:
-            if failure.again:  # from the beginning: this server cannot continue
+            if failure.again:  # start again from the beginning, since this server cannot resume
                 part.unlink(missing_ok=True)
             raise
         _check_total(total, source.size)
@@ -225,7 +229,7 @@ def _check_total(total: int | None, size: int | None) -> None:
 def _receive(
     response: HTTPResponse, part: Path, start: int, total: int | None, source: Source, report: Progress
 ) -> None:
-    """Add what comes to the part, from `start` on; never more than one byte over what is wanted."""
+    """Append the response to the part, from `start` on; never more than one byte over the expected size."""
     most = MOST_BYTES if source.size is None else source.size
     so_far = start
     with open(part, "ab" if start else "wb", opener=opener) as file:

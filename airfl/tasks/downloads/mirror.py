@@ -1,4 +1,4 @@
-"""One request to one mirror: what it answers, from which byte on, and what went wrong in one printable line."""
+"""A request to a mirror: its response, the byte at which that begins, and errors as one printable line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORTH_A_RETRY = (408, 425, 429, 500, 502, 503, 504)
 
 
 class MirrorError(Exception):
-    """A mirror did not give the file; `again`: it may if asked once more."""
+    """A mirror did not provide the file. `again` is true if another attempt may succeed."""
 
     def __init__(self, reason: str, again: bool = False) -> None:
         super().__init__(reason)
@@ -38,12 +38,12 @@ class MirrorError(Exception):
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows to http and https only."""
+    """A redirect handler that follows redirects to http and https only."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """The request to follow with; HTTPError if it is not followed."""
+        """Return the request that follows the redirect; raise HTTPError if it must not be followed."""
         if urlsplit(newurl).scheme not in SCHEMES:
             raise HTTPError(req.full_url, code, msg, headers, fp)
         return super().redirect_request(req, fp, code, msg, headers, newurl)
@@ -61,7 +61,7 @@ HANDLERS: tuple[type[BaseHandler], ...] = (
 
 
 def _opener() -> OpenerDirector:
-    """Without urllib's handlers of files, data and ftp."""
+    """Return an opener without urllib's handlers for file, data and ftp URLs."""
     opener = OpenerDirector()
     for kind in HANDLERS:
         opener.add_handler(kind())
@@ -69,7 +69,7 @@ def _opener() -> OpenerDirector:
 
 
 def ask(url: str, offset: int, timeout: float) -> HTTPResponse | None:
-    """The answer to a request from `offset` on; None if the file has no bytes from there on."""
+    """Return the response to a request from `offset` on; None if the file has no bytes from there on."""
     if urlsplit(url).scheme not in SCHEMES:
         raise MirrorError("only http and https are allowed")
     request = Request(url, headers={"User-Agent": f"airfl/{__version__}"})
@@ -87,7 +87,7 @@ def ask(url: str, offset: int, timeout: float) -> HTTPResponse | None:
 
 
 def place(response: HTTPResponse, offset: int) -> tuple[int, int | None]:
-    """Where in the file the answer begins, and the bytes of the file if told."""
+    """Return the offset in the file at which the response begins, and the size of the file if the server gives it."""
     if response.status == http.HTTPStatus.OK:
         return 0, response.length
     if response.status != http.HTTPStatus.PARTIAL_CONTENT:
@@ -100,7 +100,7 @@ def place(response: HTTPResponse, offset: int) -> tuple[int, int | None]:
 
 
 def blocks(response: HTTPResponse, most: int) -> Iterator[bytes]:
-    """What comes, as it comes; `most` bytes at most."""
+    """Yield the blocks of the response as they arrive, at most `most` bytes in total."""
     while most > 0:
         try:
             block = response.read1(min(BLOCK, most))
@@ -113,7 +113,7 @@ def blocks(response: HTTPResponse, most: int) -> Iterator[bytes]:
 
 
 def status(code: int) -> str:
-    """In our words, never the server's."""
+    """Return a description of an HTTP status code, without any text from the server."""
     if 300 <= code < 400:
         return f"HTTP {code}, a redirect that is not followed (only http and https are, and not in circles)"
     known = code in {status.value for status in http.HTTPStatus}
@@ -121,7 +121,7 @@ def status(code: int) -> str:
 
 
 def reason(error: Exception) -> str:
-    """An error in one printable line."""
+    """Return the reason for an error as one printable line."""
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return "no answer in time"

@@ -1,4 +1,4 @@
-"""What `airfl data get NAME` downloads: where from, under which names, with which checksums."""
+"""The files that `airfl data get NAME` downloads: their mirrors, names and checksums."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ class Source:
     """One file to download.
 
     Attributes:
-        urls: Mirrors, the first is tried first.
+        urls: URLs of the file at its mirrors, in the order in which they are tried.
         file: Name to save it as, relative to the data set's folder.
         checksum: "md5:HEX" or "sha256:HEX".
-        size: Its size in bytes, None where it is not known.
-        members: Of a tar archive, the files to unpack into the data set's folder by their exact names in the archive,
-            which is removed afterwards; empty for a file that is no archive.
+        size: Its size in bytes; None if unknown.
+        members: For a tar archive, which is removed after unpacking, the exact names of the members to unpack into the
+            data set's folder; empty for a file that is not an archive.
     """
 
     urls: tuple[str, ...]
@@ -191,6 +191,6 @@ NOT_DOWNLOADABLE: dict[str, str] = {
 
 
 def hosts(name: str) -> list[str]:
-    """Who publishes the files of a data set: the hosts of its mirrors, the first tried first."""
+    """Return the hosts of a data set's mirrors, in the order in which they are tried."""
     urls = [url for download in DOWNLOADS[name] for source in download.sources for url in source.urls]
     return list(dict.fromkeys(urlsplit(url).netloc for url in urls))

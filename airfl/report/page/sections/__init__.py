@@ -1,4 +1,4 @@
-"""The sections of the page, one a file: from what is shown to what templates/NAME.html fills in."""
+"""The sections of the page, one per file. Each turns the view into the values for templates/NAME.html."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Section:
     """A section of the page.
 
     Attributes:
-        name: Its address in the page, and the name of its template.
-        heading: Its heading, "" for the one at the top.
-        build: Makes the values for its template, its `it`; empty to leave the section out.
+        name: Its anchor in the page, and the name of its template.
+        heading: Its heading; "" for the section at the top.
+        build: Returns the values for its template, there named `it`; an empty result leaves the section out.
     """
 
     name: str

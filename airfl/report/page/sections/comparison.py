@@ -1,4 +1,4 @@
-"""The table of the comparison: one line a group."""
+"""The table of the comparison, with a row per group."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ AVERAGED = (
     "Mean over the seeds, ± half of the mean's 95% interval, or both ends where one is cut to what is possible; of two "
     "seeds both values. "
 )
-LONG = 700  # letters: longer notes are folded
+LONG = 700  # notes with more characters are folded
 
 
 def comparison(view: View) -> dict[str, Any]:
-    """The table of the terminal, with the swept values and the 95% intervals; its notes below."""
+    """Return the table of the terminal, with the swept values and the 95% intervals, and its notes."""
     columns = shown(view.rows)
     headings = ["group", *(view.short(key) for key in view.axes), "seeds", *(column.heading for column in columns)]
     lines = [
@@ -30,7 +30,7 @@ def comparison(view: View) -> dict[str, Any]:
         for group, row in zip(view.groups, view.rows, strict=True)
     ]
     said = notes([TableRow(view.name(group), row.runs[:1]) for group, row in zip(view.groups, view.rows, strict=True)])
-    said = said.removesuffix(untuned(view.rows))  # it stands at the top of the page
+    said = said.removesuffix(untuned(view.rows))  # already at the top of the page
     averaged = AVERAGED if len(view.results.runs) > len(lines) else ""
     return {
         "table": Table("comparison-table", "comparison", headings, lines),

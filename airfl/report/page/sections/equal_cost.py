@@ -1,4 +1,4 @@
-"""Accuracy when all have spent the same, and the cost of reaching a target."""
+"""Accuracy at equal cost, and the cost of reaching a target accuracy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ AT = {
     "air_time_s": "at {} s of air time",
     "uplink_bits": "at {} bits",
 }
-SHARE = 0.9  # of the best group's accuracy: the target
+SHARE = 0.9  # target accuracy as a share of the best group's
 
 
 def equal_cost(view: View) -> dict[str, Any]:
-    """Two tables: accuracy at common budgets, costs of a target accuracy."""
+    """Return two tables: accuracy at common budgets, and costs of a target accuracy."""
     if not any(len(run.digest.course["rounds"]) for run in view.results.runs):
         return {}
     best = max((one.mean for one in view.accuracies if math.isfinite(one.mean)), default=math.nan)
@@ -42,7 +42,7 @@ def equal_cost(view: View) -> dict[str, Any]:
 
 
 def _at_budgets(view: View) -> tuple[Table, list[str]]:
-    """The table, and the costs that it leaves out."""
+    """Return the table of accuracy at common budgets, and the costs that it leaves out."""
     budgets, left_out = {}, []
     for cost, title in view.costs.items():
         try:
@@ -73,7 +73,7 @@ def _to_target(view: View, target: float) -> Table:
 
 
 def write(cost: str, value: float) -> str:
-    """A cost as the comparison writes it."""
+    """Format a cost as the comparison does."""
     if cost == "rounds":
         return figure(value)
     column = _column(cost)
@@ -85,7 +85,7 @@ def _column(cost: str) -> Column | None:
 
 
 def _spent(group: Group, cost: str, average: Average) -> Cell:
-    """Nothing of a cost that the group does not have."""
+    """Return the cell of a cost, with "-" if the group does not have that cost."""
     if not any(run.digest.course[cost][-1:].sum() > 0 for run in group.runs):
         return Cell("-", math.nan)
     return Cell(write(cost, average.mean), average.mean, exactly(average))

@@ -1,4 +1,4 @@
-"""Who gets most for what: accuracy against energy, and against resource elements."""
+"""Pareto fronts: accuracy against energy, and against resource elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 
 
 def fronts(view: View) -> dict[str, Any]:
-    """Two plots of the groups as points, those that no other beats joined."""
+    """Return two plots with a point per group, in which a line joins the points that are not dominated."""
     charts, said = [], []
     known = {cost: title for cost, title in COSTS.items() if cost in view.costs}
     for cost, title in known.items():

@@ -1,4 +1,4 @@
-"""The top of the page: what was run, what failed, how to see more."""
+"""The top of the page: what was run, what failed, and how to see more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv
 
 
 def header(view: View) -> dict[str, Any]:
-    """Title, counts, notes, failed points with their causes, runs that cannot be read."""
+    """Return title, counts, notes, failed points with their causes, and runs that cannot be read."""
     failed = [{"folder": folder, "cause": cause} for folder, cause in view.results.failed.items()]
     unreadable = [{"folder": "", "cause": line} for line in view.results.unreadable.values()]
     faults = [(f"{_counted(len(failed), 'point')} failed:", failed)] if failed else []
@@ -46,7 +46,7 @@ def _what_was_run(view: View) -> str:
 
 
 def _warnings(view: View) -> list[str]:
-    """What was not tuned, is missing, or was broken off."""
+    """Return notes on runs that were not tuned, are missing, or were interrupted."""
     said = [text] if (text := untuned(view.rows).strip()) else []
     if view.results.missing:
         said.append(f"{_counted(view.results.missing, 'point')} of the sweep not yet run: the page is not complete.")

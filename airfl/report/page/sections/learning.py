@@ -1,4 +1,4 @@
-"""Accuracy and loss over rounds and costs."""
+"""Plots of accuracy and loss against rounds and costs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, spread
 from airfl.runtime.numbers import figure, scientific
 
-FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
-POINTS = 150  # a curve at most: more are not told apart
+FAR_APART = 10.0  # ratio of the groups' totals from which on costs have a logarithmic axis
+POINTS = 150  # most points of a curve: more could not be distinguished
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A group at the evaluated rounds that all its runs have.
+    """The course of a group, at the evaluated rounds that all its runs share.
 
     Attributes:
         name: Name of the group.
@@ -40,7 +40,7 @@ class Curve:
 
 
 def learning(view: View) -> dict[str, Any]:
-    """Two plots, and a menu of what they are drawn against."""
+    """Return two plots, and a menu for their horizontal axis."""
     found = [(place, curve_of(view.name(view.groups[place]), view.groups[place], view.costs)) for place in view.best]
     curves = [(place, curve) for place, curve in found if curve is not None]
     if not curves:
@@ -66,7 +66,7 @@ def learning(view: View) -> dict[str, Any]:
 
 
 def curve_of(name: str, group: Group, costs: Sequence[str] | dict[str, str]) -> Curve | None:
-    """The curve of a group; None where its runs share no evaluated round."""
+    """Return the curve of a group; None if its runs share no evaluated round."""
     courses = [run.digest.course for run in group.runs]
     shared = reduce(np.intersect1d, [course["rounds"] for course in courses])
     if not shared.size:
@@ -88,12 +88,12 @@ def curve_of(name: str, group: Group, costs: Sequence[str] | dict[str, str]) -> 
 def _traces(
     curves: Sequence[Curve], what: str, costs: dict[str, str]
 ) -> tuple[list[draw.Trace], dict[str, dict[str, Any]]]:
-    """The curves above their intervals, against rounds, and what stands for the rounds in every choice."""
+    """Return the curves, drawn over their intervals, against rounds, and what replaces the rounds in each choice."""
     traces: list[draw.Trace] = []
     xs: dict[str, list[object]] = {cost: [] for cost in costs}
     for number, curve in enumerate(curves):
         averages: list[Average] = getattr(curve, what)
-        # The intervals over few seeds would cover everything: the table and the fronts have them.
+        # Intervals over few seeds would cover the whole plot. The table and the fronts show them.
         low, high = (np.array([_around(one, side) for one in averages]) for side in (-1, 1))
         series, style, known = str(number), look(number), np.isfinite(low) & np.isfinite(high)
         texts = [_said(curve, place, costs) for place in range(len(averages))]
@@ -120,12 +120,12 @@ def _traces(
 
 
 def _around(one: Average, side: int) -> float:
-    """An end of the area: the lower or higher of two values, else a deviation from the mean."""
+    """Return an edge of the area: the lower or higher of two values, else one deviation from the mean."""
     return (max if side > 0 else min)(one.points) if one.points else one.mean + side * one.deviation
 
 
 def _spent(curve: Curve, cost: str) -> list[float | None]:
-    """Nowhere on the axis of a cost that a group does not have."""
+    """Return a curve's positions on the axis of a cost; none if the group does not have that cost."""
     values = curve.means[cost]
     return draw.listed(values if values[-1] > 0 else np.full(len(values), np.nan))
 

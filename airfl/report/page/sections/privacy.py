@@ -1,4 +1,4 @@
-"""What is claimed against what holds."""
+"""Claimed epsilon against the epsilon that holds."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ FIGURES = {
     "epsilon_as_poisson": "run as Poisson",
 }
 
-NAMES = 5  # of groups, of one sentence
+NAMES = 5  # most groups that a sentence names
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The claimed and the true epsilon of a group, means over its seeds.
+    """The claimed and the true epsilon of a group, as means over its seeds.
 
     Attributes:
-        claimed: Epsilon as claimed.
-        true: Epsilon of what it is claimed for, a round or the run.
+        claimed: Claimed epsilon.
+        true: True epsilon of what the claim is about, a round or the run.
     """
 
     claimed: float
@@ -39,12 +39,12 @@ class Pair:
 
     @property
     def drawable(self) -> bool:
-        """Whether both have a place on logarithmic axes."""
+        """Whether both can be drawn on logarithmic axes."""
         return all(math.isfinite(value) and value > 0 for value in (self.claimed, self.true))
 
 
 def privacy(view: View) -> dict[str, Any]:
-    """A plot of both, the sentences on claims that do not hold, and what the figures are for."""
+    """Return a plot of both, the sentences on claims that do not hold, and what the figures apply to."""
     pairs = [pair_of(group) for group in view.groups]
     drawn = [place for place, pair in enumerate(pairs) if pair.drawable]
     kinds = {view.kind(view.groups[place]) for place in drawn}
@@ -58,7 +58,7 @@ def privacy(view: View) -> dict[str, Any]:
 
 
 def pair_of(group: Group) -> Pair:
-    """Claimed and true."""
+    """Return the claimed and the true epsilon of a group."""
     runs = [run.digest.summary for run in group.runs]
     return Pair(
         claimed=average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean,
@@ -78,7 +78,7 @@ def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart
         texts = [_said(view, view.groups[place]) for place in places]
         x, y = ([getattr(pairs[place], end) for place in places] for end in ("claimed", "true"))
         point = draw.points(str(number), x, y, texts, look(number))
-        # Of points in one place the later ones lie around the earlier.
+        # Where points coincide, later ones are drawn larger, around the earlier ones.
         sizes = [10 + 8 * min(_before(pairs, drawn, place), 4) for place in places]
         marker = {**point["marker"], "symbol": f"{look(number).symbol}-open", "size": sizes, "line": {"width": 2.5}}
         traces.append({**point, "marker": marker})
@@ -92,7 +92,7 @@ def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart
 
 
 def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
-    """How many points before this one are in its place, as far as the eye can tell."""
+    """Return the number of earlier points that visually coincide with this one."""
     here = pairs[place]
     return sum(
         math.isclose(pairs[other].claimed, here.claimed, rel_tol=0.02)
@@ -103,7 +103,7 @@ def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
 
 
 def _said(view: View, group: Group) -> str:
-    """Of a point: all its figures, and what they are for."""
+    """Return the hover text of a point: all its figures, and what they apply to."""
     runs = [run.digest.summary for run in group.runs]
     claimed = average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean
     figures = {text: average([getattr(run, name) for run in runs], NOT_NEGATIVE).mean for name, text in FIGURES.items()}
@@ -119,7 +119,7 @@ def _said(view: View, group: Group) -> str:
 
 
 def _verdict(view: View) -> str:
-    """How many claims hold, by the first seed of each group."""
+    """Return a sentence on how many claims hold, judged by the first seed of each group."""
     first = [_first(group) for group in view.groups]
     claims = [run for run in first if not math.isnan(run.epsilon_paper)]
     if not claims:
@@ -135,7 +135,7 @@ def _verdict(view: View) -> str:
 
 
 def _sentences(view: View) -> list[str]:
-    """One a claim that does not hold, with the group where its name says more than the scheme's."""
+    """Return a sentence per claim that does not hold, with the group if its name says more than the scheme's."""
     found: dict[tuple[str, str], list[str]] = {}
     for group in view.groups:
         sentence = _first(group).broken_claim()
@@ -153,7 +153,7 @@ def _first_of(names: Sequence[str]) -> str:
 
 
 def _not_drawn(view: View, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-    """Why groups have no point, and which."""
+    """Return the reasons for which groups have no point, each with the groups."""
     silent = [view.name(group) for group, pair in zip(view.groups, pairs, strict=True) if math.isnan(pair.claimed)]
     other = [
         f"{view.name(group)} (claimed {figure(pair.claimed)}, holds {figure(pair.true)})"

@@ -1,4 +1,4 @@
-"""In which settings the groups differ, and which they share."""
+"""The settings in which the groups differ, and those that they share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Flat = dict[str, object]
 
 
 def settings(view: View) -> dict[str, Any]:
-    """The keys that differ as columns; the others folded."""
+    """Return a table with a column per key that differs, and the other keys, which are folded."""
     flat = [flattened(group) for group in view.groups]
     keys = list(dict.fromkeys(key for one in flat for key in one))
     apart = [key for key in keys if len({plain(one.get(key)) for one in flat}) > 1]
@@ -27,7 +27,7 @@ def settings(view: View) -> dict[str, Any]:
 
 
 def flattened(group: Group) -> Flat:
-    """A group's settings by dotted key, without the seed; where its runs differ, all their values as text."""
+    """Return a group's settings by dotted key, without the seed; if its runs differ, all their values as text."""
     found: dict[str, dict[str, object]] = {}
     for run in group.runs:
         for section, table in run.digest.settings.items():

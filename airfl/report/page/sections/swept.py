@@ -1,4 +1,4 @@
-"""Accuracy against each swept number."""
+"""Plots of accuracy against each swept number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from airfl.report.page import chart as draw
 from airfl.report.page.view import View, look, or_least
 from airfl.runtime.numbers import figure
 
-LINES = 14  # of a plot: those that reach the highest accuracy
+LINES = 14  # most lines of a plot: those that reach the highest accuracy
 
 
 def swept(view: View) -> dict[str, Any]:
-    """A plot for each swept key with two numbers at least; a line for each choice of everything else."""
+    """Return a plot per swept key with at least two numbers, each with a line per combination of the other values."""
     plots = []
     for number, key in enumerate(view.results.axes):
         values = {number_of(group.values.get(key)) for group in view.groups}
@@ -41,7 +41,7 @@ def _against(view: View, key: str, name: str) -> dict[str, Any]:
 
 
 def _lines(view: View, key: str) -> dict[str, list[int]]:
-    """The places of the groups with a number there, by everything else, in the order of the numbers."""
+    """Return, by the values of all other keys, the places of the groups with a number for `key`, ordered by it."""
     lines: dict[str, list[int]] = {}
     places = [place for place, group in enumerate(view.groups) if math.isfinite(number_of(group.values.get(key)))]
     for place in sorted(places, key=lambda place: number_of(view.groups[place].values[key])):

@@ -1,6 +1,6 @@
-"""MATLAB's MAT files of level 5 (MathWorks, "MAT-File Format", chapter 1): plain arrays of numbers, a block at a time.
+"""Reader of MATLAB's level 5 MAT files (MathWorks, "MAT-File Format", chapter 1): numeric arrays, block by block.
 
-Little-endian, compressed or not. Nothing but the variables asked for is decoded, and none of a size not asked for.
+Files are little-endian, compressed or not. Only the requested variables are decoded, and none of an unexpected size.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from airfl.tasks.datasets.formats.files import BLOCK_BYTES, reading
 
 HEADER_BYTES, VERSION_AND_ORDER = 128, b"\x00\x01IM"
 MATRIX, COMPRESSED = 14, 15
-NUMERIC_CLASSES = range(6, 16)  # double to uint64; below are cells, structures, objects, text and sparse arrays
+NUMERIC_CLASSES = range(6, 16)  # double to uint64; lower numbers are cells, structures, objects, text and sparse arrays
 COMPLEX = 0x0800
 DTYPES = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8", 12: "<i8", 13: "<u8"}
 LONGEST_ELEMENT = 1024  # flags, lengths and names are short
-MOST_BESIDES = 64 << 20  # bytes of variables that are not asked for: what is packed once more may hold any number
+MOST_BESIDES = 64 << 20  # bytes of other variables; a compressed file may hold any number of them
 
-Read = Callable[[int], bytes]  # exactly so many bytes, else EOFError
+Read = Callable[[int], bytes]  # returns exactly so many bytes, else raises EOFError
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An array on its way in.
+    """An array that is being read.
 
     Attributes:
         shape: Its shape in MATLAB.
         dtype: The type that it is stored as.
-        read: Reads so many bytes more of its values, which are in MATLAB's order.
+        read: Returns the next so many bytes of its values, which are in MATLAB's order.
     """
 
     shape: tuple[int, ...]
@@ -45,7 +45,7 @@ class Variable:
     read: Read
 
     def blocks(self, values: int) -> Iterator[NDArray[Any]]:
-        """All values, so many at a time (the last block may be shorter); the first dimension runs fastest."""
+        """Yield all values in blocks of `values` (the last may be shorter); the first dimension varies fastest."""
         left = math.prod(self.shape)
         while left:
             count = min(values, left)
@@ -54,10 +54,11 @@ class Variable:
 
 
 def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> None:
-    """Hand every variable named in `takers` to its taker, which checks the shape and takes all blocks.
+    """Pass every variable named in `takers` to its function, which checks the shape and consumes all blocks.
 
-    Raises UserError if the file is missing, not of level 5, damaged or cut off, or a variable is not there or is no
-    plain array of numbers.
+    Raises:
+        UserError: If the file is missing, not of level 5, damaged or truncated, or if a variable is missing or is not a
+            plain array of numbers.
     """
     lacking, besides = set(takers), 0
     with reading(path) as file:
@@ -85,7 +86,7 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
 
 
 def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[Variable], None]], lacking: set[str]) -> str:
-    """The name of the array in the element, which is handed on if it is one of those lacking."""
+    """Pass the array in the element to its function if it is in `lacking`, and return its name, else ""."""
     flags, lengths, name_bytes = (_short(path, element.read) for _ in range(3))
     name = name_bytes.decode("ascii", "replace")
     if name not in lacking:
@@ -105,7 +106,7 @@ def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[Variable
 
 
 def _tag(read: Read) -> tuple[int, int, bytes | None]:
-    """Type and bytes of an element, and its content where that is in the tag itself (4 bytes at most)."""
+    """Return type and size in bytes of an element, and its content if the tag itself holds it (at most 4 bytes)."""
     word, rest = struct.unpack("<I4s", read(8))
     if word >> 16:
         if word >> 16 > len(rest):
@@ -115,7 +116,7 @@ def _tag(read: Read) -> tuple[int, int, bytes | None]:
 
 
 def _short(path: Path, read: Read) -> bytes:
-    """The content of a short element, read with what fills it up to a multiple of 8."""
+    """Return the content of a short element; its padding to a multiple of 8 bytes is read too."""
     _, size, inline = _tag(read)
     if inline is not None:
         return inline[:size]
@@ -125,15 +126,15 @@ def _short(path: Path, read: Read) -> bytes:
 
 
 class _Element:
-    """The `size` bytes of a file that come next, unpacked if need be."""
+    """The next `size` bytes of a file, decompressed if needed."""
 
     def __init__(self, file: IO[bytes], size: int, packed: bool) -> None:
         self._file, self._left = file, size
         self._inflate = zlib.decompressobj() if packed else None
-        self._pending = b""  # packed bytes that were read and are not unpacked yet
+        self._pending = b""  # compressed bytes that were read and are not decompressed yet
 
     def read(self, count: int) -> bytes:
-        """Exactly so many bytes, never more of the file than they take; EOFError if there are fewer."""
+        """Return exactly `count` bytes; raise EOFError if there are fewer. No more of the file is read than needed."""
         parts: list[bytes] = []
         while count:
             part = self._some(min(count, BLOCK_BYTES))
@@ -161,7 +162,7 @@ class _Element:
         return block
 
     def finish(self, *, checked: bool) -> None:
-        """Go to the end; where the content was taken, what fills it up and the checksum behind it are looked at."""
+        """Skip to the end of the element. With `checked`, verify its padding and the checksum that follows."""
         if checked:
             self._check_rest()
         while self._left and self._raw(BLOCK_BYTES):
