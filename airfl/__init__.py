@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import accountants, callbacks, datasets, models, partitions, schemes, selection
+    from airfl import callbacks, schemes, selection
     from airfl.analysis.audit.audit import Audit, audit
     from airfl.analysis.budget import Budget, link_budget
     from airfl.analysis.calculator import RunPrivacy
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
     from airfl.learning.own_task import Task
+    from airfl.privacy import accountants
     from airfl.report.page.page import report
     from airfl.simulation import Run, run
     from airfl.storage.trace import open_trace
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from airfl.study.sweeps.tune import tune
     from airfl.study.sweeps.tuning import Tuning
     from airfl.study.sweeps.values import Interval
+    from airfl.tasks import datasets, models, partitions
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
