@@ -54,7 +54,7 @@ def privacy(
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
-    """Claimed and true epsilon, of CONFIG or of numbers."""
+    """Claimed and accounted epsilon, of CONFIG or of numbers."""
     from airfl.config import to_json
 
     if config is None:

@@ -98,16 +98,16 @@ class Summary:
 
     @property
     def claim_holds(self) -> bool:
-        """Whether the true epsilon is at most the claimed one; true if nothing is claimed."""
+        """Whether the accounted epsilon is at most the claimed one; true if nothing is claimed."""
         return claim_holds(self)
 
     @property
     def claim_refuted(self) -> bool:
-        """Whether a lower bound on the true epsilon exceeds the claimed one."""
+        """Whether the lower bound that a pair of neighbours attains exceeds the claimed one."""
         return claim_refuted(self)
 
     def broken_claim(self) -> str | None:
-        """Return one sentence with the true epsilon if the claim does not hold or is not proven, else None."""
+        """Return one sentence with the accounted epsilon if the claim does not hold or is not proven, else None."""
         return broken_claim(self)
 
 

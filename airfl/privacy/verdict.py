@@ -1,4 +1,4 @@
-"""Comparison of claimed and true epsilon, and the sentence that reports a claim that does not hold."""
+"""Comparison of claimed and accounted epsilon, and the sentence that reports a claim that does not hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADJACENCIES = {"replace_one": "replace-one", "add_remove": "add/remove"}
 
 
 class Claimed(Protocol):
-    """Claimed and true epsilons of a run, named as in the trace."""
+    """Claimed and accounted epsilons of a run, named as in the trace."""
 
     @property
     def scheme(self) -> str: ...
@@ -42,12 +42,12 @@ class Claimed(Protocol):
 
 
 def claim_holds(run: Claimed) -> bool:
-    """Return whether the true epsilon, of the worst round or of the run, is at most the claimed one.
+    """Return whether the accounted epsilon, of the worst round or of the run, is at most the claimed one.
 
     True if nothing is claimed.
     """
-    true = run.epsilon_round if run.claim_scope == "round" else run.epsilon
-    return math.isnan(run.epsilon_paper) or math.isnan(true) or true <= run.epsilon_paper * (1 + 1e-9)
+    accounted = run.epsilon_round if run.claim_scope == "round" else run.epsilon
+    return math.isnan(run.epsilon_paper) or math.isnan(accounted) or accounted <= run.epsilon_paper * (1 + 1e-9)
 
 
 def claim_refuted(run: Claimed) -> bool:
@@ -63,17 +63,17 @@ def claim_refuted(run: Claimed) -> bool:
 
 
 def broken_claim(run: Claimed) -> str | None:
-    """Return a sentence with the true epsilons and the seed if the claim does not hold or is not proven, else None."""
+    """Return a sentence with the accounted epsilons and the seed if the claim does not hold or is not proven, else None."""
     if claim_holds(run):
         return None
     refuted, per_round = claim_refuted(run), run.claim_scope == "round"
     one_round = figure(run.epsilon_round) if refuted else f"at most {figure(run.epsilon_round)}"
-    true = f"one round costs {one_round} and the run {_cost(run)}" if per_round else f"it costs {_cost(run)}"
+    accounted = f"one round costs {one_round} and the run {_cost(run)}" if per_round else f"it costs {_cost(run)}"
     scope, verdict = "a round" if per_round else "the run", "does not hold" if refuted else "is not proven"
     poisson = f"; accounted as Poisson the run is {figure(run.epsilon_as_poisson)}"
     return (
         f"{run.scheme}, seed {run.seed}: epsilon {figure(run.epsilon_paper)} is claimed for {scope}, which {verdict}: "
-        f"{true} (delta {run.delta:g}, {run.level} level, {ADJACENCIES[run.adjacency]}"
+        f"{accounted} (delta {run.delta:g}, {run.level} level, {ADJACENCIES[run.adjacency]}"
         f"{'' if math.isnan(run.epsilon_as_poisson) else poisson})"
     )
 

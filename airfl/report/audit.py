@@ -86,7 +86,7 @@ def _threat_model(audit: Audit) -> list[tuple[str, str]]:
 def _round(audit: Audit) -> list[tuple[str, str]]:
     lines = [
         ("ε claimed for a round, largest", figure(audit.epsilon_paper) if audit.claim_scope == "round" else "-"),
-        ("ε of the worst round, tight, for the actual sampling", figure(audit.epsilon_round)),
+        ("ε of the worst round, tight, for the sampling that is used", figure(audit.epsilon_round)),
     ]
     if audit.trials:
         lines += [

@@ -43,7 +43,7 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         ("rounds in which the privacy bound determines β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
         (f"smallest noise multiplier of a {unit}", figure(budget.noise_multiplier_min)),
         (f"ε claimed for {scope} (δ = {delta:g})", figure(budget.epsilon_paper)),
-        ("ε of the worst round, tight, for the actual sampling", figure(budget.epsilon_round_max)),
+        ("ε of the worst round, tight, for the sampling that is used", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
 

@@ -1,4 +1,4 @@
-"""The table of a run's privacy, and the figure of claimed and true epsilon."""
+"""The table of a run's privacy, and the figure of claimed and accounted epsilon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILES = ("privacy.png", "privacy.pdf")
 LINES = {
     "epsilon_rdp": "run, by RDP",
     "epsilon": "run, proven upper bound",
-    "epsilon_at_least": "run, lower bound from a pair of neighbours",
+    "epsilon_at_least": "run, lower bound that a pair of neighbours attains",
     "epsilon_as_poisson": "run, accounted as Poisson sampling",
     "epsilon_paper": "claimed by the paper",
 }
@@ -56,7 +56,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         ("ε in the paper's tables, by another formula", figure(privacy.epsilon_paper_tables)),
         (f"ε of the worst round, {'at most' if guarantee.remembered else 'exact'}", figure(privacy.epsilon_round)),
         ("ε of the run, proven upper bound", figure(privacy.epsilon)),
-        ("ε of the run, lower bound from a pair of neighbours", figure(privacy.epsilon_at_least)),
+        ("ε of the run, lower bound that a pair of neighbours attains", figure(privacy.epsilon_at_least)),
         ("ε of the run by RDP", figure(privacy.epsilon_rdp)),
         ("ε of the run accounted as Poisson", figure(privacy.epsilon_as_poisson)),
         *_calibration(privacy),
@@ -117,7 +117,7 @@ def plot_privacy(privacy: RunPrivacy, out: Path) -> list[Path]:
 
 
 def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
-    """Draw claimed and true epsilon over rounds, on logarithmic axes."""
+    """Draw claimed and accounted epsilon over rounds, on logarithmic axes."""
     from airfl.analysis.calculator import curves
 
     lines = curves(privacy)

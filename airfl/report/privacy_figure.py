@@ -1,4 +1,4 @@
-"""The privacy figure from traces: claimed and true epsilon over rounds, as PNG and PDF."""
+"""The privacy figure from traces: claimed and accounted epsilon over rounds, as PNG and PDF."""
 
 from __future__ import annotations
 

@@ -92,13 +92,13 @@ COLUMNS = (
         "ε one round",
         "epsilon_round",
         lambda run: run.epsilon_round,
-        note="one round and run = true values, for the actual sampling",
+        note="one round and run = upper bounds for the sampling that was used",
     ),
     Column(
         "ε run at least",
         "epsilon_at_least",
         lambda run: run.epsilon_at_least,
-        note="run at least = lower bound from a pair of neighbours",
+        note="run at least = what a pair of neighbours attains",
     ),
     Column("ε run", "epsilon", lambda run: run.epsilon),
     Column(

@@ -69,7 +69,7 @@ FIGURES: dict[str, PaperFigure] = {
     "utility": PaperFigure(
         "utility", "squared gradient norm of the objective, and test accuracy, over rounds and bits", PAGE
     ),
-    "privacy-accuracy": PaperFigure("privacy", "test accuracy over the true and the claimed epsilon"),
+    "privacy-accuracy": PaperFigure("privacy", "test accuracy over the accounted and the claimed epsilon"),
     "table": PaperFigure(
         "table", "accuracy, subcarriers, energy, resource elements, air time, epsilon", suffixes=(".md", ".tex")
     ),

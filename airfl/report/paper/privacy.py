@@ -1,4 +1,4 @@
-"""Test accuracy over the true epsilon of the run, and over the claimed epsilon."""
+"""Test accuracy over the accounted epsilon of the run, and over the claimed epsilon."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SECTIONS = (
     Section("learning", "Learning", learning),
     Section("swept", "Swept settings", swept),
     Section("fronts", "Pareto fronts", fronts),
-    Section("privacy", "Privacy, claimed and true", privacy),
+    Section("privacy", "Privacy, claimed and accounted", privacy),
     Section("equal-cost", "At equal cost", equal_cost),
     Section("settings", "Settings", settings),
 )

@@ -27,7 +27,7 @@ NAMES = 5  # most groups that a sentence names
 
 @dataclass(frozen=True)
 class Pair:
-    """The claimed and the true epsilon of a group, as means over its seeds.
+    """The claimed and the accounted epsilon of a group, as means over its seeds.
 
     Attributes:
         claimed: Claimed epsilon.
@@ -58,7 +58,7 @@ def privacy(view: View) -> dict[str, Any]:
 
 
 def pair_of(group: Group) -> Pair:
-    """Return the claimed and the true epsilon of a group."""
+    """Return the claimed and the accounted epsilon of a group."""
     runs = [run.digest.summary for run in group.runs]
     return Pair(
         claimed=average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean,
