@@ -176,7 +176,9 @@ class Rounds:
 def privacy_of(
     config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
 ) -> RunPrivacy:
-    """Compute the claimed and the accounted privacy figures of a run without running it. `airfl.privacy` is this function.
+    """Compute the claimed and the accounted privacy figures of a run without running it.
+
+    `airfl.privacy` is this function.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see

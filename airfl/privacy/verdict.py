@@ -63,7 +63,7 @@ def claim_refuted(run: Claimed) -> bool:
 
 
 def broken_claim(run: Claimed) -> str | None:
-    """Return a sentence with the accounted epsilons and the seed if the claim does not hold or is not proven, else None."""
+    """Return a sentence with seed and accounted epsilons if the claim does not hold or is not proven."""
     if claim_holds(run):
         return None
     refuted, per_round = claim_refuted(run), run.claim_scope == "round"

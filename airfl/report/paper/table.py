@@ -129,7 +129,8 @@ def notes(results: Results) -> str:
     claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
     return (
         f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. "
-        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the sampling that was used; {statement(rows)}."
+        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
+        f"sampling that was used; {statement(rows)}."
     )
 
 
