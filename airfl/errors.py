@@ -4,8 +4,9 @@ The command line exits with code 2 for errors of the user, 1 for errors of the m
 that was interrupted.
 """
 
-import difflib
 from collections.abc import Iterable
+
+from channels.part import nearest as nearest
 
 MOST_CHARACTERS = 1500
 
@@ -57,13 +58,6 @@ class CallbackError(UserError):
 
 class RunInterruptedError(Exception):
     """Raised if a run was interrupted and has stopped after a round. The message says which, and how to resume."""
-
-
-def nearest(given: str, allowed: Iterable[str]) -> str:
-    """Return '; did you mean X?' for the closest allowed name, or ''."""
-    names = {name.casefold(): name for name in allowed}
-    close = difflib.get_close_matches(given.casefold(), list(names), n=1, cutoff=0.5)
-    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def unknown_name(what: str, given: str, allowed: Iterable[str]) -> str:

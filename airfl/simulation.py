@@ -148,7 +148,7 @@ def run(
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
     if task and task.raw and data:
-        raise UserError("data: a task brings its own; give data= or task=, not both")
+        raise UserError("data: a task has its own data; pass data= or task=, not both")
     settings, folder = with_task(settings, task), Path(out)
     if not resume:
         check_no_run(folder)
@@ -283,9 +283,9 @@ def is_complete(folder: Path, settings: Settings, task: Task | None = None) -> b
         return True
     failure = failure_of(folder)
     if failure:
-        raise UserError(f"{folder}: its run failed ({failure}); choose another --out")
+        raise UserError(f"{folder}: the run in it failed ({failure}); choose another --out")
     if not has_begun(folder):
-        raise UserError(f"{folder}: its run is not complete, and nothing to go on from is kept; choose another --out")
+        raise UserError(f"{folder}: its run is not complete and has no checkpoint to resume from; choose another --out")
     return False
 
 

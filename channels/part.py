@@ -231,7 +231,7 @@ def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
 
 def _type_names(kinds: tuple[Any, ...]) -> str:
     """Describe the allowed types for an error message."""
-    named = {float: "a number", int: "a whole number", bool: "true or false", str: "a string", type(None): "none"}
+    named = {float: "a number", int: "an integer", bool: "true or false", str: "a string", type(None): "none"}
     names = []
     for kind in kinds:
         if typing.get_origin(kind) is Literal:
@@ -370,9 +370,7 @@ class Registry(Mapping[str, type[P]], Generic[P]):
     def find(self, name: str) -> type[P]:
         """Return the part of that name; raise PartError with the closest names for an unknown one."""
         if name not in self:
-            raise PartError(
-                f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})"
-            )
+            raise PartError(f"unknown {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})")
         return self[name]
 
     def build(self, given: P | str | Mapping[str, Any], default: str = "") -> P:

@@ -94,7 +94,7 @@ def bench(
     The trace is written to a temporary folder. Raises UserError for errors that the user can fix.
     """
     if rounds < 1:
-        raise UserError(f"--rounds: must be at least 1, got {rounds}")
+        raise UserError(f"--rounds must be at least 1, got {rounds}")
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)

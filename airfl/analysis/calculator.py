@@ -72,7 +72,7 @@ class RunPrivacy:
         csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
         beta_tells: What beta reveals about the selected devices, see `airfl.privacy.statement.BetaTells`.
         accountant: Name of the accountant that computed `epsilon`.
-        noise_multiplier_min: Smallest noise multiplier of a round.
+        noise_multiplier_min: Smallest noise multiplier (noise over sensitivity) of a round.
         noise_multiplier_median: Median noise multiplier over rounds.
         claim_scope: What epsilon_paper refers to: a "round", the "run", or "none".
         epsilon_paper: Claimed by the paper, the largest of a round, or of the run.

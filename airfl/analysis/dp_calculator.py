@@ -51,22 +51,24 @@ class BareNumbers:
     def checked(self) -> Checked:
         """Check the values, and return them with defaults filled in. Raises UserError for an invalid value."""
         if (self.noise_multiplier is None) == (self.epsilon is None):
-            raise UserError("privacy: give a CONFIG, or exactly one of --noise-multiplier and --epsilon")
+            raise UserError("privacy: give CONFIG, or exactly one of --noise-multiplier and --epsilon")
         if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
-            raise UserError(f"--noise-multiplier: must be at least 0, got {self.noise_multiplier:g}")
+            raise UserError(f"--noise-multiplier must be at least 0, got {self.noise_multiplier:g}")
         if self.epsilon is not None and not 0 < self.epsilon < math.inf:
-            raise UserError(f"--epsilon: must be positive and finite, got {self.epsilon:g}")
+            raise UserError(f"--epsilon must be positive and finite, got {self.epsilon:g}")
         if not 0 < self.sampling_rate <= 1:
-            raise UserError(f"--sampling-rate: must be above 0 and at most 1, got {self.sampling_rate:g}")
+            raise UserError(f"--sampling-rate must be above 0 and at most 1, got {self.sampling_rate:g}")
         if self.rounds < 1:
-            raise UserError(f"--rounds: must be at least 1, got {self.rounds}")
+            raise UserError(f"--rounds must be at least 1, got {self.rounds}")
         if self.delta is None:
-            raise UserError("--delta: is required; give a number between 0 and 1, for instance 1e-5")
+            raise UserError("--delta is missing; give a number between 0 and 1, for instance 1e-5")
         if not 0 < self.delta < 1:
-            raise UserError(f"--delta: must be between 0 and 1, got {self.delta:g}; give for instance 1e-5")
+            raise UserError(f"--delta must be between 0 and 1, got {self.delta:g}; give for instance 1e-5")
         sampling: Sampling = self.sampling or ("none" if self.sampling_rate == 1 else "poisson")
         if sampling == "none" and self.sampling_rate != 1:
-            raise UserError(f"--sampling-rate: must be 1 with --sampling none, got {self.sampling_rate:g}; omit one")
+            raise UserError(
+                f"--sampling-rate must be 1 with --sampling none, got {self.sampling_rate:g}; leave out one of the two"
+            )
         adjacency = self.adjacency or ("replace_one" if sampling == "without_replacement" else "add_remove")
         return Checked(sampling, adjacency, self.delta)
 
@@ -109,7 +111,8 @@ def bare_figures(numbers: BareNumbers) -> dict[str, Any]:
         assert numbers.epsilon is not None
         multiplier = smallest(lambda tried: of_run(tried).upper, numbers.epsilon)
         if multiplier is None:
-            raise UserError(f"--epsilon: no noise multiplier meets {numbers.epsilon:g}; raise it, or use fewer rounds")
+            unreached = f"no noise multiplier reaches epsilon {numbers.epsilon:g}"
+            raise UserError(f"--epsilon: {unreached}; give a larger --epsilon, or fewer --rounds")
     of_one = epsilon(_round(numbers.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
     tight = of_run(multiplier, lower=True)
     figures = {

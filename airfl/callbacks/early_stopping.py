@@ -25,7 +25,8 @@ class EarlyStopping(Callback):
     monitor: test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss or gradient_norm_squared.
     patience: number of consecutive evaluations without improvement after which the run ends, at least 1.
     mode: "max" if larger values are better, "min" if smaller ones are; "auto" (default) chooses by `monitor`.
-    min_delta: smallest change that counts as an improvement, at least 0; 0 by default.
+    min_delta: a value counts as an improvement only if it is better than the best so far by more than this; at least 0,
+        0 by default.
 
     Raises UserError for invalid arguments and, when the run begins, if its evaluations do not give the metric.
     """
@@ -36,7 +37,7 @@ class EarlyStopping(Callback):
         if mode not in MODES:
             raise UserError(unknown_name("EarlyStopping: mode", str(mode), MODES))
         if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
-            raise UserError(f"EarlyStopping: patience must be an integer of at least 1, got {patience!r}")
+            raise UserError(f"EarlyStopping: patience must be a positive integer, got {patience!r}")
         if not isinstance(min_delta, int | float) or not 0 <= min_delta < math.inf:
             raise UserError(f"EarlyStopping: min_delta must be finite and at least 0, got {min_delta!r}")
         self.monitor, self.patience, self.min_delta = monitor, patience, float(min_delta)

@@ -15,9 +15,9 @@ STORE, ARTIFACTS = "mlflow.db", "mlartifacts"
 FOLDER_TAG, STOPPED_TAG, FAILURE_TAG = "airfl.folder", "airfl.stopped_early", "airfl.failure"
 STATUSES = {"complete": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 LONGEST = 500
-"""Maximal length of a parameter in characters that every version of MLflow accepts."""
+"""Largest length of a parameter in characters that every version of MLflow accepts."""
 MOST_PARAMETERS, MOST_METRICS = 100, 1000
-"""Maximal numbers in a request."""
+"""Largest number of entries in a request."""
 SECONDS_BETWEEN_REQUESTS = 1.0
 ALWAYS = "cost/resource_elements"
 """A metric that every round has."""

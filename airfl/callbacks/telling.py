@@ -95,7 +95,7 @@ class Callbacks:
             if returned is None:
                 return None
             if not isinstance(returned, Stop):
-                raise TypeError(f"it must return airfl.callbacks.Stop(reason) or None, got {returned!r:.60}")
+                raise TypeError(f"must return airfl.callbacks.Stop(reason) or None, got {returned!r:.60}")
         except Exception as error:
             raise CallbackError(f"{_raised(one, method, error)} (after round {self._rounds}); {HINT}") from error
         return one_line(f"{type(one).__name__}: {returned.reason}")

@@ -90,7 +90,9 @@ def check_folder(folder: Path, resume: bool = False) -> None:
         if fnmatch(path.name, EVENTS.format("*")) and not _is_own(path):
             raise not_own(path)
     if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder}: already exists, and two runs would be drawn as one; choose another --out")
+        raise UserError(
+            f"{folder}: is not an empty folder, and TensorBoard would draw two runs as one; choose another --out"
+        )
 
 
 def _is_own(path: Path) -> bool:

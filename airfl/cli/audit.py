@@ -28,7 +28,8 @@ def audit(
         int, typer.Option(metavar="N", help="trials of a round, each with and without the canary")
     ] = 2000,
     canaries: Annotated[
-        int | None, typer.Option(metavar="N", help="canaries of a run; default 100, or as many as fit")
+        int | None,
+        typer.Option(metavar="N", help="canaries of a run; default 100, at most half of the devices and what fits"),
     ] = None,
     confidence: Annotated[float, typer.Option(metavar="X", help="confidence level of each lower bound")] = 0.95,
     against: Annotated[

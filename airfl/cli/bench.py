@@ -39,7 +39,7 @@ def bench(
     settings = load_settings(config, overrides or [])
     check_kind(device)
     if rounds < 1:
-        raise UserError(f"--rounds: must be at least 1, got {rounds}")
+        raise UserError(f"--rounds must be at least 1, got {rounds}")
     check_fit(settings)
     check_recipe(settings)
 

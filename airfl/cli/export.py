@@ -25,7 +25,7 @@ def export(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="required: output folder, with the subfolders of DIR")
+        Path | None, typer.Option(metavar="FOLDER", help="required: output folder; runs keep their subfolders of DIR")
     ] = None,
 ) -> None:
     """Convert traces for other tools; channels for replay."""

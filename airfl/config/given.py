@@ -119,7 +119,7 @@ def settings_key(key: str) -> str:
         slot = next((f"{section}.{name}" for section in sections if name in fields_of(section)), None)
     if slot is None:
         known = [*fields_of("channel"), *fields_of("power"), *RADIO_SECTIONS]
-        raise UserError(f"{key}: airfl.Radio has no argument {name!r}{nearest(name, known)}")
+        raise UserError(f"{key}: unknown argument {name!r} of airfl.Radio{nearest(name, known)}")
     return f"{slot}{dot}{inner}"
 
 
@@ -170,7 +170,7 @@ def changes_of(overrides: Overrides) -> dict[str, Any]:
         tables = tables_from(overrides)
         not_setting = next((name for name in NON_SECTIONS if name in tables), None)
         if not_setting:
-            raise UserError(f"override {not_setting!r}: overrides change settings only; set it in the configuration")
+            raise UserError(f"override {not_setting!r}: only settings can be overridden; put it into the configuration")
         return {f"{section}.{key}": value for section, table in tables.items() for key, value in table.items()}
     if isinstance(overrides, str) or not isinstance(overrides, Sequence):
         example = "['run.rounds=50'] or {'run.rounds': 50}"
@@ -180,7 +180,7 @@ def changes_of(overrides: Overrides) -> dict[str, Any]:
         key, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
         section, dot, name = key.strip().partition(".")
         if not (equals and dot and section and name):
-            raise UserError(f"override {text!r}: must have the form section.key=value, for instance run.rounds=50")
+            raise UserError(f"override {text!r} must have the form section.key=value, for instance run.rounds=50")
         changes[settings_key(f"{section}.{name}")] = read_value(value.strip())
     return changes
 

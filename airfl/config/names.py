@@ -17,7 +17,7 @@ def _in_table(kind: str, table: Collection[str]) -> tuple[Any, Any]:
     def check(name: str) -> str:
         if name not in table:
             allowed = ", ".join(sorted(table))
-            raise ValueError(f"there is no {kind} {name!r}{nearest(name, table)} (allowed: {allowed})")
+            raise ValueError(f"unknown {kind} {name!r}{nearest(name, table)} (allowed: {allowed})")
         return name
 
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})

@@ -227,9 +227,7 @@ class NamedPart(Generic[P]):
             if value in self.extra_names:
                 return value
             if not self._is_allowed(value):
-                raise ValueError(
-                    f"there is no {self.registry.kind} {value!r}{nearest(value, self.names)}{self._allowed()}"
-                )
+                raise ValueError(f"unknown {self.registry.kind} {value!r}{nearest(value, self.names)}{self._allowed()}")
             return self._part(value) if self._stays_object(self.registry[value]) else value
         return self._part(value)
 

@@ -127,11 +127,10 @@ class _Channel(Section):
                 f"channel.min_gain must be at most channel.max_gain = {self.max_gain}, got {self.min_gain}"
             )
         file = getattr(self, "replay_file", None)
-        if (self.fading == "replay") != (file is not None):
-            raise ValueError(
-                f'channel.replay_file must be set if, and only if, channel.fading = "replay"; got {file!r} with '
-                f"channel.fading = {self.fading!r}"
-            )
+        if self.fading == "replay" and file is None:
+            raise ValueError('channel.replay_file is missing; channel.fading = "replay" needs it')
+        if self.fading != "replay" and file is not None:
+            raise ValueError(f'channel.replay_file = {file} needs channel.fading = "replay", got {self.fading!r}')
         if self.variation == "jakes" and not self.speed_m_s:
             raise ValueError('channel.speed_m_s must be positive with channel.variation = "jakes", got 0')
         FADING.of(self)
@@ -337,8 +336,9 @@ class _Power(Section):
         description="what determines beta: sample = the smallest beta that the selected devices can reach (PFELS, "
         "eq. 36), which reveals the selection to an observer who knows the gains; population = the smallest that all N "
         "devices can reach, all of which send pilots; schedule = power.coefficient, or else the privacy bound, in "
-        "every round, and a device that cannot reach it does not transmit; auto = sample, but under privacy.bound = "
-        "accountant the one with the highest signal-to-noise ratio",
+        "every round, and a device that cannot reach it does not transmit; auto = sample, unless privacy.bound = "
+        "accountant, the observer is assumed to know the selection, and another one "
+        "has a signal-to-noise ratio that is over 10% higher",
     )
     divide_by: Literal["selected", "expected", "active"] = Field(
         "selected",

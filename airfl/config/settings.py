@@ -43,7 +43,7 @@ class RunSettings(Section):
     rounds: Count = Field(100, description="T, number of communication rounds")
     seed: int = Field(0, ge=0, lt=2**63, description="seed from which every random stream is derived")
     devices: Count = Field(1000, description="N, number of devices in the population")
-    selected: Count = Field(32, description="r, number of devices selected per round")
+    selected: Count = Field(32, description="r, number of devices selected per round (poisson: expected)")
     evaluate_every: Count = Field(10, description="evaluation interval in rounds; the last round is always evaluated")
     threads: int = Field(0, ge=0, le=1024, description="number of CPU threads; 0 = PyTorch's default")
     chunk: int = Field(
@@ -116,8 +116,8 @@ class LocalSettings(Section):
             )
         if (self.clip_norm is None) == (self.gradient_bound is None):
             raise ValueError(
-                "give exactly one of local.clip_norm and local.gradient_bound, "
-                f"got {self.clip_norm} and {self.gradient_bound}"
+                "give exactly one of local.clip_norm and local.gradient_bound, got "
+                f"{'neither' if self.clip_norm is None else 'both'}"
             )
         if self.gradient_bound is not None and not self.steps:
             raise ValueError(

@@ -52,10 +52,9 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     check_radio(settings.radio, settings.run.devices)
     _check_claims(settings)
     if settings.delta < SMALLEST_DELTA:
-        raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
+        raise UserError(f"privacy.delta must be at least {SMALLEST_DELTA:g}, got {settings.delta:g}")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
-        given = settings.privacy.epsilon
-        raise UserError(f"privacy.epsilon: at least {SMALLEST_EPSILON:g} is wanted, not {given:g}; give more")
+        raise UserError(f"privacy.epsilon must be at least {SMALLEST_EPSILON:g}, got {settings.privacy.epsilon:g}")
     streams = Streams(settings.run.seed)
     link = settings.scheme.carrier
     recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples))

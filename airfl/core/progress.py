@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_LINES = 5.0
 SHOWN = 8
-"""Maximal number of bars for single runs."""
+"""Largest number of bars for single runs."""
 Clock = Callable[[], float]
 
 

@@ -194,4 +194,4 @@ def writing(folder: Path) -> Iterator[None]:
 def check_there(folder: Path) -> None:
     """Raise MachineError if the trace has been removed."""
     if not (folder / TRACE_NAME).exists():
-        raise MachineError(f"{folder}: was removed or moved while the run was in progress; repeat the run")
+        raise MachineError(f"{folder}: was removed or moved while the run was in progress; run it again")

@@ -115,7 +115,7 @@ def _of_a_trace(file: Path, to: str) -> Iterator[None]:
     except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise UserError(
-            f"{file}: cannot be exported to {to}, as its contents are not those of a trace ({what}); repeat the run"
+            f"{file}: cannot be exported to {to}, as its contents are not those of a trace ({what}); run it again"
         ) from error
 
 

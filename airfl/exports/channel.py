@@ -103,7 +103,7 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     radio = build_radio(settings.radio, Streams(run.seed), devices=run.devices, rounds=run.rounds)
     entries = int(trace["message_length"][0])
     if entries < 1:
-        raise UserError(f"{trace.encoding['source']}: damaged: message_length is {entries}; repeat the run")
+        raise UserError(f"{trace.encoding['source']}: damaged: message_length is {entries}; run it again")
     if trace.attrs["link"] != "analog":
         entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_cell`
     return radio, radio.frame(entries)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FILE = "trace.mat"
 MOST_BYTES = 2**31 - 1024
-"""Maximal size of a variable in a file of version 5."""
+"""Largest size of a variable in a file of version 5."""
 RUN, VARIABLES = "run_attributes", "variable_attributes"
 
 

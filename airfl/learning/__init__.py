@@ -1,1 +1,1 @@
-"""Local training: the computation of a chunk of devices in a round."""
+"""Learning: tasks divided among devices, local training of many devices at once, server rules and evaluation."""

@@ -106,9 +106,7 @@ def check_losses(evaluation: Evaluation | None, round_index: int) -> None:
             raise DivergedError(f"round {round_index}: the model's {name} loss is {loss}, training diverged; {LOWER}")
     for name, value in evaluation.metrics.items() if evaluation else ():
         if not math.isfinite(value):
-            raise DivergedError(
-                f"round {round_index}: metric {name!r} is {value} on the test set, and a number is wanted"
-            )
+            raise DivergedError(f"round {round_index}: metric {name!r} must be finite on the test set, got {value}")
 
 
 def all_finite(values: Tensor) -> bool:

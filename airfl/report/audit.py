@@ -33,7 +33,7 @@ def verdict(audit: Audit) -> str:
     """Return one sentence: whether the claim is refuted, and whether a tight epsilon is contradicted."""
     contradictions = [
         f"the tight epsilon of {figure(tight)} for {scope} is below the lower bound: the ledger or the channel is "
-        f"wrong, or an event of probability {_percent(1 - audit.confidence)} occurred"
+        f"wrong, or an event of probability at most {_percent(1 - audit.confidence)} occurred"
         for tight, lower, scope in (
             (audit.epsilon_round, max(_number(audit.epsilon_lower), _number(audit.epsilon_lower_gaussian)), "a round"),
             (audit.epsilon, audit.epsilon_lower_one_run, "the run"),

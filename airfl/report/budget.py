@@ -29,7 +29,7 @@ def budget_table(budget: Budget, delta: float) -> Table:
 def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
     beta = budget.alignment_coefficient_median
     unit = "device" if budget.level == "client" else budget.level
-    scope = "the run" if budget.claim_scope == "run" else "a round, largest"
+    claimed = "ε claimed for the run" if budget.claim_scope == "run" else "largest ε claimed for a round"
     return [
         ("parameters d", f"{budget.dimension:,}"),
         ("entries per round, k", f"{budget.entries_per_round:,}"),
@@ -41,8 +41,11 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         *_digital(budget),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound determines β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
-        (f"smallest noise multiplier of a {unit}", figure(budget.noise_multiplier_min)),
-        (f"ε claimed for {scope} (δ = {delta:g})", figure(budget.epsilon_paper)),
+        (
+            f"noise multiplier (noise over a {unit}'s largest contribution), smallest over rounds",
+            figure(budget.noise_multiplier_min),
+        ),
+        (f"{claimed} (δ = {delta:g})", figure(budget.epsilon_paper)),
         ("ε of the worst round, tight, for the sampling that is used", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]

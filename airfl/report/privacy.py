@@ -48,11 +48,14 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         f"accountant: {privacy.accountant}"
     )
     unit = "device" if guarantee.level == "client" else "record"
-    scope = "the run" if privacy.claim_scope == "run" else "a round, largest"
+    claimed = "ε claimed for the run" if privacy.claim_scope == "run" else "largest ε claimed for a round"
     lines = [
-        (f"smallest noise multiplier of a {unit}", figure(privacy.noise_multiplier_min)),
-        ("median noise multiplier over rounds", figure(privacy.noise_multiplier_median)),
-        (f"ε claimed for {scope}", figure(privacy.epsilon_paper)),
+        (
+            f"noise multiplier (noise over a {unit}'s largest contribution), smallest over rounds",
+            figure(privacy.noise_multiplier_min),
+        ),
+        ("noise multiplier, median over rounds", figure(privacy.noise_multiplier_median)),
+        (claimed, figure(privacy.epsilon_paper)),
         ("ε in the paper's tables, by another formula", figure(privacy.epsilon_paper_tables)),
         (f"ε of the worst round, {'at most' if guarantee.remembered else 'exact'}", figure(privacy.epsilon_round)),
         ("ε of the run, proven upper bound", figure(privacy.epsilon)),

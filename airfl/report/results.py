@@ -134,8 +134,8 @@ def equal_table(results: Results, budgets: dict[str, float], by: str | None = No
     groups = ordered(results, by)
     table = new_table(
         "accuracy % at equal cost",
-        "at the last evaluation within the budget; - if there is none: give a larger budget (--at COST=VALUE) or a "
-        "smaller run.evaluate_every",
+        "at the last evaluation within the budget; - if the first evaluation exceeds it (give a larger budget by "
+        "--at COST=VALUE, or a smaller run.evaluate_every), or the run ended well below it (give a smaller budget)",
     )
     for heading in _headings(results):
         table.add_column(heading)

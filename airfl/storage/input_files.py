@@ -11,9 +11,9 @@ from typing import BinaryIO
 from airfl.errors import UserError
 
 SETTINGS_BYTES = 1 << 24
-"""Maximal size of a settings file, which allows for the coordinates of about 400,000 devices."""
+"""Largest size of a settings file, which allows for the coordinates of about 400,000 devices."""
 LIST_BYTES = 1 << 26
-"""Maximal size of a list that airfl wrote: the points of a sweep, the digest of a run."""
+"""Largest size of a list that airfl wrote: the points of a sweep, the digest of a run."""
 
 KINDS = {
     stat.S_IFIFO: "a pipe",

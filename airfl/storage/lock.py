@@ -193,8 +193,8 @@ def _claim(lock: BinaryIO, path: Path, made: bool) -> None:
     """Take the lock without `flock`, which only the process that created the file can do."""
     if not made:
         raise UserError(
-            f"{path}: is there already, and this file system has no locks that would tell whether a process still "
-            "writes; if none does, delete that file"
+            f"{path}: already exists, and this file system has no locks that tell whether a process still writes; if "
+            "none does, delete the file"
         )
     try:
         os.pwrite(lock.fileno(), MARKER + json.dumps(asdict(Holder.this())).encode(), 0)

@@ -3,7 +3,7 @@
     MaxMin()
 
 All combiners are available here by name. A new built-in combiner is one module in this package and one line in
-registry.py. User-defined combiners derive from `Combiner` and are added with `register`.
+registry.py. User-defined combiners derive from `Combiner`; `register` lets settings name them.
 """
 
 from __future__ import annotations

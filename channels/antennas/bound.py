@@ -15,9 +15,9 @@ def upper_bound(response: Response, factors: Array, iterations: int = 150) -> Ar
     response: [devices, antennas, blocks, subcarriers]; factors: w_i > 0, [devices].
 
     For any shares l >= 0 with sum 1, the minimum is at most the largest eigenvalue of sum_i l_i w_i^2 h_i h_i^H
-    (Sidiropoulos et al. 2006). The smallest eigenvalue found is returned, which is a valid bound after any number of
-    iterations. The shares follow optimistic exponentiated gradients, with the eigenvector replaced by a mixture of
-    decreasing temperature.
+    (Sidiropoulos et al. 2006). The smallest of these largest eigenvalues over the iterations is returned, which is a
+    valid bound after any number of them. The shares follow optimistic exponentiated gradients, with the eigenvector
+    replaced by a mixture of decreasing temperature.
     """
     channels = channel_vectors(response, factors)
     scale = np.maximum((np.abs(channels) ** 2).sum(axis=2).max(axis=1), np.finfo(np.float64).tiny)

@@ -3,8 +3,8 @@
     Nr(target_error=0.05, mcs_table=2)
 
 All allocations and error models are available here by name. A new built-in one is one module in this package and one
-line in registry.py. User-defined ones derive from `Allocation` or `ErrorModel` and are registered with
-`ALLOCATIONS.register` or `ERROR_MODELS.register`.
+line in registry.py. User-defined ones derive from `Allocation` or `ErrorModel`; `ALLOCATIONS.register` and
+`ERROR_MODELS.register` let settings name them.
 """
 
 from __future__ import annotations

@@ -196,8 +196,9 @@ def python_page() -> str:
         elif isinstance(there, CallableModule):  # a callable module: document its function
             function = there.__calls__.replace(":", ".")
             # The listing of its source links to the function under `airfl`, where viewcode expects it.
-            anchor = f"airfl.{function.rpartition('.')[2]}"
-            lines += [".. raw:: html", "", f'   <span id="{anchor}"></span>', "", f".. autofunction:: {function}", ""]
+            anchors = dict.fromkeys((f"airfl.{name}", f"airfl.{function.rpartition('.')[2]}"))
+            spans = "".join(f'<span id="{anchor}"></span>' for anchor in anchors)
+            lines += [".. raw:: html", "", f"   {spans}", "", f".. autofunction:: {function}", ""]
     lines += ["```", ""]
     for registry in REGISTRIES:
         kinds = f"{registry.kind[:-1]}ies" if registry.kind.endswith("y") else f"{registry.kind}s"

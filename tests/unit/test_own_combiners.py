@@ -136,7 +136,7 @@ def test_what_is_no_combiner_or_breaks_its_promise_is_refused_in_one_line(
         (Spoilt(how="long"), "weights", "got 2"),
         (Spoilt(how="random"), "same-again", "other weights"),
         (Spoilt(how="over all"), "coefficients", "combined differently when alone"),
-        (Spoilt(how="over all"), "parameters", "the parameter idle is never read"),
+        (Spoilt(how="over all"), "parameters", "idle is never read"),
     ],
     ids=str,
 )

@@ -25,7 +25,7 @@ class Options:
     Attributes:
         attack: "round" (one round, many times), "run" (a whole run with many canaries) or "both".
         trials: Rounds, each run with and without the canary.
-        canaries: Canaries in the whole run; None for 100, fewer where they do not fit.
+        canaries: Canaries in the whole run; None for 100, at most half of the devices and what fits.
         confidence: Of each lower bound.
         against: What a device sends without its canary: nothing ("absent") or the negated canary ("opposite").
         others: What the other devices send: their updates ("trained"), nothing ("silent"), or the negated canary

@@ -46,7 +46,7 @@ def common_budget(groups: Sequence[Group], cost: str) -> float:
     courses = [run.digest.course[cost] for group in real for run in group.runs]
     spent = [float(course[-1]) for course in courses if len(course)]
     if not spent:
-        raise UserError(f"--at {cost}: no run was evaluated; lower run.evaluate_every")
+        raise UserError(f"--at {cost}: no run was evaluated; complete a run first")
     least = min(spent)
     if not least > 0:
         raise UserError(f"--at {cost}: a run has a cost of zero; choose a cost that all runs have")

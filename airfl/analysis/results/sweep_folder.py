@@ -108,7 +108,7 @@ def read_listing(root: Path) -> Listing:
         return Listing(root, entries, causes, str(content.get("command", "")))
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
-            f"{root / SWEEP_NAME}: the list of points is damaged; repeat the sweep in another folder"
+            f"{root / SWEEP_NAME}: the list of points is damaged; run the sweep again in another folder"
         ) from None
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airfl.errors import one_line
+from airfl.runtime.memory import machine_bytes
 
 COMPILERS = ("g++", "clang++", "cl")
 
@@ -57,7 +58,7 @@ def machine() -> Machine:
         cuda, problem = (), one_line(str(error).partition("\n")[0])
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = machine_bytes()
     except (AttributeError, ValueError, OSError):
         memory = None
     return Machine(_processor(), cores, memory, cuda, problem)

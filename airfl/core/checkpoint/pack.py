@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from airfl.runtime.memory import machine_bytes
 
 MAGIC = b"airfl-checkpoint/1\n"
 LENGTHS = 16
@@ -49,10 +50,6 @@ def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
     return total
 
 
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
     """Return value, arrays and length of the pack that begins at the current position and ends within `room` bytes.
 
@@ -68,7 +65,7 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
     total = int.from_bytes(start[-LENGTHS:-8], "little")
     if not before + DIGEST <= total <= room:
         raise DamagedError("is cut off, or damaged")
-    if total > _memory():
+    if total > machine_bytes():
         raise DamagedError(f"takes {total / 1e9:.3g} GB, more than this machine has")
     rest = file.read(total - before)
     digest = hashlib.sha256(start)

@@ -83,12 +83,12 @@ def check_target(target: Path) -> None:
     """Raise UserError unless a report can be written to the path, where nothing or an earlier report may be."""
     check_no_link(target)
     if os.path.isdir(target):  # unlike Path.is_dir, this raises no errors
-        raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
+        raise UserError(f"--out {target}: is a folder; give a file, for instance {target / NAME}")
     check_can_be_file(target)
     if not target.exists():
         return
     if not is_file(target) or GENERATOR.encode() not in both_ends(target)[:HEAD_BYTES]:
-        raise UserError(f"{target}: is there already and is no report of airfl; choose another --out")
+        raise UserError(f"{target}: already exists and is not a report written by airfl; choose another --out")
 
 
 def html_page(view: View) -> str:

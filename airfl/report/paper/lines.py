@@ -87,8 +87,8 @@ def line_of(name: str, x: Numbers, values: Sequence[Sequence[float]], percent: b
 
 
 def curve(name: str, group: Group, x: str, y: str) -> Line:
-    """Return the line of y over x at the evaluated rounds that all runs of the group share; x is the mean over "
-    "seeds."""
+    """Return the line of y over x at the evaluated rounds that all runs of the group share; x is the mean over
+    seeds."""
     courses = [run.digest.course for run in group.runs]
     rounds = set.intersection(*({float(number) for number in course["rounds"]} for course in courses))
     indices = [
@@ -108,8 +108,8 @@ def level(name: str, group: Group, y: str) -> Line:
 
 
 def off_scale(groups: Sequence[Group]) -> list[bool]:
-    """Return which groups have costs orders of magnitude above the others: those of the ideal link, if there are "
-    "others."""
+    """Return which groups have costs orders of magnitude above the others: those of the ideal link, if there are
+    others."""
     if all(group.link == "ideal" for group in groups):
         return [False] * len(groups)
     return [group.link == "ideal" for group in groups]

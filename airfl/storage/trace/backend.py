@@ -18,6 +18,7 @@ from xarray.backends import BackendArray, BackendEntrypoint, CachingFileManager
 from xarray.core import indexing
 
 from airfl.errors import UserError
+from airfl.runtime.memory import machine_bytes
 from airfl.storage.trace.contents import ROOM_BYTES, check_contents
 from airfl.storage.trace.file import Contents, Described
 from airfl.storage.trace.isolated import open_file
@@ -85,7 +86,7 @@ class _LazyArray(BackendArray):
 
 def damaged(path: str | Path, what: str) -> str:
     """Return the error message for a trace whose contents are not what was written."""
-    return f"{path}: damaged: {what}; use an intact copy, or repeat the run"
+    return f"{path}: damaged: {what}; use an intact copy, or run it again"
 
 
 def one_line(error: BaseException) -> str:
@@ -99,7 +100,7 @@ def check_room(path: str | Path, name: str, needed: int, size: int) -> None:
 
     A damaged file of a few bytes may claim to hold gigabytes.
     """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_bytes()
     held = DEFLATED * size + ROOM_BYTES
     if needed > min(memory, held):
         what = f"this machine has {memory / 1e9:.3g} GB" if memory < held else f"the file can hold {held / 1e9:.3g} GB"

@@ -84,16 +84,16 @@ def check_contents(file: Path, contents: Contents) -> None:
     variables = {one.name: one for one in contents.variables}
     for name in NEEDED:
         if name not in variables:
-            raise UserError(f"{file}: not a trace: the variable {name} is missing or has no dimensions; repeat the run")
+            raise UserError(f"{file}: not a trace: the variable {name} is missing or has no dimensions; run it again")
     for name, one in variables.items():
         known = metric_variable(name.removeprefix(METRIC)) if is_metric(name) else KNOWN.get(name)
         if known is not None and not _matches_schema(known, one):
             raise UserError(
                 f"{file}: not a trace: {name} must be {np.dtype(known.dtype)} with dimensions {known.dimensions}, "
-                f"got {one.dtype} with {one.dimensions}; repeat the run"
+                f"got {one.dtype} with {one.dimensions}; run it again"
             )
     if sum(map(is_metric, variables)) > MOST_METRICS:
-        raise UserError(f"{file}: not a trace: more than {MOST_METRICS} metrics; repeat the run")
+        raise UserError(f"{file}: not a trace: more than {MOST_METRICS} metrics; run it again")
     _check_sizes(file, contents)
     _check_attributes(file, contents)
 
@@ -115,7 +115,7 @@ def _check_sizes(file: Path, contents: Contents) -> None:
         if total > LARGEST_RATIO * size + ROOM_BYTES or min(one.shape, default=0) < 0:
             raise UserError(
                 f"{file}: damaged: {one.name[:60]} claims shape {one.shape}, more than {size:,} bytes can hold; "
-                "repeat the run"
+                "run it again"
             )
 
 
@@ -146,7 +146,7 @@ def _check_attributes(file: Path, contents: Contents) -> None:
     except (ValueError, RecursionError):
         config = None
     if not isinstance(config, dict) or not all(isinstance(table, dict) for table in config.values()):
-        raise UserError(f"{file}: not a trace: its attribute config does not hold settings in JSON; repeat the run")
+        raise UserError(f"{file}: not a trace: its attribute config does not hold settings in JSON; run it again")
 
 
 def _is_text(value: Any) -> bool:

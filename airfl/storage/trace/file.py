@@ -221,7 +221,7 @@ class TraceFile:
         if count > MOST_ATTRIBUTES:
             raise UserError(
                 f"{self._path}: damaged: {of or 'the file'} must have at most {MOST_ATTRIBUTES} attributes, got "
-                f"{count:,}; repeat the run"
+                f"{count:,}; run it again"
             )
         names = ((name.decode(errors="surrogateescape"), name) for name in _attribute_names(item))
         return {name: _value(item, raw) for name, raw in names if name not in OF_NETCDF}

@@ -22,7 +22,7 @@ from airfl.privacy.events import (
     repeated,
 )
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 
 DELTA = 1e-3
 ADJACENCIES: tuple[Adjacency, ...] = ("add_remove", "replace_one")
@@ -173,8 +173,7 @@ class _Checks:
             opened = spied.open(adjacency)
             opened.compose(of(NOISES[1]))
             opened.epsilon(DELTA)
-        unread = sorted(self._accountant.values().keys() - read)
-        return f"{', '.join(unread)} is never read" if unread else None
+        return unread(self._accountant, read)
 
     def _accepted(self, rounds: int = 1) -> Iterator[tuple[Adjacency, str, Callable[[float], Event]]]:
         """Yield the events of which it accepts this number of rounds."""

@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from channels.antennas import Combiner, check_weights, combine
 from channels.antennas.combiner import Array, Complex
 from channels.csi.state import Response
-from channels.part import Part, parameters_of
+from channels.part import Part
 
 SHAPES = ((1, 2, 1, 1), (5, 3, 1, 1), (5, 7, 1, 4), (9, 2, 3, 1), (4, 6, 2, 3))
 """Numbers of devices, antennas, blocks and subcarriers that are tried."""
@@ -98,8 +98,7 @@ def parameters(combiner: Combiner) -> str | None:
     made, read = recording(combiner)
     for response, factors in responses():
         made.weights(response, factors)
-    unread = [one.name for one in parameters_of(type(combiner)) if one.name not in read]
-    return f"the parameter {unread[0]} is never read" if unread else None
+    return unread(combiner, read)
 
 
 def _wrong(combiner: Combiner, response: Response, factors: Array) -> str | None:

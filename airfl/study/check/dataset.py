@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.tasks.datasets import data_folders, find_dataset, load_dataset
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.own import checked_data
@@ -56,5 +56,4 @@ def parameters(part: Dataset) -> str | None:
     assert folder is not None  # it has been loaded by an earlier check
     spied, read = recording(part)
     spied.load(folder)
-    unread = sorted(part.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(part, read)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airfl.analysis.budget import link_budget
 from airfl.schemes import FedAvg
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import Short
 from channels.digital import ALLOCATIONS, ERROR_MODELS, Allocation, Demand, DigitalTask, ErrorModel
 from channels.digital.allocation import allocate
@@ -127,7 +127,7 @@ def read_by_shares(allocation: Allocation) -> str | None:
     spied, read = recording(allocation)
     for task in tasks(allocation=spied, most=DEVICES):
         spied.shares(task, slice(0, len(task.bits)))
-    return _unread(allocation, read)
+    return unread(allocation, read)
 
 
 def demands(model: ErrorModel) -> str | None:
@@ -262,7 +262,7 @@ def read_by_demands(model: ErrorModel) -> str | None:
     spied, read = recording(model)
     for task in tasks(error_model=spied, most=DEVICES):
         demand(spied, task)
-    return _unread(model, read)
+    return unread(model, read)
 
 
 def run(key: str, part: Part, short: Short) -> str | None:
@@ -352,8 +352,3 @@ def arrays(task: DigitalTask) -> list[NDArray[Any]]:
 
 def _changed(task: DigitalTask, copies: Sequence[NDArray[Any]]) -> bool:
     return not all(np.array_equal(now, before) for now, before in zip(arrays(task), copies, strict=True))
-
-
-def _unread(part: Part, read: set[str]) -> str | None:
-    unread = sorted(part.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None

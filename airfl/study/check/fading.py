@@ -13,7 +13,7 @@ from scipy.stats import kstest
 
 from airfl.study.check import selective
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from channels.draws import Draw, circular_gaussian
 from channels.fading import (
     ChannelRequest,
@@ -101,7 +101,7 @@ def law_parameters(fading: FlatFading) -> str | None:
     made = spied.law()
     made.cdf(np.ones(1))
     made.quantile(np.full(1, 0.5))
-    return _unread(fading, read)
+    return unread(fading, read)
 
 
 def response(channel: OwnChannel) -> str | None:
@@ -150,7 +150,7 @@ def channel_parameters(channel: OwnChannel) -> str | None:
     spied, read = recording(channel)
     answer(spied, request(0, range(DEVICES)))
     spied.mean_power(DEVICES)
-    return _unread(channel, read)
+    return unread(channel, read)
 
 
 def answer(channel: OwnChannel, made: ChannelRequest) -> NDArray[np.complex128]:
@@ -171,8 +171,3 @@ def _draw(devices: Sequence[int], stream: int) -> Draw:
 
 def _power(response: NDArray[np.complex128]) -> NDArray[np.float64]:
     return np.asarray((np.abs(response) ** 2).mean(axis=(1, 2, 3)))
-
-
-def _unread(part: Part, read: set[str]) -> str | None:
-    unread = sorted(part.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None

@@ -16,7 +16,7 @@ from airfl.runtime.streams import Streams
 from airfl.simulation import run as run_rounds
 from airfl.storage.resources import configurations
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import SMALL
 from airfl.tasks.models.model import Model
 from channels.part import Part
@@ -92,8 +92,7 @@ def parameters(part: Model) -> str | None:
     spied, read = recording(part)
     seeded(spied.build, Streams(0))
     _ = spied.input_shape, spied.classes, spied.parameters
-    unread = sorted(part.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(part, read)
 
 
 @cache

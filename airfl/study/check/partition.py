@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.tasks.partitions.own import checked_partition
 from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
 from channels.part import Part
@@ -66,5 +66,4 @@ def parameters(part: PartitionRule) -> str | None:
     """Check that one partition reads all parameters."""
     spied, read = recording(part)
     partition(spied, DEVICES[-1])
-    unread = sorted(part.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(part, read)

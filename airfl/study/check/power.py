@@ -11,7 +11,7 @@ import numpy as np
 from airfl.analysis.budget import link_budget
 from airfl.schemes import Pfels
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import Short
 from channels.fading.law import inverse_power
 from channels.fading.rayleigh import Rayleigh
@@ -103,8 +103,7 @@ def parameters(policy: Policy) -> str | None:
     spied, read = recording(policy)
     for task in tasks():
         spied.plan(task)
-    unread = sorted(policy.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(policy, read)
 
 
 def run(policy: Policy, short: Short) -> str | None:

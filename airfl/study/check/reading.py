@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -45,3 +45,9 @@ def recording(part: P) -> tuple[P, set[str]]:
     made = derived(**part.values())
     read.clear()
     return made, read
+
+
+def unread(part: Part, read: Set[str]) -> str | None:
+    """Return a sentence with the parameters that were never read, None if there are none."""
+    names = [one.name for one in parameters_of(type(part)) if one.name not in read]
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} never read" if names else None

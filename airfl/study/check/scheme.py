@@ -24,9 +24,9 @@ from airfl.schemes.scheme import LinkKind, Scheme
 from airfl.storage.trace.schema import PER_ROUND, PER_SLOT
 from airfl.study.check.finding import Check
 from airfl.study.check.planted import dense, nothing, plants, sent
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import ROUNDS, Changes, Short, first_state, on_its_threads
-from channels.part import Part, parameters_of
+from channels.part import Part
 
 LINKS: tuple[LinkKind, ...] = get_args(LinkKind)
 OTHER: dict[str, Any] = {
@@ -311,8 +311,8 @@ def parameters(short: Short) -> str | None:
         world = Short(part, short.overrides).world()
         run_round(world, first_state(world))
         read |= read_over_link
-    idle = [one.name for one in parameters_of(type(short.scheme)) if one.name not in read | {"link"}]
-    return f"{', '.join(idle)} is never read; remove it, or use it in `recipe`" if idle else None
+    idle = unread(short.scheme, read | {"link"})
+    return f"{idle}; remove it, or use it in `recipe`" if idle else None
 
 
 def unused(short: Short) -> str | None:

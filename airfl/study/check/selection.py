@@ -26,7 +26,7 @@ from airfl.selection import (
 )
 from airfl.selection.draws import select_among
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from channels.part import Part
 
 DEVICES, SELECTED, ROUNDS, DRAWN = 20, 6, 12, 2000
@@ -127,8 +127,7 @@ def parameters(rule: SelectionRule) -> str | None:
     """Check that selection or memory reads all parameters, except `candidates`, which airfl itself reads."""
     spied, read = recording(rule)
     rounds_of(spied)
-    unread = sorted(rule.values().keys() - read - {"candidates"})
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(rule, read | {"candidates"})
 
 
 def rounds_of(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.study.check.finding import Check
-from airfl.study.check.reading import recording
+from airfl.study.check.reading import recording, unread
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.selective import SelectiveFading, SelectiveRequest, SelectiveResponse
@@ -162,8 +162,7 @@ def parameters(model: SelectiveFading) -> str | None:
     for variation in model.variations:
         answer(spied, request(0, range(DEVICES), variation=variation))
     _ = spied.spread_s
-    unread = sorted(model.values().keys() - read)
-    return f"{', '.join(unread)} is never read" if unread else None
+    return unread(model, read)
 
 
 def answer(model: SelectiveFading, made: SelectiveRequest) -> SelectiveResponse:

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from airfl.core.progress import Clock, Times
+from airfl.core.progress import SECONDS_BETWEEN_LINES, Clock, Times
 from airfl.runtime.text import sayable, tell
 from airfl.runtime.time_left import PointsLeft, duration
 from airfl.study.sweeps.status import Report, Status
-
-SECONDS_BETWEEN_LINES = 5.0
 
 
 class Shown:

@@ -111,8 +111,8 @@ def _not_found(dataset: Dataset, searched: Sequence[Path]) -> str:
     below = (dataset.folders or (name,))[0]
     get = "" if is_own(dataset) else f"get it with `airfl data get {name}`, or "
     return (
-        f"task.dataset: {name} not found in a folder {below}/ of {folders}; {get}set --data-dir or AIRFL_DATA to the "
-        "folder that contains it"
+        f"task.dataset: no {name} in the folder {below}/ of any of {folders}; {get}set --data-dir or AIRFL_DATA to the "
+        f"folder that contains {below}/"
     )
 
 

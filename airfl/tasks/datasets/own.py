@@ -32,7 +32,8 @@ def checked_data(dataset: Dataset, raw: Any) -> RawData:
     declared = dataset.training_samples
     if declared is not None and len(arrays["train_targets"]) > declared:
         raise UserError(
-            f"{what} returned {len(arrays['train_targets']):,} training samples, but training_samples is {declared:,}"
+            f"{what} must return at most training_samples = {declared:,} training samples, got "
+            f"{len(arrays['train_targets']):,}"
         )
     for part in ("train", "test"):
         writers = getattr(raw, f"{part}_writers")

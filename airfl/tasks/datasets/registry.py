@@ -9,7 +9,7 @@ from airfl.tasks.datasets.dataset import Dataset
 from channels.part import Registry
 
 DATASETS: Registry[Dataset] = Registry(
-    "dataset",
+    "data set",
     Dataset,
     {
         "fashion-mnist-sample": "airfl.tasks.datasets.fashion_mnist_sample:FashionMnistSample",

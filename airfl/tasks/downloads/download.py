@@ -64,7 +64,7 @@ def get(name: str, target: Path, progress: Progress | None = None, patience: Pat
     if name not in DOWNLOADS:
         raise UserError(unknown_name("data set", name, DOWNLOADS))
     if os.path.lexists(target) and not os.path.isdir(target):
-        raise UserError(f"{target}: is a file; --data-dir must be a folder")
+        raise UserError(f"{target}: is a file; the data folder (--data-dir, AIRFL_DATA or ./data) must be a folder")
     jobs = [(target / download.folder, source) for download in DOWNLOADS[name] for source in download.sources]
     report = progress or _say_nothing
     try:
@@ -85,8 +85,8 @@ def _say_nothing(file: str, so_far: int, total: int | None) -> None:
 def _disk_error(error: OSError, target: Path) -> UserError | MachineError:
     line = f"{error.filename or target}: {error.strerror or reason(error)}"
     if error.errno in ERRORS_OF_THE_TARGET:
-        return UserError(f"{line}; choose a --data-dir that is writable")
-    return MachineError(f"{line}; mend it and repeat the command, what came so far is kept")
+        return UserError(f"{line}; choose a writable data folder (--data-dir or AIRFL_DATA)")
+    return MachineError(f"{line}; fix this and run the command again; what was downloaded is kept")
 
 
 # Existing files
@@ -111,7 +111,7 @@ def _is_right(path: Path, source: Source) -> bool:
     found, wanted = _sums(path, source)
     if found != wanted:
         raise UserError(
-            f"{path}: another file is there already ({_told(source, found)}); move it away and get the data set again"
+            f"{path}: a different file already exists ({_told(source, found)}); move it away and get the data set again"
         )
     return True
 
@@ -207,7 +207,7 @@ def _transfer(url: str, part: Path, source: Source, report: Progress, timeout: f
         found, wanted = _sums(part, source)
         if found != wanted:
             part.unlink()
-            raise MirrorError("what was here already is no part of the file", again=True)
+            raise MirrorError("the existing part does not belong to this file", again=True)
         return
     with response:
         try:
@@ -223,7 +223,7 @@ def _transfer(url: str, part: Path, source: Source, report: Progress, timeout: f
 def _check_total(total: int | None, size: int | None) -> None:
     if total is not None and (total > MOST_BYTES if size is None else total != size):
         wanted = f"at most {MOST_BYTES:,}" if size is None else f"{size:,}"
-        raise MirrorError(f"{total:,} bytes announced, {wanted} wanted")
+        raise MirrorError(f"must have {wanted} bytes, the server declares {total:,}")
 
 
 def _receive(
@@ -243,4 +243,4 @@ def _receive(
         part.unlink()
         raise MirrorError(f"more than {most:,} bytes sent")
     if total is not None and so_far < total:
-        raise MirrorError(f"broken off after {so_far:,} of {total:,} bytes", again=True)
+        raise MirrorError(f"interrupted after {so_far:,} of {total:,} bytes", again=True)

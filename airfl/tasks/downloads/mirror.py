@@ -95,7 +95,7 @@ def place(response: HTTPResponse, offset: int) -> tuple[int, int | None]:
     told = response.headers.get("Content-Range", "")
     match = re.fullmatch(r"bytes +([0-9]{1,18})-[0-9]{1,18}/([0-9]{1,18}|\*)", told.strip())
     if match is None or int(match[1]) != offset:
-        raise MirrorError(f"asked for bytes {offset}-, another range was sent", again=True)
+        raise MirrorError(f"requested bytes {offset}-, got another range", again=True)
     return offset, None if match[2] == "*" else int(match[2])
 
 
@@ -105,7 +105,7 @@ def blocks(response: HTTPResponse, most: int) -> Iterator[bytes]:
         try:
             block = response.read1(min(BLOCK, most))
         except (OSError, HTTPException, ValueError) as error:
-            raise MirrorError(f"broken off: {reason(error)}", again=True) from None
+            raise MirrorError(f"interrupted: {reason(error)}", again=True) from None
         if not block:
             return
         most -= len(block)

@@ -64,17 +64,17 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
     with reading(path) as file:
         header = file.read(HEADER_BYTES)
         if header[-4:] != VERSION_AND_ORDER or len(header) < HEADER_BYTES:
-            begins = header[:10].decode("ascii", "backslashreplace") if header else "with nothing"
-            raise UserError(f"{path}: not a little-endian MAT file of level 5 (begins {begins!r}); get the file again")
+            begins = repr(header[:10].decode("ascii", "backslashreplace")) if header else "an empty file"
+            raise UserError(f"{path}: must be a little-endian MAT file of level 5, got {begins}; get the file again")
         while lacking and (tag := file.read(8)):
             if len(tag) < 8:
-                raise EOFError("cut off")
+                raise EOFError("truncated")
             kind, size = struct.unpack("<II", tag)
             element = _Element(file, size, packed=kind == COMPRESSED)
             if kind == COMPRESSED:
                 kind, _ = struct.unpack("<II", element.read(8))
             if kind != MATRIX:
-                raise UserError(f"{path}: a variable of kind {kind}, arrays (14) are wanted; get the file again")
+                raise UserError(f"{path}: variables must be arrays (kind 14), got kind {kind}; get the file again")
             name = _take(path, element, takers, lacking)
             lacking.discard(name)
             besides += 0 if name else size
@@ -82,7 +82,7 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
                 raise UserError(f"{path}: more than {MOST_BESIDES >> 20} MiB of other arrays in it; get the file again")
             element.finish(checked=name in takers)
     if lacking:
-        raise UserError(f"{path}: there is no array {min(lacking)} in it; get the file again")
+        raise UserError(f"{path}: missing array {min(lacking)}; get the file again")
 
 
 def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[Variable], None]], lacking: set[str]) -> str:
@@ -110,7 +110,7 @@ def _tag(read: Read) -> tuple[int, int, bytes | None]:
     word, rest = struct.unpack("<I4s", read(8))
     if word >> 16:
         if word >> 16 > len(rest):
-            raise EOFError("cut off")
+            raise EOFError("truncated")
         return word & 0xFFFF, word >> 16, rest
     return word, int.from_bytes(rest, "little"), None
 
@@ -139,7 +139,7 @@ class _Element:
         while count:
             part = self._some(min(count, BLOCK_BYTES))
             if not part:
-                raise EOFError("cut off")
+                raise EOFError("truncated")
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
@@ -168,7 +168,7 @@ class _Element:
         while self._left and self._raw(BLOCK_BYTES):
             pass
         if self._left and checked:
-            raise EOFError("cut off")
+            raise EOFError("truncated")
 
     def _check_rest(self) -> None:
         if self._inflate is None:
@@ -179,4 +179,4 @@ class _Element:
             if rest >= 8:
                 raise EOFError("longer than it says")
         if not self._inflate.eof:
-            raise EOFError("cut off")
+            raise EOFError("truncated")
