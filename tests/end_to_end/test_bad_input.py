@@ -41,7 +41,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "bench": (
         ((), ("bench: CONFIG is missing",)),
         ((DEMO, "run.rounds=none"), ("run.rounds",)),
-        ((DEMO, "--rounds", 0), ("--rounds: must be at least 1, got 0",)),
+        ((DEMO, "--rounds", 0), ("--rounds must be at least 1, got 0",)),
         ((DEMO, "--device", "gpu"), ("--device: unknown value 'gpu'",)),
     ),
     "sweep": (
@@ -66,14 +66,14 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "privacy": (
         ((), ("exactly one of --noise-multiplier and --epsilon",)),
         ((*BARE, "--epsilon", 1), ("exactly one of --noise-multiplier and --epsilon",)),
-        (("--noise-multiplier", -1, "--delta", 1e-3), ("--noise-multiplier: must be at least 0, got -1",)),
-        (NOISE, ("--delta: is required",)),
-        ((*NOISE, "--delta", 2), ("--delta: must be between 0 and 1, got 2",)),
+        (("--noise-multiplier", -1, "--delta", 1e-3), ("--noise-multiplier must be at least 0, got -1",)),
+        (NOISE, ("--delta is missing",)),
+        ((*NOISE, "--delta", 2), ("--delta must be between 0 and 1, got 2",)),
         (
             (*NOISE, "--delta", 1e-3, "--sampling-rate", 1.5),
-            ("--sampling-rate: must be above 0 and at most 1, got 1.5",),
+            ("--sampling-rate must be above 0 and at most 1, got 1.5",),
         ),
-        ((*NOISE, "--delta", 1e-3, "--rounds", 0), ("--rounds: must be at least 1, got 0",)),
+        ((*NOISE, "--delta", 1e-3, "--rounds", 0), ("--rounds must be at least 1, got 0",)),
         ((*BARE, "--sampling", "none"), ("--sampling none",)),
         ((*BARE, "--accountant", "pdl"), ("did you mean pld?",)),
         ((*BARE, *FIXED, "--accountant", "pld"), ("use rdp or dominating-pair",)),

@@ -63,7 +63,7 @@ def test_a_run_with_tensorboard(tmp_path: Path) -> None:
     (events,) = (tmp_path / "r" / "tensorboard").iterdir()
     assert events.stat().st_size > 500
     (tmp_path / "r" / "trace.h5").unlink()
-    with pytest.raises(UserError, match="two runs would be drawn as one"):
+    with pytest.raises(UserError, match="is not an empty folder"):
         runs.run(DEMO, out=tmp_path / "r", tensorboard=True)
 
 

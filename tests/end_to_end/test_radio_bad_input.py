@@ -71,7 +71,7 @@ BAD: tuple[tuple[str, str], ...] = (
     ),
     (f"{PHYSICAL} channel.fading=umi", "topology.kind: ... umi ... 'none' ... disc"),
     # Replay
-    ("channel.fading=replay", "channel.replay_file ... replay ... None"),
+    ("channel.fading=replay", "channel.replay_file ... replay"),
     ("channel.replay_file=x.h5", "channel.replay_file ... x.h5 ... exponential"),
     # Topology
     ("topology.kind=disc", "topology.kind: ... physical ... normalised"),

@@ -203,7 +203,7 @@ def test_mistakes_are_named_before_a_run(name: str, changes: dict[str, Any], mes
     ("parameters", "message"),
     [
         ({"taps": -1}, "taps must be at least 0, got -1"),
-        ({"taps": 1.5}, "taps must be a whole number, got 1.5"),
+        ({"taps": 1.5}, "taps must be an integer, got 1.5"),
         ({"delay_spread_s": -1e-9}, "delay_spread_s must be 0 or at least 1e-20, got -1e-09"),
         ({"delay_spread_s": np.nan}, "delay_spread_s must be finite, got nan"),
     ],

@@ -167,5 +167,5 @@ def test_an_archive_is_not_looked_into_without_its_checksum(tmp_path: Path, monk
     monkeypatch.setattr(download, "_transfer_patiently", transfer)
     refusal(lambda: download.get("set", tmp_path), "sha256 ", MachineError)
     put(tmp_path / "set" / "set.tar", packed("gnu", ""))
-    refusal(lambda: download.get("set", tmp_path), "another file is there already")
+    refusal(lambda: download.get("set", tmp_path), "a different file already exists")
     assert looked == []

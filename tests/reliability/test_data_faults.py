@@ -44,7 +44,7 @@ def test_a_mat_array_that_lies_in_its_tag_holds_four_bytes_at_most(tmp_path: Pat
     whole = struct.pack("<II", 2, 11)  # unsigned bytes, 11 of them: y
     assert content.count(whole) == 1
     path.write_bytes(content.replace(whole, struct.pack("<HHI", 2, 11, 0x01010101)))
-    assert "cut off" in refusal(lambda: svhn.Svhn().load(tmp_path), path)
+    assert "truncated" in refusal(lambda: svhn.Svhn().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, 1e400, float("nan"), 1.02, -0.02, 1 << 70])

@@ -136,7 +136,7 @@ def test_an_export_that_finds_less_than_a_trace_has_says_so(
 ) -> None:
     """Tables need little of a trace, and so does opening one; a format may need more."""
     path = edited(tmp_path / "trace.h5", unsealed, lacking)
-    wanted = rf"trace.h5: cannot be exported to {to}, as its contents are .*Error: .*; repeat the run"
+    wanted = rf"trace.h5: cannot be exported to {to}, as its contents are .*Error: .*; run it again"
     refusal(lambda: export(path, to, tmp_path / "out"), wanted)
     assert not [file for file in (tmp_path / "out").glob("**/*") if file.is_file()]
 

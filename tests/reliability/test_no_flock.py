@@ -102,7 +102,7 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
         assert line in refused(path)
     path.write_text("")
     os.utime(path, (0, 0))
-    assert "is there already, and this file system has no locks" in refused(path)
+    assert "already exists, and this file system has no locks" in refused(path)
     path.unlink()
     with locked(path, "busy"):
         pass
@@ -128,7 +128,7 @@ def test_where_one_machine_has_flock_and_another_has_not(tmp_path: Path, monkeyp
         assert path.read_text() == MARK
         monkeypatch.setattr(fcntl, "flock", failing(errno.ENOSYS))
         monkeypatch.setattr(lock, "SECONDS_TO_SAY_WHO", 0.0)
-        assert "is there already" in refused(path)
+        assert "already exists" in refused(path)
 
 
 def test_another_fault_is_not_taken_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,13 +89,13 @@ def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: 
 def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     for target in ("here", "here/below"):
-        assert "is a file; --" in refused(command, target)
+        assert "is a file; " in refused(command, target)
     for target in ("x" * 300, "here/" + "x" * 300, "none/" + "x" * 300, "/".join(["x" * 200] * 21)):
         assert any(words in refused(command, target) for words in ("File name too long", "is a file"))
     assert "File name too long" in refused(command, "none/" + "x" * 300)
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("gone")
-    nowhere = "is a file; --data-dir must be a folder" if command == "data get" else "is a link to a missing target"
+    nowhere = "is a file; the data folder" if command == "data get" else "is a link to a missing target"
     assert nowhere in refused(command, "here")
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("here")

@@ -267,7 +267,7 @@ CLAIM, SURE = "the claim of 1.5 for", "with 95% confidence"
         (
             {"epsilon_round": 1.8, "epsilon_lower_gaussian": math.nan},
             f"{CLAIM} a round is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round is below the lower "
-            "bound: the ledger or the channel is wrong, or an event of probability 5% occurred",
+            "bound: the ledger or the channel is wrong, or an event of probability at most 5% occurred",
         ),
     ],
 )

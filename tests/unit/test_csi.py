@@ -244,7 +244,7 @@ def test_pilots_are_charged() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"estimation": "blind"}, "method must be 'perfect', 'ls' or 'mmse', got 'blind'"),
     ({"pilots": 0}, "pilots must be at least 1, got 0"),
-    ({"pilots": 1.5}, "pilots must be a whole number, got 1.5"),
+    ({"pilots": 1.5}, "pilots must be an integer, got 1.5"),
     ({"delay_s": -1e-3}, "delay_s must be 0 or at least 1e-20, got -0.001"),
     ({"delay_s": np.nan}, "delay_s must be finite, got nan"),
     ({"doppler_hz": -1.0}, "doppler_hz must be finite and at least 0"),
@@ -252,7 +252,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"phase_bits": -1}, "phase_bits must be at least 0, got -1"),
     ({"phase_bits": 17}, "phase_bits must be at most 16, got 17"),
     ({"gain_bits": 17}, "gain_bits must be at most 16, got 17"),
-    ({"gain_bits": 2.5}, "gain_bits must be a whole number, got 2.5"),
+    ({"gain_bits": 2.5}, "gain_bits must be an integer, got 2.5"),
     ({"gain_range_db": (10.0, -40.0)}, "the lower first, got (10.0, -40.0)"),
     ({"gain_range_db": (3.0, 3.0)}, "got (3.0, 3.0)"),
     ({"gain_range_db": (-np.inf, 3.0)}, "two finite numbers"),

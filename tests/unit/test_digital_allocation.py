@@ -344,7 +344,7 @@ def test_gains_of_another_shape_are_refused() -> None:
         ("finite-blocklength", {"target_error": math.nan}, "target_error must be finite"),
         ("finite-blocklength", {"block_elements": 0}, "block_elements must be at least 1"),
         ("nr", {"transmissions": 0}, "transmissions must be at least 1"),
-        ("nr", {"transmissions": 2.5}, "transmissions must be a whole number"),
+        ("nr", {"transmissions": 2.5}, "transmissions must be an integer"),
         ("nr", {"mcs_table": 3}, "mcs_table must be 1 or 2, got 3"),
     ],
 )

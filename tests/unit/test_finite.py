@@ -121,7 +121,7 @@ def test_a_run_that_stops_says_so_in_its_trace(
         assert trace.attrs["failure"] == str(caught.value)
         assert trace.sizes["round"] == 0
     assert not (tmp_path / "checkpoint").exists()
-    with pytest.raises(UserError, match="its run failed"):
+    with pytest.raises(UserError, match="the run in it failed"):
         airfl.run(small_settings("run.chunk=8", "run.rounds=1", f"scheme.name={scheme}"), tmp_path, resume=True)
 
 

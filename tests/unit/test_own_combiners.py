@@ -110,7 +110,7 @@ def test_a_built_in_combiner_is_kept_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("max", ("antennas.combining: there is no combiner 'max'; did you mean max-min?", "principal")),
+        ("max", ("antennas.combining: unknown combiner 'max'; did you mean max-min?", "principal")),
         ("{ name = 'sum', share = 1.0 }", ("antennas.combining.share: combiner 'sum' has no share",)),
         ("3", ("antennas.combining: combiner must be ", "got 3")),
         (Spoilt(how="long"), ("antennas.combining: Spoilt() must return weights of norm 1", "got 2")),

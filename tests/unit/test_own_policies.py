@@ -115,7 +115,7 @@ def test_a_table_of_a_built_in_policy_is_kept_by_the_keys_of_the_section() -> No
     [
         (("power.policy={ name = 'mine', shar = 0.5 }",), ("power.policy.shar: ", "did you mean share?")),
         (("power.policy={ name = 'mine', share = 0.0 }",), ("power.policy.share must be positive, got 0.0",)),
-        (("power.policy=min",), ("power.policy: there is no power policy 'min'; did you mean mine?", "cotaf")),
+        (("power.policy=min",), ("power.policy: unknown power policy 'min'; did you mean mine?", "cotaf")),
         (
             ("power.policy=mine", "power.threshold=0.1"),
             ("power: power policy 'mine' has no parameter", "cotaf"),

@@ -223,7 +223,7 @@ def test_what_is_kept_of_two_data_sets_of_one_name_is_not_mixed_up(lines: Path) 
     np.savetxt(lines / "lines" / "rows.txt", [[5.0, 1.0, 0]] * 40)
     assert second(Lines()) == 5.0
     assert load_dataset(Lines(), [lines]).train_targets.dtype == np.int64
-    with pytest.raises(airfl.UserError, match=one_line("lines not found in a folder", "AIRFL_DATA")):
+    with pytest.raises(airfl.UserError, match=one_line("no lines in the folder lines/", "AIRFL_DATA")):
         load_dataset(Lines(), [lines / "nowhere"])
 
 
@@ -297,8 +297,8 @@ PIXELS, LABELS = torch.randn(9, 1, 28, 28), torch.arange(9)
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ({"model": "mlpp", "data": SAMPLE}, "model: there is no model 'mlpp'; did you mean mlp?"),
-        ({"model": "mlp", "data": "mnst"}, "data: there is no dataset 'mnst'; did you mean mnist?"),
+        ({"model": "mlpp", "data": SAMPLE}, "model: unknown model 'mlpp'; did you mean mlp?"),
+        ({"model": "mlp", "data": "mnst"}, "data: unknown data set 'mnst'; did you mean mnist?"),
         (
             {"model": "mlp", "data": "cifar10"},
             r"'mlp' takes inputs of shape \(1, 28, 28\).*'cifar10'.*fit: cnn-cif",

@@ -88,7 +88,7 @@ def test_what_a_part_does_not_allow_is_told(values: dict[str, Any], said: str) -
 @pytest.mark.parametrize(
     ("given", "said", "key"),
     [
-        ("sqare", r"there is no shape 'sqare'; did you mean square\? \(allowed: polygon, square\)", "name"),
+        ("sqare", r"unknown shape 'sqare'; did you mean square\? \(allowed: polygon, square\)", "name"),
         ({"name": 3}, "name must be a string, got 3", "name"),
         ({"name": "polygon"}, "shape 'polygon' needs count: of sides", "count"),
         ({"name": "polygon", "count": 2}, "count must be at least 3, got 2", "count"),

@@ -359,7 +359,7 @@ def test_where_nobody_was_heard_it_costs_nothing_and_without_a_bound_everything(
 def test_an_accountant_without_a_bound_is_refused_when_it_is_asked() -> None:
     with pytest.raises(UserError, match="no bound for a sample of fixed size under replace-one"):
         ledger(accountant="pld").record(Gaussian(1.0), compose=True)
-    with pytest.raises(UserError, match="there is no accountant 'rpd'"):
+    with pytest.raises(UserError, match="unknown accountant 'rpd'"):
         ledger(accountant="rpd")
 
 

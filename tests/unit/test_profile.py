@@ -127,5 +127,5 @@ def test_more_rounds_than_the_run_has_begin_anew(rounds: int, monkeypatch: pytes
 
 
 def test_no_rounds_are_refused() -> None:
-    with pytest.raises(UserError, match="--rounds: must be at least 1, got 0"):
+    with pytest.raises(UserError, match="--rounds must be at least 1, got 0"):
         bench(small_settings(), 0)

@@ -125,7 +125,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         "run",
         ("demo",),
         {"overrides": [5]},
-        "override 5: must have the form section.key=value",
+        "override 5 must have the form section.key=value",
     ),
     (
         "run",
@@ -146,7 +146,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         "run",
         ("demo",),
         {"overrides": {"compare": []}},
-        "override 'compare': overrides change settings only",
+        "override 'compare': only settings",
     ),
     ("link_budget", ({"rnu": {}},), {}, "settings: rnu: unknown section; did you mean run?"),
     (
@@ -206,7 +206,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         "compare",
         ("demo",),
         {"out": "x", "schemes": ["pfles"]},
-        "demo: scheme.name: there is no scheme 'pfles'; did you mean pfels?",
+        "demo: scheme.name: unknown scheme 'pfles'; did you mean pfels?",
     ),
     (
         "compare",

@@ -109,7 +109,7 @@ def test_what_is_there_already_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "tensorboard").mkdir()
     check_live(tmp_path)
     (tmp_path / "tensorboard" / "events").write_text("")
-    with pytest.raises(UserError, match="two runs would be drawn as one"):
+    with pytest.raises(UserError, match="is not an empty folder"):
         check_live(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r'^--tensorboard: .*not installed; pip install "airfl\[tensorboard\]"$'):

@@ -30,7 +30,7 @@ OF_KIND: dict[str, str] = {
     "selection rule": "airfl.study.check.selection:checks",
     "partition": "airfl.study.check.partition:checks",
     "model": "airfl.study.check.model:checks",
-    "dataset": "airfl.study.check.dataset:checks",
+    "data set": "airfl.study.check.dataset:checks",
     "accountant": "airfl.study.check.accountant:checks",
 }
 """Kind of a registry -> "module:function" that returns the checks of a part; imported when needed."""

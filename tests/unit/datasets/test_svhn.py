@@ -122,13 +122,13 @@ LABEL_0, LABEL_11, HALF = Y.copy(), Y.copy(), Y.astype(float)
 LABEL_0[5], LABEL_11[5], HALF[5] = 0, 11, 2.5
 BIG_ENDIAN = mat(part(svhn.TRAIN))[:124] + b"\x01\x00MI" + bytes(64)
 WRONG: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "not a little-endian MAT file of level 5 (begins 'with nothing')"),
-    "a header": (mat(part(svhn.TRAIN))[:128], "there is no array X"),
-    "text": (b"<html>" * 100, "begins '<html><htm'"),
+    "nothing": (b"", "little-endian MAT file of level 5, got an empty file"),
+    "a header": (mat(part(svhn.TRAIN))[:128], "missing array X"),
+    "text": (b"<html>" * 100, "got '<html><htm'"),
     "another level": (mat({"y": Y}, format="4", packed=False), "level 5"),
     "big-endian": (BIG_ENDIAN, "little-endian"),
-    "no y": (mat({"X": X}), "there is no array y"),
-    "no X": (mat({"y": Y, "x": X}), "there is no array X"),
+    "no y": (mat({"X": X}), "missing array y"),
+    "no X": (mat({"y": Y, "x": X}), "missing array X"),
     "a picture less": (mat(part(svhn.TRAIN, X=X[..., 1:])), "(32, 32, 3, 22)"),
     "a picture more": (mat(part(svhn.TRAIN, X=np.concatenate([X, X], axis=3))), "(32, 32, 3, 46)"),
     "channels first": (mat(part(svhn.TRAIN, X=X.transpose(3, 2, 0, 1))), "(23, 3, 32, 32)"),
@@ -188,8 +188,8 @@ def matrix(shape: tuple[int, ...], announced: int, content: bytes = b"", lost: i
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (matrix((32, 32, 3, 23), 70_656, b"x" * 1000), "cut off"),
-        (matrix((32, 32, 3, 23), 70_656, bytes(70_656), lost=4), "cut off"),
+        (matrix((32, 32, 3, 23), 70_656, b"x" * 1000), "truncated"),
+        (matrix((32, 32, 3, 23), 70_656, bytes(70_656), lost=4), "truncated"),
         (matrix((32, 32, 3, 23), 4_000_000_000), "has 4,000,000,000 bytes"),
         (matrix((2**31 - 1,) * 4, 70_656), "X of shape"),
         (matrix((-32, -32, 3, 23), 70_656), "not a plain array"),
