@@ -1,0 +1,281 @@
+"""The true channels of all devices: what holds for all rounds, and the draw of a round from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config.radio_sections import RadioSections
+from airfl.runtime.streams import Purpose, Streams
+from airfl.selection import Ids
+from airfl.uplinks.radio.own import check_shape, own_response
+from airfl.uplinks.radio.parts import base_height_m, prefix_s, surroundings_of, waveform_of
+from channels.antennas import Directions, correlation_roots, steering_turns
+from channels.csi import ChannelState, LineOfSight, Surroundings
+from channels.draws import Complex, Draw, correlate
+from channels.fading import (
+    VARIATIONS,
+    ChannelRequest,
+    Fading,
+    FadingLaw,
+    FlatParts,
+    OwnChannel,
+    Replay,
+    SelectiveFading,
+    flat_parts,
+    keep_within,
+    line_of_sight_cosines,
+    line_of_sight_turns,
+    rician_parts,
+)
+from channels.frame import Frame
+from channels.grid import OfdmaGrid
+from channels.part import is_built_in
+from channels.selective import SelectiveRequest
+from channels.selective.late import late_paths, take_late
+from channels.selective.tapped_line import TappedLine
+from channels.topology import Drop
+
+if TYPE_CHECKING:
+    from channels.selective.request import Variation
+    from channels.waveform import Waveform
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrueChannels:
+    """The true channels of all devices, from which every round draws its own.
+
+    Attributes:
+        sections: The sections of the settings that they are built from.
+        devices: N, number of devices.
+        streams: Random number streams of the run.
+        grid: Resource elements and their durations.
+        drop: Positions of the devices; None without a topology.
+        law: Law of flat fading; None for replayed or selective channels, and if every device has its own K.
+        k_factors: K of every device's Rician law, linear, [N]; None if devices do not have their own K.
+        replay: Recorded gains; None if the channel is drawn.
+        scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N].
+        mean_power: E|h|^2 within the bounds, [N]; before them for Sionna's models, as their law is unknown.
+        directions: Directions of the devices from the antennas, [N]; None for one antenna, where they have no effect.
+    """
+
+    sections: RadioSections
+    devices: int
+    streams: Streams
+    grid: OfdmaGrid
+    drop: Drop | None
+    law: FadingLaw | None
+    k_factors: Array | None
+    replay: Replay | None
+    scale: Array
+    mean_power: Array
+    directions: Directions | None
+
+    @property
+    def physical(self) -> bool:
+        """Whether powers are in W and energies in J."""
+        return self.sections.channel.units == "physical"
+
+    @property
+    def fading(self) -> Fading:
+        """The fading model of the channel."""
+        return self.sections.channel.fading_model
+
+    @property
+    def selective(self) -> bool:
+        """Whether the channel differs between subcarriers, before offsets."""
+        return self.fading.selective
+
+    @property
+    def changes_within_a_round(self) -> bool:
+        """Whether the channel changes while devices send, because they move.
+
+        Of flat channels, only Jakes' model follows the movement; a replayed channel has one gain per round.
+        """
+        channel = self.sections.channel
+        if isinstance(self.fading, OwnChannel):
+            return self.fading.moves
+        if self.replay is not None:
+            return False
+        follows = channel.variation != "constant" if self.selective else channel.variation == "jakes"
+        return channel.speed_m_s > 0 and follows
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """The parameters of channel and grid that impairments depend on."""
+        return surroundings_of(self.sections.channel, self.grid)
+
+    @cached_property
+    def waveform(self) -> Waveform | None:
+        """The waveform that carries the entries; None if no waveform is simulated."""
+        return waveform_of(self.sections.grid)
+
+    def response_shape(self, frame: Frame) -> tuple[int, int]:
+        """Return the numbers of blocks and subcarriers over which a device's channel differs, before offsets."""
+        return frame.blocks if self.changes_within_a_round else 1, frame.subcarriers if self.selective else 1
+
+    def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
+        """Return the true channel of these devices, before offsets."""
+        return self._channel(round_index, devices, frame)[0]
+
+    def _channel(
+        self, round_index: int, devices: Ids, frame: Frame
+    ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
+        """Return the same and its line-of-sight part, with the axes of the response; None if that part is unknown."""
+        if self.replay is not None:
+            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
+        if isinstance(self.fading, OwnChannel):
+            request = self._own_request(round_index, devices, frame)
+            return ChannelState(own_response(self.fading, request)), None
+        if self.selective:
+            return self._selective(round_index, devices, frame), None
+        found, sight = self._flat(round_index, devices, frame)
+        antennas = self.sections.antennas.count
+        axes = (len(devices), antennas, found.shape[1] // antennas, 1)
+        gains = ChannelState(np.asarray(found.reshape(axes)))
+        return gains, None if sight is None else np.broadcast_to(sight, found.shape).reshape(axes)
+
+    def _flat(self, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
+        """Return the gains and their line-of-sight part, [devices, antennas x blocks], with blocks innermost."""
+        channel, antennas = self.sections.channel, self.sections.antennas.count
+        fresh, lasting = self._draws(round_index, devices)
+        within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
+        times_s = round_index * channel.round_s + within_s
+        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.around.doppler_hz, times_s)
+        roots, steering = self._spatial_roots(devices), None
+        if roots is not None:
+            diffuse = correlate(roots, diffuse)
+        if self.directions is not None:
+            steering = steering_turns(self.sections.antennas.geometry, self.directions.take(devices))
+            steering = np.repeat(steering, len(within_s), axis=1)
+        diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
+        turns = np.zeros((len(devices), 1))
+        if self.law is None or self.law.line_of_sight > 0:
+            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
+            if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
+                shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
+                turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
+        if self.law is None:
+            assert self.k_factors is not None
+            turns = turns if steering is None else turns + steering
+            return rician_parts(self.k_factors[devices], diffuse, turns, np.sqrt(self.mean_power[devices]))
+        limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
+        return flat_parts(
+            self.law,
+            diffuse,
+            turns,
+            scale=self.scale[devices],
+            min_gain=limits[0],
+            max_gain=limits[1],
+            bounds=channel.bounds,
+            steering=steering,
+        )
+
+    def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
+        channel = self.sections.channel
+        request = self._request(round_index, devices, frame)
+        if self.waveform is not None:
+            from channels.waveform import response
+
+            rate_hz = self.waveform.fft_size * self.grid.spacing_hz
+            taps, delays = self._taps(round_index, devices, frame, rate_hz)
+            found = response(taps, delays, self.waveform)[:, None, None, : frame.subcarriers]
+            request = replace(request, prefix_s=self.waveform.prefix_samples / rate_hz)
+            late = (late_paths(row[None, None], delays / rate_hz, request) for row in taps)
+            return ChannelState(found, take_late(found, late))
+        assert isinstance(self.fading, SelectiveFading)
+        small = self.fading.respond(request)
+        if not is_built_in(self.fading):
+            wanted = (len(devices), request.antennas, request.blocks, frame.subcarriers)
+            check_shape(self.fading, round_index, small.response, wanted)
+        scale = self.scale[devices, None, None].astype(np.float32)
+        faded, spilled = small.response, small.spilled
+        faded *= scale[..., None]
+        if not self.physical:
+            keep_within(faded, channel.min_gain, channel.max_gain)
+        return ChannelState(faded, None if spilled is None else spilled * scale**2)
+
+    def _taps(
+        self, round_index: int, devices: Ids, frame: Frame, rate_hz: float
+    ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:
+        if isinstance(self.fading, TappedLine):
+            taps, delays_s = self.fading.coefficients(self._request(round_index, devices, frame))
+            return self.scale[devices, None] * taps[:, 0, 0], np.round(delays_s * rate_hz).astype(np.int64)
+        state = self.channel(round_index, devices, frame)
+        return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
+
+    def _spatial_roots(self, devices: Ids) -> Complex | None:
+        """Return square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas].
+
+        None if the antennas are independent, or their gains are recorded.
+        """
+        correlation = self.sections.antennas.diffuse_correlation
+        if self.directions is None or self.replay is not None or correlation.kind == "independent":
+            return None
+        return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
+
+    def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
+        """Return the line of sight as channel ageing needs it; None if its part of the channel is not given."""
+        if part is None:
+            return None
+        if self.k_factors is not None:
+            share = self.k_factors[devices] / (self.k_factors[devices] + 1)
+        else:
+            assert self.law is not None
+            share = np.full(len(devices), 1.0 if self.law.constant else self.law.line_of_sight)
+        return LineOfSight(part, part, share, self._line_of_sight_doppler_hz(round_index, devices))
+
+    def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
+        """Return f_D cos(theta), [devices], with theta the angle between a device's motion and its line of sight."""
+        fresh, lasting = self._draws(round_index, devices)
+        cosines = line_of_sight_cosines(self.sections.channel.variation, fresh, lasting, self.sections.antennas.count)
+        return np.asarray(self.around.doppler_hz * cosines)
+
+    def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
+        channel = self.sections.channel
+        fresh, lasting = self._draws(round_index, devices)
+        request = SelectiveRequest(
+            frame=frame,
+            antennas=self.sections.antennas.count,
+            carrier_hz=channel.carrier_hz,
+            speed_m_s=channel.speed_m_s,
+            variation=cast("Variation", channel.variation),
+            start_s=round_index * channel.round_s,
+            fresh=fresh,
+            lasting=lasting,
+            prefix_s=prefix_s(self.grid),
+            spacing_hz=self.grid.spacing_hz,
+            bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
+            array=self.sections.antennas.geometry,
+            directions=None if self.directions is None else self.directions.take(devices),
+            broadside_rad=math.radians(self.sections.antennas.broadside_deg),
+            spatial_roots=self._spatial_roots(devices),
+        )
+        if self.drop is None:
+            return request
+        return replace(
+            request,
+            positions_m=self.drop.positions_m[devices],
+            base_height_m=base_height_m(channel, self.sections.topology),
+            line_of_sight=self.drop.line_of_sight[devices],
+        )
+
+    def _own_request(self, round_index: int, devices: Ids, frame: Frame) -> ChannelRequest:
+        fresh, lasting = self._draws(round_index, devices)
+        start_s = round_index * self.sections.channel.round_s
+        antennas = self.sections.antennas.count
+        return ChannelRequest(round_index, devices, antennas, frame, start_s, fresh, lasting)
+
+    def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
+        """Return the random draws of this round, and those of the whole run."""
+        return (
+            lambda count: self.streams.device_uniforms(Purpose.FADING, round_index, devices, count),
+            lambda count: self.streams.device_uniforms(Purpose.FADING, None, devices, count),
+        )
