@@ -91,8 +91,9 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         terms = replace(terms, population=_everybody(cell, terms))
     link = cell.recipe.uplink.open(terms)
     if cell.recipe.noise_target is not None:
-        terms = _filled(cell, terms, cell.recipe.noise_target)
-        link = cell.recipe.uplink.open(terms)
+        own_noise = _own_noise(cell, link, cell.recipe.noise_target)
+        if own_noise is not None:
+            terms, link = terms.with_own_noise(own_noise), link.with_own_noise(own_noise)
     if cell.rule.remembers:
         energy = link.at_bound().devices.energy
         memory = remembered(cell.rule, memory, devices, rates(cell, devices, knowledge), energy)
@@ -145,25 +146,24 @@ def disclosure_again(cell: Cell, round_index: int) -> Disclosure | None:
     return open_round(cell, round_index, cell.memory).disclosure if cell.discloses else None
 
 
-def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
-    """Return the terms with the noise that devices must add for the round to reach a noise multiplier of `target`.
+def _own_noise(cell: Cell, link: Link, target: float) -> float | None:
+    """Return the factor on the devices' own noise with which the round reaches a noise multiplier of `target`.
 
     The channel's noise counts first. Over an analog link, devices that add less noise spend less power on it, so that
     an update arrives stronger relative to the receiver's noise. The factor at which both noises together suffice is
-    therefore found numerically. The link must be opened for every factor that is tried, which draws no random numbers.
+    therefore found numerically. None if no factor suffices, as no message is received, or too few for enough noise: the
+    devices then add what the scheme says, and the ledger shows what is missing.
     """
 
     def excess(factor: float) -> float:
-        report = cell.recipe.uplink.open(terms.with_own_noise(factor)).at_bound()
-        return noise_multiplier(cell, report) / target - 1
+        return noise_multiplier(cell, link.with_own_noise(factor).at_bound()) / target - 1
 
     if excess(0.0) >= 0:
-        return terms.with_own_noise(0.0)
+        return 0.0
     high = 1.0
     while excess(high) < 0:
         high *= 2
         if high > MOST_OWN_NOISE:
-            return terms  # no message is received, or too few for enough noise: the ledger shows it
+            return None
     low = high / 2 if high > 1 else 0.0
-    factor = brentq(excess, low, high, xtol=OWN_NOISE_ACCURACY)
-    return terms.with_own_noise(float(factor) + OWN_NOISE_ACCURACY)
+    return float(brentq(excess, low, high, xtol=OWN_NOISE_ACCURACY)) + OWN_NOISE_ACCURACY

@@ -67,11 +67,11 @@ class AnalogUplink:
 
 
 class _AnalogLink:
-    def __init__(self, uplink: AnalogUplink, terms: Terms) -> None:
+    def __init__(self, uplink: AnalogUplink, terms: Terms, placement: Placement | None = None) -> None:
         self._uplink, self._terms = uplink, terms
         self._control = uplink.control.of_round(terms)
         self._gains = combine(self._control.combiner, terms.knowledge.state.response)
-        self._placement = _placement(terms, self._gains.shape[1:])
+        self._placement = placement or _placement(terms, self._gains.shape[1:])
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
         self._clipped = 0
@@ -143,6 +143,10 @@ class _AnalogLink:
         return self._report(
             control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
         )
+
+    def with_own_noise(self, factor: float) -> Link:
+        """Return the link with power control for messages with this noise."""
+        return _AnalogLink(self._uplink, self._terms.with_own_noise(factor), self._placement)
 
     def _report(self, energy: Array, received: Array) -> LinkReport:
         """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of

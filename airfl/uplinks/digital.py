@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -123,7 +123,13 @@ class _DigitalLink:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
-    @cached_property
+    def with_own_noise(self, factor: float) -> Link:
+        """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
+        link = copy(self)
+        link._terms = self._terms.with_own_noise(factor)
+        return link
+
+    @property
     def _report(self) -> LinkReport:
         terms, outcome, grid = self._terms, self._outcome, self._uplink.grid
         pilots = terms.pilots

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +97,13 @@ class _IdealLink:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
-    @cached_property
+    def with_own_noise(self, factor: float) -> Link:
+        """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
+        link = copy(self)
+        link._terms = self._terms.with_own_noise(factor)
+        return link
+
+    @property
     def _report(self) -> LinkReport:
         terms, elements, pilots = self._terms, self._cost.resource_elements, self._terms.pilots
         weights = terms.weights[self.heard]

@@ -229,6 +229,14 @@ class Link(Protocol):
         """Return the link budget: the report if every message had its rms norm, without sending anything."""
         ...
 
+    def with_own_noise(self, factor: float) -> Link:
+        """Return this link, before anything is sent, for devices with this factor on their own noise.
+
+        What does not depend on that noise is not computed again: which resource elements carry which entry, and all of
+        a link whose rates and errors follow from the channel alone.
+        """
+        ...
+
 
 class Uplink(Protocol):
     """A link that carries the messages of a run."""
