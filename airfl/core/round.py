@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -18,7 +17,6 @@ from airfl.learning.divergence import check_losses, check_model, keep_finite
 from airfl.learning.engines.parallel import operations_alone
 from airfl.learning.evaluation import evaluate
 from airfl.uplinks.stages import Batch, Round, held_to_bound, open_encoder
-from airfl.uplinks.stages.clip import clip_factor
 from channels.mac import SLAB, add_weighted
 
 
@@ -93,7 +91,6 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             ),
         )
         encoder = held_to_bound(encoder, cell.recipe.stages, cell.bound)
-    clip_norm = world.update_bound if cell.recipe.local.clips_update else math.inf
 
     by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
     slabs = slabs_of(len(state.parameters)) if by_entry else [None]
@@ -103,8 +100,9 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         with step("local training"):
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
         updates = plant(updates, devices[chunk], encoder) if plant else updates
-        norms, non_finite[chunk] = keep_finite(updates, devices[chunk], t, cell.run.non_finite, clip_norm, state.store)
-        clipped = clip_factor(norms, clip_norm)
+        norms, non_finite[chunk] = keep_finite(updates, devices[chunk], t, cell.run.non_finite, world.clip, state.store)
+        unscaled = torch.ones_like(norms)
+        clipped = world.clip.encode(Batch(updates, unscaled, norms, chunk)).scale
         weight = updates.new_tensor(weights[chunk])
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
@@ -113,7 +111,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             part = updates[:, entries]
             add_weighted(reference[entries], part, weight * clipped)
             with step("clip and encode"):
-                message = encoder.encode(Batch(part, torch.ones_like(norms), norms, chunk, part=slab))
+                message = encoder.encode(Batch(part, unscaled, norms, chunk, part=slab))
             with step("superposition"):
                 link.send(message.scaled(weight), chunk)
     with step("superposition"):

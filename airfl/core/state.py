@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from airfl.privacy.ledger import PrivacyLedger
 from airfl.runtime.store import Store
 from airfl.selection import Memory
 from airfl.uplinks import Reception
-from airfl.uplinks.stages import Coder
+from airfl.uplinks.stages import Clip, Coder
 
 # Number of entries in a chunk of updates that one thread processes in a fraction of a millisecond.
 FEW_ENTRIES = 1 << 20
@@ -56,6 +57,12 @@ class World:
     device: torch.device
     public_update: Callable[[Tensor, int], Tensor]
     step: Callable[[str], AbstractContextManager[object]] = nullcontext
+
+    @property
+    def clip(self) -> Clip:
+        """How an update is clipped before it is compared with what the server decodes: to C, or not at all if the local
+        work bounds what a device computes in another way."""
+        return Clip(self.update_bound if self.cell.recipe.local.clips_update else math.inf)
 
     @property
     def keeps_to_one_thread(self) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from airfl.learning.evaluation import Evaluation
     from airfl.runtime.store import Store
+    from airfl.uplinks.stages.clip import Clip
 
 log = logging.getLogger(__name__)
 
@@ -28,17 +29,17 @@ LOWER = "lower local.learning_rate, or server.learning_rate"
 
 
 def keep_finite(
-    updates: Tensor, devices: Ids, round_index: int, policy: Policy, clip_norm: float, store: Store
+    updates: Tensor, devices: Ids, round_index: int, policy: Policy, clip: Clip, store: Store
 ) -> tuple[Tensor, NDArray[np.bool_]]:
     """Replace updates that are not finite, and return the norms of all updates and a mask of those replaced.
 
     Args:
         updates: [devices, d]. Rows that are not finite are changed in place: to zeros ("drop"), or to the limit of
-            clipping to C as the update grows without bound ("clip").
+            clipping as the update grows without bound ("clip").
         devices: Ids of the devices, [devices].
         round_index: Index of the round.
         policy: run.non_finite.
-        clip_norm: C.
+        clip: How an update is clipped.
         store: The state between rounds, in which non-finite tensors of these devices are deleted.
 
     Raises DivergedError, with round and device, for policy "stop".
@@ -53,7 +54,7 @@ def keep_finite(
             "or say with run.non_finite what is done about such a device"
         )
     for row in np.flatnonzero(bad).tolist():
-        updates[row] = clipped_limit(updates[row], clip_norm) if policy == "clip" else 0.0
+        updates[row] = clip.clip_non_finite(updates[row]) if policy == "clip" else 0.0
         store.forget_non_finite(int(devices[row]))
     log.warning(
         "round %d: the update of %s is not finite and was %s",
@@ -62,18 +63,6 @@ def keep_finite(
         {"drop": "dropped", "clip": "clipped"}[policy],
     )
     return updates.norm(dim=1), bad
-
-
-def clipped_limit(update: Tensor, clip_norm: float) -> Tensor:
-    """Return the limit of clipping an update [d] to `clip_norm` as its infinite entries grow together without bound:
-    only their signs remain. nan counts as 0. Without infinite entries the norm is computed in double precision."""
-    infinite = update.isinf()
-    if infinite.any():
-        signs = infinite * update.nan_to_num(nan=0.0).sign()
-        return signs * (clip_norm / float(signs.double().norm()))
-    finite = update.nan_to_num(nan=0.0)
-    norm = float(finite.double().norm())
-    return finite * min(1.0, clip_norm / norm) if norm else finite
 
 
 def check_channel(finite: NDArray[np.bool_], devices: Ids, round_index: int, policy: Policy) -> None:

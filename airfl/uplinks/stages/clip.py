@@ -1,4 +1,7 @@
-"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is unchanged."""
+"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is unchanged.
+
+Schemes clip by it what devices send, and a round by it what the sum is compared with (`airfl.core.state.World.clip`).
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,23 @@ class Clip:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which is the same in every round."""
-        return Coder(encode=self._encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
+        return Coder(encode=self.encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
 
-    def _encode(self, batch: Batch) -> Batch:
+    def encode(self, batch: Batch) -> Batch:
+        """Return the batch with every message clipped, by its scale."""
         norms = batch.norms
         return replace(batch, known_norms=norms).scaled(clip_factor(norms * batch.scale, self.limit))
+
+    def clip_non_finite(self, update: Tensor) -> Tensor:
+        """Return the limit of clipping an update [d] as its infinite entries grow together without bound: only their
+        signs remain. nan counts as 0. Without infinite entries the norm is computed in double precision."""
+        infinite = update.isinf()
+        if infinite.any():
+            signs = infinite * update.nan_to_num(nan=0.0).sign()
+            return signs * (self.limit / float(signs.double().norm()))
+        finite = update.nan_to_num(nan=0.0)
+        norm = float(finite.double().norm())
+        return finite * min(1.0, self.limit / norm) if norm else finite
 
 
 def clip_factor(norms: Tensor, limit: float) -> Tensor:
