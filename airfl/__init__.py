@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from airfl.analysis.results import Results, read_results
     from airfl.config import Settings, load_settings
     from airfl.config.digital import DigitalSettings as Digital
+    from airfl.config.learning import LocalSettings as LocalSgd
+    from airfl.config.learning import ServerSettings as Server
     from airfl.config.plugins import register
+    from airfl.config.privacy import PrivacySettings as Privacy
     from airfl.config.radio import AntennaSettings as Antennas
     from airfl.config.radio import CsiSettings as Csi
     from airfl.config.radio import GridSettings as Grid
     from airfl.config.radio import SelectionSettings as Selection
     from airfl.config.radio import TopologySettings as Topology
-    from airfl.config.settings import ComputeSettings as Compute
-    from airfl.config.settings import LocalSettings as LocalSgd
-    from airfl.config.settings import PrivacySettings as Privacy
-    from airfl.config.settings import ServerSettings as Server
-    from airfl.config.settings import TraceSettings as Trace
+    from airfl.config.run import ComputeSettings as Compute
+    from airfl.config.run import TraceSettings as Trace
     from airfl.config.task import TaskSettings as NamedTask
     from airfl.core.summary import Summary
     from airfl.errors import UserError
@@ -62,26 +62,26 @@ _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
     "Audit": "airfl.analysis.audit.audit:Audit",
     "Budget": "airfl.analysis.budget:Budget",
-    "Compute": "airfl.config.settings:ComputeSettings",
+    "Compute": "airfl.config.run:ComputeSettings",
     "Csi": "airfl.config.radio:CsiSettings",
     "Digital": "airfl.config.digital:DigitalSettings",
     "Experiment": "airfl.experiment:Experiment",
     "Grid": "airfl.config.radio:GridSettings",
     "Interval": "airfl.study.sweeps.values:Interval",
-    "LocalSgd": "airfl.config.settings:LocalSettings",
+    "LocalSgd": "airfl.config.learning:LocalSettings",
     "NamedTask": "airfl.config.task:TaskSettings",
-    "Privacy": "airfl.config.settings:PrivacySettings",
+    "Privacy": "airfl.config.privacy:PrivacySettings",
     "Radio": "airfl.experiment:Radio",
     "Results": "airfl.analysis.results:Results",
     "Run": "airfl.simulation:Run",
     "RunPrivacy": "airfl.analysis.calculator:RunPrivacy",
     "Selection": "airfl.config.radio:SelectionSettings",
-    "Server": "airfl.config.settings:ServerSettings",
+    "Server": "airfl.config.learning:ServerSettings",
     "Settings": "airfl.config:Settings",
     "Summary": "airfl.core.summary:Summary",
     "Task": "airfl.learning.own_task:Task",
     "Topology": "airfl.config.radio:TopologySettings",
-    "Trace": "airfl.config.settings:TraceSettings",
+    "Trace": "airfl.config.run:TraceSettings",
     "Tuning": "airfl.study.sweeps.tuning:Tuning",
     "UserError": "airfl.errors:UserError",
     "check_part": "airfl.study.check:check_part",

@@ -26,10 +26,11 @@ from airfl.config.given import (
 )
 from airfl.config.part_keys import NamedPart, PartTable
 from airfl.config.plugins import load_plugins
+from airfl.config.privacy import ACCOUNTANT
 from airfl.config.problems import first_line
 from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
-from airfl.config.settings import ACCOUNTANT, Settings
+from airfl.config.settings import Settings
 from airfl.config.task import DATASET, MODEL, PARTITION
 from airfl.errors import UserError, nearest
 from airfl.schemes.names import SCHEMES

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config.settings import ComputeSettings
+from airfl.config.run import ComputeSettings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config.settings import RunSettings, Settings
+from airfl.config.run import RunSettings
+from airfl.config.settings import Settings
 from airfl.config.task import TaskSettings
 from airfl.core.building import build_cell
 from airfl.errors import UserError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from airfl.config.settings import RunSettings
+from airfl.config.run import RunSettings
 from airfl.core.computation import Computation
 from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.core.round_plan import disclosure_again, open_round

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config.settings import RunSettings, TraceSettings
+from airfl.config.run import RunSettings, TraceSettings
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Event

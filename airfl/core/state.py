@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config.settings import ComputeSettings
+from airfl.config.run import ComputeSettings
 from airfl.core.round_plan import Opening
 from airfl.core.scenario import Cell
 from airfl.learning.engines.table import THREADS_OF_THEIR_OWN

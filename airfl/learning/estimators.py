@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config.settings import LocalSettings, RunSettings
+from airfl.config.learning import LocalSettings
+from airfl.config.run import RunSettings
 from airfl.learning.batches import NOBODY, independent_batches
 from airfl.learning.flat import FlatModel
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients

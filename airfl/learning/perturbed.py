@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config.settings import LocalSettings, RunSettings
+from airfl.config.learning import LocalSettings
+from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.batches import BatchRule, independent_batches
 from airfl.learning.flat import FlatModel

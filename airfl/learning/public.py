@@ -15,7 +15,8 @@ from airfl.runtime.store import Store
 from airfl.tasks.partitions.rule import Partition
 
 if TYPE_CHECKING:
-    from airfl.config.settings import LocalSettings, RunSettings
+    from airfl.config.learning import LocalSettings
+    from airfl.config.run import RunSettings
     from airfl.learning.task import DividedTask
     from airfl.runtime.streams import Streams
 

@@ -13,7 +13,7 @@ from airfl.learning.schedule import learning_rate
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airfl.config.settings import LocalSettings, ServerSettings
+    from airfl.config.learning import LocalSettings, ServerSettings
     from airfl.runtime.store import Store
 
 

@@ -7,7 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config.settings import LocalSettings, RunSettings
+from airfl.config.learning import LocalSettings
+from airfl.config.run import RunSettings
 from airfl.learning.batches import plan_batches
 from airfl.learning.engines.choose import choose
 from airfl.learning.engines.engine import Work

@@ -17,7 +17,8 @@ from channels.part import class_at
 if TYPE_CHECKING:
     from torch import Tensor, device
 
-    from airfl.config.settings import LocalSettings, RunSettings
+    from airfl.config.learning import LocalSettings
+    from airfl.config.run import RunSettings
     from airfl.learning.task import DividedTask
     from airfl.runtime.store import Store
     from airfl.runtime.streams import Streams

@@ -16,8 +16,9 @@ from airfl.uplinks.stages.feedback import ErrorFeedback
 from airfl.uplinks.stages.stage import Stage, bound_after
 
 if TYPE_CHECKING:
+    from airfl.config.privacy import PrivacySettings
     from airfl.config.radio import SelectionSettings
-    from airfl.config.settings import PrivacySettings, RunSettings
+    from airfl.config.run import RunSettings
     from airfl.schemes.recipe import Problem
 
 

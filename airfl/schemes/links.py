@@ -7,8 +7,9 @@ import math
 from typing import Literal
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.privacy import PrivacySettings
 from airfl.config.radio import ChannelSettings, PowerSettings
-from airfl.config.settings import PrivacySettings, Settings
+from airfl.config.settings import Settings
 from airfl.errors import AlignmentError
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 
 import airfl
 from airfl.config import Settings
-from airfl.config.settings import LocalSettings
+from airfl.config.learning import LocalSettings
 from airfl.core.round import run_round
 from airfl.core.state import State, World
 from airfl.learning.batches import BatchRule, plan_batches

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.config.settings import ComputeSettings
+from airfl.config.run import ComputeSettings
 from airfl.core.computation import Computation
 from airfl.learning.batches import NOBODY, BatchRule
 from airfl.learning.estimators import Chunk

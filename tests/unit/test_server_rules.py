@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.config.settings import LocalSettings, ServerSettings
+from airfl.config.learning import LocalSettings, ServerSettings
 from airfl.learning.schedule import learning_rate
 from airfl.learning.server import Adaptive, Averaging, Descent, mean_weights
 from airfl.runtime.store import Store

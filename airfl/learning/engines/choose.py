@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from airfl.config.settings import LocalSettings, RunSettings
+from airfl.config.learning import LocalSettings
+from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.batches import plan_batches
 from airfl.learning.engines import kept

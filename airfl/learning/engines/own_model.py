@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from airfl.config.settings import LocalSettings
+from airfl.config.learning import LocalSettings
 from airfl.errors import UserError
 from airfl.learning.batches import BatchRule, plan_batches
 from airfl.learning.engines.engine import Engine, Work
