@@ -18,6 +18,7 @@ from airfl.callbacks.telling import Callbacks
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.accounting import build_ledger
 from airfl.core.building import build_cell
 from airfl.core.checkpoint import (
     Saved,
@@ -38,7 +39,6 @@ from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
 from airfl.core.round import as_last, run_round
 from airfl.core.run_files import Progress, written, written_alone
-from airfl.core.scenario import build_ledger
 from airfl.core.state import State, World
 from airfl.core.state_size import check_store
 from airfl.core.summary import Summary, summarise

@@ -19,10 +19,11 @@ from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.config.task import OWN
+from airfl.core.accounting import build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
 from airfl.core.building import build_cell
 from airfl.core.preflight import equal_weights
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
+from airfl.core.scenario import Cell
 from airfl.core.state_size import store_bytes
 from airfl.learning.chosen_task import dimension_of, equal_share, load_data, training_samples, with_task
 from airfl.learning.server import mean_weights

@@ -18,7 +18,8 @@ from airfl.analysis.budget import cell_of, opened_rounds
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
-from airfl.core.scenario import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
+from airfl.core.accounting import build_ledger, noise_multiplier, release_event, worst_round_epsilon
+from airfl.core.scenario import Cell
 from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from airfl.config.run import RunSettings
+from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
 from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.core.round_plan import disclosure_again, open_round
-from airfl.core.scenario import noise_multiplier, release_event
 from airfl.core.state import Exchange, Plant, State, World
 from airfl.learning.divergence import check_losses, check_model, keep_finite
 from airfl.learning.engines.parallel import operations_alone

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
-from airfl.core.scenario import Cell, noise_multiplier
+from airfl.core.scenario import Cell
 from airfl.core.scheduling import choose, rates
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import ChannelRule, Ids, Memory, remembered

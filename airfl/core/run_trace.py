@@ -6,7 +6,8 @@ import datetime
 from pathlib import Path
 
 from airfl.config import Settings, to_json
-from airfl.core.scenario import Cell, paper_cost_mb
+from airfl.core.accounting import paper_cost_mb
+from airfl.core.scenario import Cell
 from airfl.core.state import World
 from airfl.learning.task import Identity
 from airfl.runtime.numerics import numerics

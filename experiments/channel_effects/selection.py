@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from airfl.core.scenario import noise_multiplier
+from airfl.core.accounting import noise_multiplier
 from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement

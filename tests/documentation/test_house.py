@@ -39,7 +39,7 @@ def test_every_table_that_is_named_is_there() -> None:
 def test_what_runs_takes_the_parts_it_needs() -> None:
     """Parts are built from the settings before the first round; from then on no code is passed all settings."""
     rooms = ("selection", "uplinks", "learning", "privacy", "storage", "schemes")
-    files = ("scheduling", "round_plan", "scenario", "round", "record", "state", "state_size")
+    files = ("accounting", "scheduling", "round_plan", "scenario", "round", "record", "state", "state_size")
     builders = {
         "learning/chosen_task.py",
         "learning/own_task.py",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from airfl.config import Settings, load_rows
+from airfl.core.accounting import paper_cost_mb
 from airfl.core.building import build_cell
 from airfl.core.preflight import nominal_samples
-from airfl.core.scenario import paper_cost_mb
 from airfl.tasks.models import MODELS
 from tests.conftest import ROOT
 

@@ -15,9 +15,10 @@ from airfl import link_budget, load_settings
 from airfl.analysis.budget import opened_rounds
 from airfl.analysis.calculator import privacy_of
 from airfl.config import Settings
+from airfl.core.accounting import noise_multiplier
 from airfl.core.building import build_cell
 from airfl.core.round_plan import disclosure_again
-from airfl.core.scenario import Cell, noise_multiplier
+from airfl.core.scenario import Cell
 from airfl.errors import UserError
 from airfl.privacy.calibration import run_epsilon
 from airfl.privacy.disclosure import Disclosure

@@ -13,7 +13,7 @@ from dp_accounting import pld
 from airfl.analysis.budget import link_budget
 from airfl.analysis.calculator import privacy_of, unmet
 from airfl.config import Settings
-from airfl.core.scenario import noise_multiplier
+from airfl.core.accounting import noise_multiplier
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, remedies, run_epsilon, smallest_noise

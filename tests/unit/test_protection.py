@@ -16,8 +16,8 @@ from scipy import stats
 from scipy.special import j0
 
 from airfl.config import Settings
+from airfl.core.accounting import noise_multiplier
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import noise_multiplier
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger

@@ -15,11 +15,12 @@ from scipy import stats
 
 from airfl.analysis.budget import link_budget
 from airfl.config import Settings
+from airfl.core.accounting import noise_multiplier
 from airfl.core.building import build_cell
 from airfl.core.record import Record
 from airfl.core.round import run_round
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell, noise_multiplier
+from airfl.core.scenario import Cell
 from airfl.core.state import State, World
 from airfl.errors import UserError
 from airfl.privacy.accountants import account

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from airfl.analysis.calculator import privacy_of
-from airfl.core.scenario import build_ledger, noise_multiplier
+from airfl.core.accounting import build_ledger, noise_multiplier
 from airfl.errors import UserError
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.statement import Statement

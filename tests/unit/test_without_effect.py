@@ -16,8 +16,8 @@ from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
 from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
+from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.round import run_round
-from airfl.core.scenario import noise_multiplier, release_event
 from airfl.core.state import Exchange, State, World
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import world

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.analysis.audit.options import Options
+from airfl.core.accounting import build_ledger
 from airfl.core.record import Record, noise_std
-from airfl.core.scenario import build_ledger
 from airfl.core.state import Exchange, Plant, World
 from airfl.runtime.store import Store
 from airfl.selection import sampling_of

@@ -84,7 +84,7 @@ def check_audit(settings: Settings, options: Options) -> None:
 def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
     """Check that the scheme and the size of the run allow this audit, and raise UserError if not. settings: of the
     cell."""
-    from airfl.core.scenario import build_ledger
+    from airfl.core.accounting import build_ledger
 
     statement = build_ledger(cell).statement
     if statement.level != "client":

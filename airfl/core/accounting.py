@@ -1,0 +1,69 @@
+"""What a run accounts: the privacy ledger, what a round releases, and the papers' cost.
+
+Everything here is computed from the scenario and from reports of rounds. It needs no data, no model and no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airfl.core.scenario import Cell
+from airfl.privacy.accountants import accountant_of_settings
+from airfl.privacy.disclosure import Disclosure
+from airfl.privacy.events import Event
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.selection import ChannelRule, sampling_of
+from airfl.uplinks import LinkReport
+
+
+def build_ledger(cell: Cell) -> PrivacyLedger:
+    """Return the privacy ledger of a run of this scenario.
+
+    Raises UserError if its accountant has no bound for what is released.
+    """
+    release = cell.recipe.release
+    release.check(sampling_of(cell.rule))
+    with accountant_of_settings():
+        return PrivacyLedger(cell.statement, like=release.event(1.0))
+
+
+def noise_multiplier(cell: Cell, report: LinkReport) -> float:
+    """Return the noise in what is released, relative to the largest contribution of one device or one record.
+
+    It is 0 without noise or without a bound, and inf if the channel let no device take part, so that nothing is
+    released.
+    """
+    if isinstance(cell.rule, ChannelRule) and not len(report.devices.energy):
+        return float("inf")
+    return cell.recipe.release.noise_multiplier(cell.bound, cell.largest_weight, report)
+
+
+def release_event(cell: Cell, multiplier: float) -> Event:
+    """Return what a round with this noise multiplier releases about a device that takes part in it."""
+    return cell.recipe.release.event(multiplier)
+
+
+def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]) -> float:
+    """Return the tight epsilon of the worst single round.
+
+    rounds: (noise multiplier, what beta disclosed) of each round.
+    """
+    worst: dict[tuple[bool, int, int] | None, tuple[float, Disclosure | None]] = {}
+    for multiplier, told in rounds:
+        kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
+        if kind not in worst or multiplier < worst[kind][0]:
+            worst[kind] = multiplier, told
+    return max(ledger.of_one_round(release_event(cell, least), told) for least, told in worst.values())
+
+
+def paper_cost_mb(cell: Cell) -> float:
+    """Return the papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes.
+
+    See Fed-SPA section 5.2 and Fed-SMP section 6.3. As there, the bits that name the coordinates are left out. nan for
+    an analog link.
+    """
+    if cell.link == "analog":
+        return float("nan")
+    run = cell.run
+    rounds = run.rounds * run.selected / run.devices
+    return cell.bound.sent_values * cell.bound.value_bits * rounds / 8e6
