@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
@@ -13,10 +15,11 @@ from airfl.core.computation import Computation
 from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.core.round_plan import disclosure_again, open_round
 from airfl.core.state import Exchange, Plant, State, World
-from airfl.learning.divergence import check_losses, check_model, keep_finite
+from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
 from airfl.learning.engines.parallel import operations_alone
 from airfl.learning.evaluation import evaluate
-from airfl.uplinks.stages import Batch, Round, held_to_bound, open_encoder
+from airfl.runtime.store import Store
+from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 
 
@@ -120,6 +123,30 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         mean_update = encoder.decode(reception.mean)
     reference /= cell.run.selected
     return Exchange(opening, encoder, reception, mean_update, reference, update_norms, non_finite)
+
+
+def keep_finite(
+    updates: Tensor, devices: NDArray[np.int64], round_index: int, policy: NonFinite, clip: Clip, store: Store
+) -> tuple[Tensor, NDArray[np.bool_]]:
+    """Replace updates that are not finite, and return the norms of all updates and a mask of those replaced.
+
+    Args:
+        updates: [devices, d]. Rows that are not finite are changed in place: to zeros ("drop"), or to the limit of
+            clipping as the update grows without bound ("clip").
+        devices: Ids of the devices, [devices].
+        round_index: Index of the round.
+        policy: run.non_finite.
+        clip: How an update is clipped.
+        store: The state between rounds, in which non-finite tensors of these devices are deleted.
+
+    Raises DivergedError, with round and device, for policy "stop".
+    """
+    norms = updates.norm(dim=1)
+    bad = check_updates(norms, devices, round_index, policy)
+    for row in np.flatnonzero(bad).tolist():
+        updates[row] = clip.clip_non_finite(updates[row]) if policy == "clip" else 0.0
+        store.forget_non_finite(int(devices[row]))
+    return (updates.norm(dim=1) if bad.any() else norms), bad
 
 
 def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Record:

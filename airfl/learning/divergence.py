@@ -18,54 +18,44 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from airfl.learning.evaluation import Evaluation
-    from airfl.runtime.store import Store
-    from airfl.uplinks.stages.clip import Clip
 
 log = logging.getLogger(__name__)
 
-Policy = Literal["stop", "drop", "clip"]
+NonFinite = Literal["stop", "drop", "clip"]
+"""What is done about numbers that are not finite, run.non_finite."""
 Ids = NDArray[np.int64]
 LOWER = "lower local.learning_rate, or server.learning_rate"
 
 
-def keep_finite(
-    updates: Tensor, devices: Ids, round_index: int, policy: Policy, clip: Clip, store: Store
-) -> tuple[Tensor, NDArray[np.bool_]]:
-    """Replace updates that are not finite, and return the norms of all updates and a mask of those replaced.
+def check_updates(norms: Tensor, devices: Ids, round_index: int, policy: NonFinite) -> NDArray[np.bool_]:
+    """Report updates that are not finite: raise DivergedError for policy "stop", else log a warning.
 
     Args:
-        updates: [devices, d]. Rows that are not finite are changed in place: to zeros ("drop"), or to the limit of
-            clipping as the update grows without bound ("clip").
+        norms: l2 norms of the updates, [devices].
         devices: Ids of the devices, [devices].
         round_index: Index of the round.
         policy: run.non_finite.
-        clip: How an update is clipped.
-        store: The state between rounds, in which non-finite tensors of these devices are deleted.
 
-    Raises DivergedError, with round and device, for policy "stop".
+    Returns a mask of these updates, [devices].
     """
-    norms = updates.norm(dim=1)
     bad: NDArray[np.bool_] = ~norms.isfinite().cpu().numpy()
     if not bad.any():
-        return norms, bad
+        return bad
     if policy == "stop":
         raise DivergedError(
             f"round {round_index}, device {devices[bad][0]}: its update is not finite, training diverged; {LOWER}, "
             "or say with run.non_finite what is done about such a device"
         )
-    for row in np.flatnonzero(bad).tolist():
-        updates[row] = clip.clip_non_finite(updates[row]) if policy == "clip" else 0.0
-        store.forget_non_finite(int(devices[row]))
     log.warning(
         "round %d: the update of %s is not finite and was %s",
         round_index,
         named(devices[bad]),
         {"drop": "dropped", "clip": "clipped"}[policy],
     )
-    return updates.norm(dim=1), bad
+    return bad
 
 
-def check_channel(finite: NDArray[np.bool_], devices: Ids, round_index: int, policy: Policy) -> None:
+def check_channel(finite: NDArray[np.bool_], devices: Ids, round_index: int, policy: NonFinite) -> None:
     """Report channels that are not finite: raise DivergedError for policy "stop", else log a warning."""
     if policy == "stop":
         raise DivergedError(

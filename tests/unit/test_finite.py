@@ -15,8 +15,9 @@ from torch import Tensor
 
 import airfl
 import airfl.core.round
+from airfl.core.round import keep_finite
 from airfl.errors import DivergedError, UserError
-from airfl.learning.divergence import all_finite, keep_finite
+from airfl.learning.divergence import all_finite
 from airfl.learning.trainer import LocalTrainer
 from airfl.runtime.store import Store
 from airfl.uplinks.stages import Clip

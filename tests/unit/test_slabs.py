@@ -12,10 +12,9 @@ import torch
 from scipy import stats
 
 import airfl.core.round
-from airfl.core.round import exchange, run_round
+from airfl.core.round import exchange, keep_finite, run_round
 from airfl.core.round_plan import open_round
 from airfl.core.state import State, World
-from airfl.learning.divergence import keep_finite
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
 from airfl.uplinks.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates

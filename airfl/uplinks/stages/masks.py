@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +11,7 @@ from numpy.typing import NDArray
 from airfl.runtime.streams import Purpose
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from airfl.runtime.streams import Streams
-    from airfl.uplinks.stages.stage import Batch
 
 Coordinates = NDArray[np.int64]
 
@@ -36,23 +32,6 @@ def shared_coordinates(streams: Streams, round_index: int, dimension: int, kept:
 def own_coordinates(streams: Streams, round_index: int, device: int, dimension: int, kept: int) -> Coordinates:
     """Return k of d coordinates for one device in a round, with every subset equally likely; ascending, [k]."""
     return _draw(streams.device_generator(Purpose.MASK, round_index, device), dimension, kept)
-
-
-def restrict(batch: Batch, kept: Tensor, coordinates: Coordinates) -> Batch:
-    """Return the messages restricted to the same coordinates for all devices.
-
-    Args:
-        batch: The messages.
-        kept: The coordinates, ascending, [k], as a tensor on the device of the batch.
-        coordinates: The same coordinates as a numpy array.
-    """
-    part, columns = None, kept
-    if batch.part is not None:
-        begin, end = batch.part.start, batch.part.stop
-        part = slice(*np.searchsorted(coordinates, (begin, end)).tolist())
-        columns, coordinates = kept[part] - begin, coordinates[part]
-    values = batch.values.gather(1, columns.expand(len(batch.values), -1))
-    return replace(batch, values=values, known_norms=None, coordinates=coordinates, part=part)
 
 
 def _draw(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:

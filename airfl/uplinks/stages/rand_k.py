@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.uplinks.stages.masks import own_coordinates, restrict, shared_coordinates
+from airfl.uplinks.stages.masks import own_coordinates, shared_coordinates
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RandK:
         after = 1 / self.ratio if self.rescale else 1.0
 
         def encode(batch: Batch) -> Batch:
-            masked = restrict(batch, kept, coordinates)
+            masked = batch.restricted(kept, coordinates)
             return replace(masked, scale=batch.scale * before) if self.amplify else masked
 
         def decode(mean: Tensor) -> Tensor:

@@ -58,6 +58,21 @@ class Batch:
         """Return the batch with every message multiplied by its factor, [chunk]."""
         return replace(self, scale=self.scale * factors)
 
+    def restricted(self, kept: Tensor, coordinates: NDArray[np.int64]) -> Batch:
+        """Return the batch restricted to the same coordinates for all devices.
+
+        Args:
+            kept: The coordinates, ascending, [k], as a tensor on the device of the batch.
+            coordinates: The same coordinates as a numpy array.
+        """
+        part, columns = None, kept
+        if self.part is not None:
+            begin, end = self.part.start, self.part.stop
+            part = slice(*np.searchsorted(coordinates, (begin, end)).tolist())
+            columns, coordinates = kept[part] - begin, coordinates[part]
+        values = self.values.gather(1, columns.expand(len(self.values), -1))
+        return replace(self, values=values, known_norms=None, coordinates=coordinates, part=part)
+
     def of(self, messages: Tensor) -> Batch:
         """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
         return replace(self, values=messages, scale=self.scale.new_ones(len(messages)), known_norms=None)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.uplinks.stages.masks import restrict
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class PublicTopK:
         coordinates = kept.cpu().numpy().astype(np.int64)
 
         def encode(batch: Batch) -> Batch:
-            return restrict(batch, kept, coordinates)
+            return batch.restricted(kept, coordinates)
 
         def decode(mean: Tensor) -> Tensor:
             return mean.new_zeros(self.dimension).index_copy_(0, kept, mean)
