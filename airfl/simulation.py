@@ -18,8 +18,6 @@ from airfl.callbacks.telling import Callbacks
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
-from airfl.core.accounting import build_ledger
-from airfl.core.building import build_cell
 from airfl.core.checkpoint import (
     Saved,
     about_run,
@@ -34,21 +32,16 @@ from airfl.core.checkpoint import (
     read_saved,
 )
 from airfl.core.checkpoint.state import from_arrays
-from airfl.core.fitting import fitted
 from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
 from airfl.core.round import as_last, run_round
 from airfl.core.run_files import Progress, written, written_alone
 from airfl.core.state import State, World
-from airfl.core.state_size import check_store
 from airfl.core.summary import Summary, summarise
+from airfl.core.world import resolve, world_of
 from airfl.errors import CallbackError, UserError
 from airfl.learning.chosen_task import load_data, with_task
-from airfl.learning.flat import FlatModel
-from airfl.learning.public import public_update
-from airfl.learning.server import mean_weights
-from airfl.learning.task import DividedTask, build_task
-from airfl.runtime.allocation import keep_freed_memory
+from airfl.learning.task import build_task
 from airfl.runtime.device import find_device
 from airfl.runtime.interrupt import asked_to_stop
 from airfl.runtime.precision import precision
@@ -59,7 +52,6 @@ from airfl.storage.trace import open_trace
 from airfl.storage.trace.integrity import read_seal
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.raw import RawData
-from airfl.uplinks import AnalogUplink
 
 if TYPE_CHECKING:
     import xarray
@@ -314,56 +306,3 @@ def _attributes(folder: Path) -> Mapping[str, Any]:
         if has_begun(folder):
             return {}
         raise
-
-
-def build_world(
-    settings: Settings, device: torch.device, folders: Sequence[Path] | None = None, task: Task | None = None
-) -> World:
-    """Build the fixed objects of a run: data, model, recipe and limits.
-
-    Args:
-        settings: All settings of the run.
-        device: Torch device of the model.
-        folders: Folders that are searched for data.
-        task: A user-defined model and data to use instead, if any.
-    """
-    settings = with_task(settings, task)
-    raw = load_data(settings.task, folders, task)
-    return world_of(settings, build_task(settings, raw, Streams(settings.run.seed), task), device)
-
-
-def world_of(settings: Settings, task: DividedTask, device: torch.device) -> World:
-    """Build the fixed objects of a run from a task, which need not be one that the settings can name."""
-    streams, task = Streams(settings.run.seed), task.to(device)
-    model = FlatModel(task.model, task.loss)
-    keep_freed_memory(4 * model.dimension * settings.run.selected)
-    sizes = task.partition.sizes
-    cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
-    check_store(cell, sizes, settings.scheme.name)
-    return World(
-        cell=cell,
-        task=task,
-        model=model,
-        trainer=cell.recipe.local.build(settings.local, settings.run, task, streams, device),
-        update_bound=settings.local.update_bound,
-        compute=settings.compute,
-        ledger=build_ledger(cell),
-        device=device,
-        public_update=public_update(settings.local, settings.run, task, streams, device),
-    )
-
-
-def resolve(world: World, settings: Settings) -> Settings:
-    """Return the settings with automatic values replaced by those that this world uses."""
-    settings, uplink = fitted(settings), world.cell.recipe.uplink
-    power = {}
-    if settings.power.alignment == "auto":
-        power["alignment"] = uplink.control.alignment if isinstance(uplink, AnalogUplink) else "sample"
-    grid = {} if settings.grid.prefix != "mean" else {"symbol_duration_s": world.cell.radio.grid.symbol_duration_s}
-    return settings.resolved(
-        run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
-        local={"engine": world.trainer.engine},
-        grid=grid,
-        power=power,
-        privacy={"delta": settings.delta},
-    )

@@ -27,8 +27,8 @@ import torch
 from airfl.config import Row, Settings, load_rows, to_json
 from airfl.core.round import run_round
 from airfl.core.state import State
+from airfl.core.world import build_world
 from airfl.learning.evaluation import gradient_norm_squared
-from airfl.simulation import build_world
 from airfl.tasks.datasets import data_folders
 
 PAPERS = Path(__file__).resolve().parent / "configs" / "papers"

@@ -12,9 +12,10 @@ import torch
 from airfl import simulation
 from airfl.config import Settings
 from airfl.core.state import World
+from airfl.core.world import world_of
 from airfl.learning.task import build_task
 from airfl.runtime.streams import Streams
-from airfl.simulation import Progress, Run, world_of
+from airfl.simulation import Progress, Run
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 

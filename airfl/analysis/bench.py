@@ -20,10 +20,10 @@ from airfl.config.part_keys import name_of
 from airfl.core.round import run_round
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
+from airfl.core.world import build_world, resolve
 from airfl.errors import UserError
 from airfl.runtime.device import find_device
 from airfl.runtime.precision import precision
-from airfl.simulation import build_world, resolve
 from airfl.tasks.datasets import data_folders
 
 

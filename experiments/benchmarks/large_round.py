@@ -28,8 +28,8 @@ from airfl.analysis.bench import peak_memory_bytes
 from airfl.analysis.profile import profiled_round
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
+from airfl.core.world import build_world, resolve
 from airfl.runtime.store import Store
-from airfl.simulation import build_world, resolve
 from airfl.tasks.datasets import data_folders, find_dataset
 from airfl.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
 

@@ -21,10 +21,10 @@ from airfl.config import Settings
 from airfl.config.learning import LocalSettings
 from airfl.core.round import run_round
 from airfl.core.state import State, World
+from airfl.core.world import build_world
 from airfl.learning.batches import BatchRule, plan_batches
 from airfl.learning.sgd import normalise
 from airfl.runtime.store import Store
-from airfl.simulation import build_world
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 TURNS = 7

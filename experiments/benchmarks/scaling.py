@@ -95,8 +95,8 @@ def measure(point: Point) -> Cost:
     from airfl.core.round import run_round
     from airfl.core.round_plan import open_round
     from airfl.core.state import State
+    from airfl.core.world import world_of
     from airfl.learning.task import DividedTask, Samples
-    from airfl.simulation import world_of
     from airfl.tasks.partitions import Partition
 
     generator = torch.Generator().manual_seed(0)

@@ -175,7 +175,7 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
     import airfl
     from airfl.core.round import run_round
     from airfl.core.state import State
-    from airfl.simulation import build_world
+    from airfl.core.world import build_world
 
     fixed = [f"scheme.name={name}", "run.rounds=100000", "run.evaluate_every=100000"]
     world = build_world(airfl.load_settings(DEMO, [*fixed, *overrides]), torch.device("cpu"))

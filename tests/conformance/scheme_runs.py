@@ -10,10 +10,11 @@ import xarray
 
 from airfl.config import Settings
 from airfl.core.state import World
+from airfl.core.world import world_of
 from airfl.learning.task import build_task
 from airfl.runtime.streams import Streams
 from airfl.schemes.names import SCHEMES
-from airfl.simulation import run, world_of
+from airfl.simulation import run
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT, fitting, small_settings

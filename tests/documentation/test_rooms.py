@@ -32,13 +32,16 @@ ORDER = (
     "privacy",
     "tasks",
     "selection",
+    "uplinks.stages",
     "storage",
     "runtime",
     "errors",
     "version",
 )
 """Rooms from the top down. The declarations of a scheme and the table of schemes are below the settings, which use
-nothing else of schemes."""
+nothing else of schemes. The stages of an encoder are below uplinks and training, which both use them."""
+FLOORS = 12
+"""Rooms in the longest chain of rooms of which each imports the next."""
 ABOVE = ("airfl", "airfl.__main__")
 """Modules above all rooms: they import from every room."""
 
@@ -79,6 +82,16 @@ def floor(name: str) -> int:
     return ORDER.index(max(inside, key=len))
 
 
+def rooms_below() -> dict[str, set[str]]:
+    """Return the rooms that each room imports from."""
+    direct: dict[str, set[str]] = {room: set() for room in ORDER}
+    for name in MODULES:
+        if name not in ABOVE:
+            room = ORDER[floor(name)]
+            direct[room] |= {ORDER[floor(other)] for other in imported(name)} - {room}
+    return direct
+
+
 @pytest.mark.parametrize("room", ORDER)
 def test_imports_run_downward(room: str) -> None:
     upward = [
@@ -101,6 +114,13 @@ def test_there_is_no_circle() -> None:
     assert not left
 
 
+def test_no_chain_of_rooms_is_longer() -> None:
+    floors: dict[str, int] = {}
+    for room, below in reversed(rooms_below().items()):
+        floors[room] = 1 + max((floors[one] for one in below), default=0)
+    assert max(floors.values()) == FLOORS, floors
+
+
 def test_what_stands_at_the_top() -> None:
     loose = {file.name for file in (ROOT / "airfl").iterdir() if file.is_file()}
     assert loose == {
@@ -121,11 +141,7 @@ def test_the_list_in_contributing_is_that_of_the_imports() -> None:
         for line in (ROOT / "CONTRIBUTING.md").read_text().split("## The house")[1].splitlines()
         if line.startswith("| `airfl/")
     ]
-    direct: dict[str, set[str]] = {room: set() for room in ORDER}
-    for name in MODULES:
-        if name not in ABOVE:
-            room = ORDER[floor(name)]
-            direct[room] |= {ORDER[floor(other)] for other in imported(name)} - {room}
+    direct = rooms_below()
     wanted = [(room, ", ".join(one for one in ORDER if one in direct[room]) or "-") for room in ORDER]
     paths = [name.strip("`").removeprefix("airfl/").removesuffix(".py").strip("/") for name, _, _ in shown]
     assert [(path.replace("/", "."), row[2]) for path, row in zip(paths, shown, strict=True)] == wanted

@@ -16,9 +16,9 @@ from airfl.config import Settings, load_rows, load_settings
 from airfl.core.preflight import check_recipe
 from airfl.core.round import run_round
 from airfl.core.state import State, World
+from airfl.core.world import build_world
 from airfl.errors import UserError
 from airfl.learning.evaluation import evaluate
-from airfl.simulation import build_world
 from airfl.tasks.datasets import find_dataset
 from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT

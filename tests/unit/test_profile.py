@@ -14,8 +14,8 @@ from airfl.analysis.bench import Bench, bench
 from airfl.analysis.profile import STAGES, Stopwatch, profiled_round
 from airfl.core.round import run_round
 from airfl.core.state import State
+from airfl.core.world import build_world
 from airfl.errors import UserError
-from airfl.simulation import build_world
 from tests.conftest import small_settings
 
 CPU = torch.device("cpu")

@@ -18,9 +18,9 @@ from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.core.progress import RoundProgress, asked_progress
 from airfl.core.state import World
+from airfl.core.world import build_world
 from airfl.runtime.device import find_device
 from airfl.runtime.text import brief
-from airfl.simulation import build_world
 from airfl.tasks.datasets import data_folders
 
 if TYPE_CHECKING:

@@ -18,11 +18,12 @@ from airfl.config import Settings, load_settings
 from airfl.config.load import keys_of
 from airfl.core.record import Record
 from airfl.core.state import State, World
+from airfl.core.world import world_of
 from airfl.errors import UserError
 from airfl.learning.task import build_task
 from airfl.runtime.streams import Streams
 from airfl.schemes.scheme import LinkKind, Scheme
-from airfl.simulation import Run, run, world_of
+from airfl.simulation import Run, run
 from airfl.storage.resources import configurations, data_folder
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData

@@ -22,8 +22,8 @@ from airfl.config.load import override, validate
 from airfl.config.settings import Settings
 from airfl.core.round import run_round
 from airfl.core.state import State, World
+from airfl.core.world import world_of
 from airfl.learning.task import DividedTask, Samples
-from airfl.simulation import world_of
 from airfl.tasks.models.modules.lstm import build as build_lstm
 from airfl.tasks.partitions import Partition
 
