@@ -96,7 +96,7 @@ def power_control(
         peak_db=power.peak_db,
         peak=power.peak,
         alignment="sample" if power.alignment == "auto" else power.alignment,
-        scheduled=_scheduled(power),
+        coefficient=_scheduled(power),
     )
 
 

@@ -72,7 +72,7 @@ class PowerControl:
         peak_db: Largest energy of a resource element over its mean at the limit in dB, None for no peak limit.
         peak: How the peak limit is enforced.
         alignment: What determines beta, see `Alignment`.
-        scheduled: beta of a schedule, within the privacy bound; inf without one.
+        coefficient: beta of a schedule, within the privacy bound; inf without one.
     """
 
     policy: str | Policy
@@ -85,7 +85,7 @@ class PowerControl:
     peak_db: float | None = None
     peak: Peak = "back-off"
     alignment: Alignment = "sample"
-    scheduled: float = float("inf")
+    coefficient: float = float("inf")
 
     @cached_property
     def rule(self) -> Policy:
@@ -143,7 +143,7 @@ class PowerControl:
         if self.alignment == "sample":
             return None
         if self.alignment == "schedule":
-            return self.scheduled
+            return self.coefficient
         assert terms.population is not None
         reaches = self.rule.reaches(self._task(terms.population)[0])
         return float(np.min(reaches, where=reaches > 0, initial=np.inf))
