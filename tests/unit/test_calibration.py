@@ -14,6 +14,8 @@ from airfl.analysis.budget import link_budget
 from airfl.analysis.calculator import privacy_of, unmet
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
+from airfl.core.building import build_cell
+from airfl.core.round_plan import open_round
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, remedies, run_epsilon, smallest_noise
@@ -185,6 +187,7 @@ def test_an_accountant_without_a_bound_is_refused_by_its_key(bound: str) -> None
 
 
 ANALOG = ("scheme.name=dp-fedavg", "scheme.link=analog")
+TAPPED, POLICY = "channel.fading=tapped-line", "power.policy=per-subcarrier"
 DIMENSION = 25_450
 
 
@@ -221,6 +224,30 @@ def test_devices_add_what_the_channel_lacks() -> None:
     assert noise_multiplier(cell, report) == pytest.approx(cell.recipe.noise_target)
     cell, opening, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
     assert (cell.recipe.noise_target, opening.own_noise) == (None, 1)  # given noise is left alone
+
+
+LINKS = {"analog": ANALOG, "antennas": (*ANALOG, "antennas.count=4"), "tapped line": (*ANALOG, TAPPED, POLICY)} | {
+    link: ("scheme.name=dp-fedavg", f"scheme.link={link}") for link in ("digital", "ideal")
+}
+
+
+@pytest.mark.parametrize("overrides", LINKS.values(), ids=LINKS)
+def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
+    overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, in everything that it reports; and one uplink is opened a round, however many factors are tried."""
+    settings = calibrated(*overrides)
+    cell = build_cell(settings, 500, np.ones(settings.run.devices))
+    uplink, terms = cell.recipe.uplink, []
+    opens = type(uplink).open
+    monkeypatch.setattr(type(uplink), "open", lambda self, given: (terms.append(given), opens(self, given))[1])
+    opening = open_round(cell, 0, cell.memory)
+    assert len(terms) == 1
+    for factor in (0.0, 0.7, 2.0, opening.own_noise):
+        first, again = opens(uplink, terms[0]).with_own_noise(factor), opens(uplink, terms[0].with_own_noise(factor))
+        assert repr(first.at_bound()) == repr(again.at_bound())
+        np.testing.assert_array_equal(first.heard, again.heard)
+    assert repr(first.at_bound()) == repr(opening.link.at_bound())
 
 
 def test_a_lost_device_s_noise_is_made_up_for() -> None:
