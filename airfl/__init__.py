@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airfl.analysis.calculator import RunPrivacy
     from airfl.analysis.calculator import privacy_of as privacy
     from airfl.analysis.results import Results, read_results
+    from airfl.analysis.results.tuned import Tuning
     from airfl.config import Settings, load_settings
     from airfl.config.digital import DigitalSettings as Digital
     from airfl.config.learning import LocalSettings as LocalSgd
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from airfl.config.radio import TopologySettings as Topology
     from airfl.config.run import ComputeSettings as Compute
     from airfl.config.run import TraceSettings as Trace
+    from airfl.config.swept_values import Interval
     from airfl.config.task import TaskSettings as NamedTask
     from airfl.core.summary import Summary
     from airfl.errors import UserError
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
     from airfl.study.compare import compare
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
-    from airfl.study.sweeps.tuning import Tuning
-    from airfl.study.sweeps.values import Interval
     from airfl.tasks import datasets, models, partitions
 
 _LOCATIONS = {
@@ -67,7 +67,7 @@ _LOCATIONS = {
     "Digital": "airfl.config.digital:DigitalSettings",
     "Experiment": "airfl.experiment:Experiment",
     "Grid": "airfl.config.radio:GridSettings",
-    "Interval": "airfl.study.sweeps.values:Interval",
+    "Interval": "airfl.config.swept_values:Interval",
     "LocalSgd": "airfl.config.learning:LocalSettings",
     "NamedTask": "airfl.config.task:TaskSettings",
     "Privacy": "airfl.config.privacy:PrivacySettings",
@@ -82,7 +82,7 @@ _LOCATIONS = {
     "Task": "airfl.learning.own_task:Task",
     "Topology": "airfl.config.radio:TopologySettings",
     "Trace": "airfl.config.run:TraceSettings",
-    "Tuning": "airfl.study.sweeps.tuning:Tuning",
+    "Tuning": "airfl.analysis.results.tuned:Tuning",
     "UserError": "airfl.errors:UserError",
     "check_part": "airfl.study.check:check_part",
     "export": "airfl.exports:export",

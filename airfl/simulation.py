@@ -32,6 +32,7 @@ from airfl.core.checkpoint import (
     read_saved,
 )
 from airfl.core.checkpoint.state import from_arrays
+from airfl.core.device import find_device
 from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
 from airfl.core.round import as_last, run_round
@@ -42,7 +43,6 @@ from airfl.core.world import resolve, world_of
 from airfl.errors import CallbackError, UserError
 from airfl.learning.chosen_task import load_data, with_task
 from airfl.learning.task import build_task
-from airfl.runtime.device import find_device
 from airfl.runtime.interrupt import asked_to_stop
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams

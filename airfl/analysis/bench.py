@@ -17,12 +17,12 @@ import torch
 from airfl.analysis.profile import profiled_round, settle
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
+from airfl.core.device import find_device
 from airfl.core.round import run_round
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
 from airfl.core.world import build_world, resolve
 from airfl.errors import UserError
-from airfl.runtime.device import find_device
 from airfl.runtime.precision import precision
 from airfl.tasks.datasets import data_folders
 

@@ -14,7 +14,7 @@ import typer
 
 from airfl.cli import completion
 from airfl.cli.help import Commands
-from airfl.runtime.device import KINDS
+from airfl.core.device import KINDS
 from airfl.runtime.text import sayable, sayable_table, tell
 from airfl.version import __version__
 

@@ -9,7 +9,7 @@ import typer
 from airfl.analysis.audit.options import AGAINST, ATTACKS, OTHERS, Options, check_audit, check_options
 from airfl.cli import completion
 from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, Plugins, print_table, say
-from airfl.runtime.device import check_kind
+from airfl.core.device import check_kind
 
 
 def audit(

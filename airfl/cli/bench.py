@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, Plugins, print_table, show
+from airfl.core.device import check_kind
 from airfl.errors import UserError
-from airfl.runtime.device import check_kind
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -22,8 +22,8 @@ from airfl.cli.app import (
     say_without_effect,
     table_after,
 )
+from airfl.core.device import check_kind
 from airfl.errors import DivergedError
-from airfl.runtime.device import check_kind
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]

@@ -65,8 +65,8 @@ def sweep(
 ) -> None:
     """Run a grid of settings; continues a previous sweep."""
     from airfl.analysis.results.tidy import check_files, write
+    from airfl.config.swept_values import split_axes
     from airfl.study.sweeps.points import Plan, build_points
-    from airfl.study.sweeps.values import split_axes
 
     fixed, axes = split_axes(overrides or [])
     zipped = [[key.strip() for key in group.split(",")] for group in zip_keys or []]

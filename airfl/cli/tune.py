@@ -42,10 +42,10 @@ def tune(
 ) -> None:
     """Tune settings of each scheme on held-out data."""
     from airfl.config import to_json
+    from airfl.config.swept_values import split_axes, split_intervals
     from airfl.config.without_effect import OWNERS
     from airfl.study.sweeps.place import Place
     from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
-    from airfl.study.sweeps.values import split_axes, split_intervals
 
     fixed, intervals = split_intervals(overrides or [])
     fixed, listed = split_axes(fixed)

@@ -13,8 +13,8 @@ from airfl.storage.output_files import check_can_be_file, replace_text, replacin
 from airfl.storage.own_files import check_own_files
 
 if TYPE_CHECKING:
+    from airfl.analysis.results.row_result import RowResult
     from airfl.core.summary import Summary
-    from airfl.study.compare import RowResult
 
 TABLES = ("comparison.csv", "comparison.md")
 FIGURES = (*figures.FILES, *privacy_figure.FILES)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.analysis.results.averages import Average
 from airfl.analysis.results.result import plain, short
+from airfl.analysis.results.tuned import Chosen, Figure
 from airfl.report.results import plain_average
 from airfl.report.terminal import folded, new_table
-from airfl.study.sweeps.tuning import Chosen, Figure
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airfl.analysis.results.row_result import RowResult
 from airfl.callbacks.callback import Callback
 from airfl.callbacks.telling import check_callbacks
 from airfl.config import Config, Overrides, Row, Settings, differences, load_rows
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.device import find_device
 from airfl.core.progress import Planned, asked_progress, planned
 from airfl.core.record import Record
 from airfl.core.run_files import Progress
-from airfl.core.summary import Summary, summary_of
+from airfl.core.summary import summary_of
 from airfl.errors import DivergedError, UserError
 from airfl.learning.chosen_task import load_data, with_task
 from airfl.learning.task import build_task
 from airfl.runtime.callable import calls
-from airfl.runtime.device import find_device
 from airfl.runtime.streams import Streams
-from airfl.runtime.text import brief
 from airfl.simulation import failure_of, is_complete, run
 from airfl.study.rows import alone, check_comparison, row_folders, write_rows
 from airfl.tasks.datasets import data_folders
@@ -36,27 +36,6 @@ if TYPE_CHECKING:
 
 LabelledProgress = Callable[[str, int, int, Record], None]
 """As `Progress` of a run, with the run's label as first argument."""
-
-
-@dataclass(frozen=True)
-class RowResult:
-    """A row of a comparison.
-
-    Attributes:
-        label: Its label in tables and figures.
-        folders: Folders of its runs, one per seed, in the order of the seeds.
-        summaries: The summaries of these runs.
-        failures: One line for each run that failed.
-    """
-
-    label: str
-    folders: tuple[Path, ...]
-    summaries: tuple[Summary, ...]
-    failures: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        accuracy = tuple(round(one.test_accuracy, 4) for one in self.summaries)
-        return brief(self, label=self.label, seeds=len(self.folders), test_accuracy=accuracy, failed=len(self.failures))
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,14 @@ ORDER = (
     "selection",
     "uplinks.stages",
     "storage",
+    "runtime.text",
     "runtime",
     "errors",
     "version",
 )
 """Rooms from the top down. The declarations of a scheme and the table of schemes are below the settings, which use
 nothing else of schemes. The stages of an encoder are below uplinks and training, which both use them."""
-FLOORS = 12
+FLOORS = 10
 """Rooms in the longest chain of rooms of which each imports the next."""
 ABOVE = ("airfl", "airfl.__main__")
 """Modules above all rooms: they import from every room."""

@@ -17,13 +17,14 @@ import pytest
 import airfl
 from airfl.analysis.results import read_results
 from airfl.analysis.results.result import Group
+from airfl.analysis.results.tuned import ACCURACY, LOSS, TunedRow
 from airfl.cli.app import app
 from airfl.config import load_rows
+from airfl.config.swept_values import Interval, split_intervals, values_only
 from airfl.errors import UserError
 from airfl.report.tuning import plain_tuning, tuned_table
 from airfl.study.sweeps.search import tune_by_trials
-from airfl.study.sweeps.tuning import ACCURACY, LOSS, TunedRow, best, chosen, points_of, rows_to_tune, validation_of
-from airfl.study.sweeps.values import Interval, split_intervals, values_only
+from airfl.study.sweeps.tuning import best, chosen, points_of, rows_to_tune, validation_of
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl as airfl_command
 from tests.small_data import OF_PEOPLE

@@ -17,6 +17,7 @@ import pytest
 
 import airfl
 from airfl.analysis.results import read_results
+from airfl.analysis.results.row_result import RowResult
 from airfl.analysis.results.tidy import write
 from airfl.callbacks.tensorboard import check_live
 from airfl.config import Row
@@ -31,7 +32,7 @@ from airfl.report.comparison import MARKS, check_report, copy_report, write_figu
 from airfl.report.page import write_page
 from airfl.storage.lock import MARKER, locked
 from airfl.storage.output_files import DIGEST_NAME, replace_text, replacing
-from airfl.study.compare import RowResult, compare
+from airfl.study.compare import compare
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster import Cluster
 from airfl.study.sweeps.cluster import put as take_in

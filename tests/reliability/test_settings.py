@@ -20,12 +20,12 @@ from airfl.analysis.budget import link_budget
 from airfl.analysis.calculator import privacy_of
 from airfl.config import Settings, load_rows, load_settings, to_json
 from airfl.config.load import validate
+from airfl.config.swept_values import split_axes, split_intervals, values_only
 from airfl.core.preflight import check_recipe
 from airfl.errors import MOST_CHARACTERS, UserError, one_line
 from airfl.learning.chosen_task import check_fit
 from airfl.simulation import run
 from airfl.study.sweeps.points import Plan, build_points
-from airfl.study.sweeps.values import split_axes, split_intervals, values_only
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of

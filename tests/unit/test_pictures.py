@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from airfl.config.swept_values import split_axes
 from airfl.report.paper.figures import find_figure
 from airfl.study.sweeps.points import Plan, build_points
-from airfl.study.sweeps.values import split_axes
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "figures.md"

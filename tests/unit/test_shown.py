@@ -14,6 +14,7 @@ import pytest
 
 from airfl import cli
 from airfl.analysis.results import read_results
+from airfl.analysis.results.row_result import RowResult
 from airfl.analysis.results.tidy import write
 from airfl.cli.app import print_table, say
 from airfl.core.progress import round_progress
@@ -24,7 +25,6 @@ from airfl.report.paper.table import latex, markdown
 from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
 from airfl.report.terminal import new_table
 from airfl.runtime.text import in_figure, inert, sayable
-from airfl.study.compare import RowResult
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import forked_workers as forked_workers
 from tests.small_data import LITTLE, run

@@ -16,10 +16,10 @@ from airfl.analysis.audit.options import Options, check_audit, check_cell, check
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.device import find_device
 from airfl.core.progress import RoundProgress, asked_progress
 from airfl.core.state import World
 from airfl.core.world import build_world
-from airfl.runtime.device import find_device
 from airfl.runtime.text import brief
 from airfl.tasks.datasets import data_folders
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from airfl.analysis.results.result import Result, Results, plain
 from airfl.config.given import read_value
+from airfl.config.swept_values import split_axes
 from airfl.errors import UserError, nearest
-from airfl.study.sweeps.values import split_axes
 
 
 def read_conditions(texts: Sequence[str]) -> dict[str, list[Any]]:

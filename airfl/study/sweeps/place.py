@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airfl.analysis.results.sweep_folder import SWEEP, check_place, check_same_sweep, open_folder
+from airfl.core.device import check_kind
 from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
 from airfl.learning.chosen_task import check_fit
-from airfl.runtime.device import check_kind
 from airfl.study.sweeps.points import Point
 from airfl.tasks.datasets import data_folders
 

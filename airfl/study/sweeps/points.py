@@ -25,10 +25,10 @@ from airfl.config.load import (
     without_foreign,
     without_rows,
 )
+from airfl.config.swept_values import check_different
 from airfl.errors import UserError
 from airfl.learning.chosen_task import with_task
 from airfl.storage.fingerprint import fingerprint, own_parts
-from airfl.study.sweeps.values import check_different
 from channels.part import Part
 
 if TYPE_CHECKING:

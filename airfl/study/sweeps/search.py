@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from airfl.analysis.results.result import Group
+from airfl.analysis.results.tuned import ACCURACY, Chosen, Figure, TunedRow
 from airfl.config import Config, Overrides
-from airfl.study.sweeps.tuning import ACCURACY, Chosen, Figure, Try, TunedRow, chosen, of_row, points_of, validation_of
-from airfl.study.sweeps.values import Interval
+from airfl.config.swept_values import Interval
+from airfl.study.sweeps.tuning import Try, chosen, of_row, points_of, validation_of
 
 TRIALS_AT_ONCE = 4
 DIGITS = 4  # significant digits of a proposed number

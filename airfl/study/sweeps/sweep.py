@@ -23,9 +23,9 @@ from airfl.analysis.results.sweep_folder import (
 from airfl.config import Config, Overrides
 from airfl.config.arguments import public
 from airfl.config.task import OWN
+from airfl.core.device import find_device
 from airfl.errors import UserError
 from airfl.learning.chosen_task import load_data
-from airfl.runtime.device import find_device
 from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts

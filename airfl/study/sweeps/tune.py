@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.analysis.results.result import Group
 from airfl.analysis.results.sweep_folder import TUNE
+from airfl.analysis.results.tuned import ACCURACY, LOSS, Tuning
 from airfl.config import Config, Overrides, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
+from airfl.config.swept_values import Interval, values_only
 from airfl.experiment import Experiment
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import Point
@@ -19,17 +21,7 @@ from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.search import tune_by_trials
 from airfl.study.sweeps.status import Report
 from airfl.study.sweeps.sweep import run_points
-from airfl.study.sweeps.tuning import (
-    ACCURACY,
-    LOSS,
-    Tuning,
-    check_tuning,
-    checked_axes,
-    rows_to_tune,
-    tune_on_grid,
-    write_tuned,
-)
-from airfl.study.sweeps.values import Interval, values_only
+from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
