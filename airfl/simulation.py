@@ -254,7 +254,7 @@ def _run_in_temporary_folder(
 def first_state(world: World, saved: Saved) -> State:
     """Return the state that the rounds start from: the initial one, or the saved one."""
     if saved.arrays is None:
-        return State(0, world.model.initial(), world.cell.memory)
+        return State(0, world.model.initial(), world.scenario.memory)
     return from_arrays(saved.rounds, saved.arrays, world.device)
 
 

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.config import Settings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
 from airfl.uplinks import LinkReport
@@ -29,8 +29,8 @@ def a_round(
     return Round(streams, index, torch.device("cpu"), ids, heard, Store(), lambda: update)
 
 
-def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Cell, Opening, LinkReport]:
+def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Scenario, Opening, LinkReport]:
     """Return scenario and plan of a round with `entries` parameters, and what is reported before anything is sent."""
-    cell = build_cell(settings, entries, np.ones(settings.run.devices))
-    opening = open_round(cell, index, cell.memory)
-    return cell, opening, opening.link.at_bound()
+    scenario = build_scenario(settings, entries, np.ones(settings.run.devices))
+    opening = open_round(scenario, index, scenario.memory)
+    return scenario, opening, opening.link.at_bound()

@@ -111,7 +111,7 @@ def _bench(settings: Settings, rounds: int, device: torch.device, folders: Seque
     settings = settings.resolved(run={"evaluate_every": last})
     world = build_world(settings, device, folders)
     resolved, seconds, stages = resolve(world, settings), [], None
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = State(0, world.model.initial(), world.scenario.memory)
     with tempfile.TemporaryDirectory() as folder:
         writer = open_writer(Path(folder) / "trace.h5", world, resolved)
         try:
@@ -134,8 +134,8 @@ def _bench(settings: Settings, rounds: int, device: torch.device, folders: Seque
 
 
 def _always_evaluated(world: World) -> World:
-    cell = world.cell
-    return replace(world, cell=replace(cell, run=cell.run.model_copy(update={"evaluate_every": 1})))
+    scenario = world.scenario
+    return replace(world, scenario=replace(scenario, run=scenario.run.model_copy(update={"evaluate_every": 1})))
 
 
 def peak_memory_bytes(device: torch.device) -> int:

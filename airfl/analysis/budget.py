@@ -20,10 +20,10 @@ from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.config.task import OWN
 from airfl.core.accounting import build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.preflight import equal_weights
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.state_size import store_bytes
 from airfl.learning.chosen_task import dimension_of, equal_share, load_data, training_samples, with_task
 from airfl.learning.server import mean_weights
@@ -132,19 +132,19 @@ def link_budget(
     Raises UserError for invalid settings, and if the scheme cannot be built from them.
     """
     settings = load_settings(config, overrides)
-    cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
-    rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
+    scenario = scenario_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
+    rounds = [_in_short(scenario, opening, index + 1) for index, opening in enumerate(opened_rounds(scenario))]
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
     energy = np.array([one.energy for one in rounds])
-    ledger, worst = build_ledger(cell), release_event(cell, multiplier)
+    ledger, worst = build_ledger(scenario), release_event(scenario, multiplier)
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),
-        dimension=cell.dimension,
-        entries_per_round=cell.bound.entries,
-        entries_per_device=cell.bound.entries * len(rounds),
+        dimension=scenario.dimension,
+        entries_per_round=scenario.bound.entries,
+        entries_per_device=scenario.bound.entries * len(rounds),
         energy_j=math.fsum(energy),
         resource_elements=sum(one.use.resource_elements for one in rounds),
         air_time_s=math.fsum(one.use.air_time_s + one.downlink.air_time_s for one in rounds),
@@ -154,16 +154,16 @@ def link_budget(
         downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
         silent_share=_silent_share(rounds),
         uplink_bits=sum(one.bits for one in rounds),
-        paper_cost_mb=paper_cost_mb(cell),
-        device_memory_bytes=store_bytes(cell, cell.samples)[0],
-        units="J" if cell.radio.physical else NORMALISED,
-        claim_scope=cell.recipe.claim.scope if cell.recipe.claim else "round",
+        paper_cost_mb=paper_cost_mb(scenario),
+        device_memory_bytes=store_bytes(scenario, scenario.samples)[0],
+        units="J" if scenario.radio.physical else NORMALISED,
+        claim_scope=scenario.recipe.claim.scope if scenario.recipe.claim else "round",
         level=ledger.statement.level,
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
         epsilon_paper=max(one.epsilon_paper for one in rounds),
-        epsilon_round_max=worst_round_epsilon(cell, ledger, ((one.noise_multiplier, one.told) for one in rounds)),
+        epsilon_round_max=worst_round_epsilon(scenario, ledger, ((one.noise_multiplier, one.told) for one in rounds)),
         epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
         alignment_coefficient=coefficient,
         privacy_bound_binding=binding,
@@ -171,11 +171,11 @@ def link_budget(
     )
 
 
-def opened_rounds(cell: Cell) -> Iterator[Opening]:
+def opened_rounds(scenario: Scenario) -> Iterator[Opening]:
     """Yield the plans of all rounds of a run in order. No device trains, so nothing is sent."""
-    memory = cell.memory
-    for index in range(cell.run.rounds):
-        opening = open_round(cell, index, memory)
+    memory = scenario.memory
+    for index in range(scenario.run.rounds):
+        opening = open_round(scenario, index, memory)
         memory = opening.memory
         yield opening
 
@@ -198,10 +198,10 @@ class _Round:
     told: Disclosure | None
 
 
-def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
-    claim, report = cell.recipe.claim, opening.link.at_bound()
+def _in_short(scenario: Scenario, opening: Opening, rounds: int) -> _Round:
+    claim, report = scenario.recipe.claim, opening.link.at_bound()
     return _Round(
-        noise_multiplier=noise_multiplier(cell, report),
+        noise_multiplier=noise_multiplier(scenario, report),
         alignment_coefficient=report.alignment_coefficient,
         privacy_bound_binding=report.privacy_bound_binding,
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
@@ -221,7 +221,7 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
-def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
+def scenario_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Scenario:
     """Build the scenario of a run, and read its data only if necessary.
 
     If all devices hold equally many samples, their number is known without reading the data.
@@ -229,13 +229,13 @@ def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task |
     settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
     folders = data_folders(data_dir)
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
-    cell = build_cell(settings, dimension, equal_weights(settings.run), samples)
+    scenario = build_scenario(settings, dimension, equal_weights(settings.run), samples)
     unequal = settings.task.partition == OWN or not settings.task.partition_rule.equal
-    if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
-        return cell
+    if settings.server.weights == "equal" and not (unequal and isinstance(scenario.recipe.release, RecordRelease)):
+        return scenario
 
     from airfl.learning.division import divide
 
     raw, streams = load_data(settings.task, folders, task), Streams(settings.run.seed)
     sizes = divide(settings.task, settings.run.devices, raw, streams, task.shares if task else None).partition.sizes
-    return build_cell(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
+    return build_scenario(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.analysis.budget import cell_of, opened_rounds
+from airfl.analysis.budget import opened_rounds, scenario_of
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.core.accounting import build_ledger, noise_multiplier, release_event, worst_round_epsilon
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
@@ -191,12 +191,12 @@ def privacy_of(
     Raises UserError for invalid settings, and where the scheme cannot be built from them.
     """
     settings = load_settings(config, overrides)
-    cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
-    claim = cell.recipe.claim
-    ledger = build_ledger(cell)
-    statement, rounds = ledger.statement, rounds_of(cell)
+    scenario = scenario_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
+    claim = scenario.recipe.claim
+    ledger = build_ledger(scenario)
+    statement, rounds = ledger.statement, rounds_of(scenario)
     least = float(rounds.multipliers.min())
-    worst = release_event(cell, least)
+    worst = release_event(scenario, least)
     view = observed(statement, rounds)
     released = view.new_releases()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
@@ -215,7 +215,7 @@ def privacy_of(
         devices=settings.run.devices,
         statement=statement,
         csi_error=settings.privacy.csi_error,
-        beta_tells=cell.beta_tells,
+        beta_tells=scenario.beta_tells,
         accountant=ledger.accountant,
         noise_multiplier_min=least,
         noise_multiplier_median=float(np.median(rounds.multipliers)),
@@ -223,7 +223,7 @@ def privacy_of(
         epsilon_paper=float(rounds.claimed.max()),
         epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
         epsilon_round=worst_round_epsilon(
-            cell, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
+            scenario, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
         ),
         epsilon=tight.upper,
         epsilon_lower=lower,
@@ -231,7 +231,7 @@ def privacy_of(
         epsilon_rdp=by_rdp,
         epsilon_at_least=lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
-        **_for_target(cell, settings, least),
+        **_for_target(scenario, settings, least),
         released=rounds,
     )
 
@@ -254,14 +254,14 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
     return f"{start}; changes that meet it: {privacy.would_do.in_words(not math.isnan(privacy.alignment_coefficient))}"
 
 
-def rounds_of(cell: Cell) -> Rounds:
+def rounds_of(scenario: Scenario) -> Rounds:
     """Return what the rounds of a run release, with all updates at their norm bound and without training."""
-    claim = cell.recipe.claim
+    claim = scenario.recipe.claim
     events, devices, claimed, multipliers, disclosures = [], [], [], [], []
-    for index, opening in enumerate(opened_rounds(cell)):
+    for index, opening in enumerate(opened_rounds(scenario)):
         report = opening.link.at_bound()
-        multipliers.append(noise_multiplier(cell, report))
-        events.append(release_event(cell, multipliers[-1]))
+        multipliers.append(noise_multiplier(scenario, report))
+        events.append(release_event(scenario, multipliers[-1]))
         devices.append(opening.devices)
         disclosures.append(opening.disclosure)
         claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
@@ -350,9 +350,9 @@ def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64])
     return np.fmax.accumulate(np.array(values))
 
 
-def _for_target(cell: Cell, settings: Settings, multiplier: float) -> dict[str, Any]:
+def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> dict[str, Any]:
     """Return would_do and alignment_coefficient of `RunPrivacy`: None and nan without a target or without noise."""
-    statement, event = cell.statement, release_event(cell, multiplier)
+    statement, event = scenario.statement, release_event(scenario, multiplier)
     if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
         return {"would_do": None, "alignment_coefficient": math.nan}
     would_do = remedies(
@@ -364,7 +364,7 @@ def _for_target(cell: Cell, settings: Settings, multiplier: float) -> dict[str, 
         event_of=lambda needed: scaled(event, needed / multiplier),
     )
     beta = math.nan
-    if cell.link == "analog" and would_do.noise_multiplier:
-        largest = cell.bound.sensitivity * float(cell.weights.max())
-        beta = cell.radio.noise_std / (would_do.noise_multiplier * largest)
+    if scenario.link == "analog" and would_do.noise_multiplier:
+        largest = scenario.bound.sensitivity * float(scenario.weights.max())
+        beta = scenario.radio.noise_std / (would_do.noise_multiplier * largest)
     return {"would_do": would_do, "alignment_coefficient": beta}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Event
@@ -16,34 +16,36 @@ from airfl.selection import ChannelRule, sampling_of
 from airfl.uplinks import LinkReport
 
 
-def build_ledger(cell: Cell) -> PrivacyLedger:
+def build_ledger(scenario: Scenario) -> PrivacyLedger:
     """Return the privacy ledger of a run of this scenario.
 
     Raises UserError if its accountant has no bound for what is released.
     """
-    release = cell.recipe.release
-    release.check(sampling_of(cell.rule))
+    release = scenario.recipe.release
+    release.check(sampling_of(scenario.rule))
     with accountant_of_settings():
-        return PrivacyLedger(cell.statement, like=release.event(1.0))
+        return PrivacyLedger(scenario.statement, like=release.event(1.0))
 
 
-def noise_multiplier(cell: Cell, report: LinkReport) -> float:
+def noise_multiplier(scenario: Scenario, report: LinkReport) -> float:
     """Return the noise in what is released, relative to the largest contribution of one device or one record.
 
     It is 0 without noise or without a bound, and inf if the channel let no device take part, so that nothing is
     released.
     """
-    if isinstance(cell.rule, ChannelRule) and not len(report.devices.energy):
+    if isinstance(scenario.rule, ChannelRule) and not len(report.devices.energy):
         return float("inf")
-    return cell.recipe.release.noise_multiplier(cell.bound, cell.largest_weight, report)
+    return scenario.recipe.release.noise_multiplier(scenario.bound, scenario.largest_weight, report)
 
 
-def release_event(cell: Cell, multiplier: float) -> Event:
+def release_event(scenario: Scenario, multiplier: float) -> Event:
     """Return what a round with this noise multiplier releases about a device that takes part in it."""
-    return cell.recipe.release.event(multiplier)
+    return scenario.recipe.release.event(multiplier)
 
 
-def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]) -> float:
+def worst_round_epsilon(
+    scenario: Scenario, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]
+) -> float:
     """Return the tight epsilon of the worst single round.
 
     rounds: (noise multiplier, what beta disclosed) of each round.
@@ -53,17 +55,17 @@ def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tupl
         kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
         if kind not in worst or multiplier < worst[kind][0]:
             worst[kind] = multiplier, told
-    return max(ledger.of_one_round(release_event(cell, least), told) for least, told in worst.values())
+    return max(ledger.of_one_round(release_event(scenario, least), told) for least, told in worst.values())
 
 
-def paper_cost_mb(cell: Cell) -> float:
+def paper_cost_mb(scenario: Scenario) -> float:
     """Return the papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes.
 
     See Fed-SPA section 5.2 and Fed-SMP section 6.3. As there, the bits that name the coordinates are left out. nan for
     an analog link.
     """
-    if cell.link == "analog":
+    if scenario.link == "analog":
         return float("nan")
-    run = cell.run
+    run = scenario.run
     rounds = run.rounds * run.selected / run.devices
-    return cell.bound.sent_values * cell.bound.value_bits * rounds / 8e6
+    return scenario.bound.sent_values * scenario.bound.value_bits * rounds / 8e6

@@ -11,7 +11,7 @@ from airfl.config import Settings
 from airfl.config.part_keys import name_of
 from airfl.core.fitting import fitted
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
 from airfl.privacy.statement import Statement
@@ -37,7 +37,7 @@ WORTH_IT = 1.1
 SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
 
 
-def build_cell(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Cell:
+def build_scenario(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Scenario:
     """Build the scenario of these settings.
 
     Args:
@@ -73,7 +73,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     check_size(settings.radio, bound.entries, rows, frame.blocks)
     # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
-    cell = Cell(
+    scenario = Scenario(
         run=settings.run,
         rule=rule,
         trace=settings.trace,
@@ -91,19 +91,19 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         samples=samples,
         statement=_statement(settings, recipe, bound, link),
     )
-    check_energy_budget(cell)
-    return cell
+    check_energy_budget(scenario)
+    return scenario
 
 
-def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Cell:
+def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Scenario:
     """Build the scenario with power.alignment = "auto" replaced by the best choice.
 
     That is "sample", unless the privacy accounting assumes that the observer knows the selected devices. Then the noise
     that this requires may cost more than a beta that does not reveal them, so the choices are compared.
     """
 
-    def aligned(alignment: str) -> Cell:
-        return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
+    def aligned(alignment: str) -> Scenario:
+        return build_scenario(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
 
     best = aligned("sample")
     if not (best.recipe.calibrated and best.statement.granted and best.statement.sampled and best.link == "analog"):
@@ -118,20 +118,20 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
     return best
 
 
-def _signal_over_noise(cell: Cell) -> float:
+def _signal_over_noise(scenario: Scenario) -> float:
     """Return the log signal-to-noise ratio of the decoded mean, averaged over some rounds.
 
     The ratio is the share of the selected devices whose messages are received over the noise on an entry. The rounds
     follow the run's last one, so that their samples reveal nothing about the samples of the run. As replayed gains may
     end with the run, its own first rounds are used for them.
     """
-    rounds = cell.run.rounds
+    rounds = scenario.run.rounds
     replayed = range(min(rounds, ROUNDS_TO_COMPARE))
     logs = []
-    for index in replayed if cell.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
-        report = open_round(cell, index, cell.memory).link.at_bound()
-        heard = float(report.devices.active.sum()) / cell.run.selected
-        noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
+    for index in replayed if scenario.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
+        report = open_round(scenario, index, scenario.memory).link.at_bound()
+        heard = float(report.devices.active.sum()) / scenario.run.selected
+        noise = np.hypot(report.noise_std, scenario.bound.noise_std * report.own_noise_gain)
         logs.append(np.log(heard / noise) if heard and noise else -np.inf)
     return float(np.mean(logs))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airfl.config.run import RunSettings
 from airfl.config.settings import Settings
 from airfl.config.task import TaskSettings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.errors import UserError
 from airfl.learning.chosen_task import dimension_of, equal_share, training_samples
 from airfl.runtime.memory import machine_bytes
@@ -36,7 +36,7 @@ def check_recipe(settings: Settings, task: Task | None = None, folders: Sequence
     Raises UserError if they cannot be built.
     """
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
-    build_cell(settings, dimension_of(settings.task, task), equal_weights(settings.run), samples)
+    build_scenario(settings, dimension_of(settings.task, task), equal_weights(settings.run), samples)
 
 
 def equal_weights(run: RunSettings) -> NDArray[np.float64]:

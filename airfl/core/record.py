@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.state import Exchange
 from airfl.learning.evaluation import Evaluation
 from airfl.privacy.ledger import PrivacyFigures
@@ -24,10 +24,10 @@ class KeptRecord(Record):
     """The record of a round that an earlier process ran, read back when a run is resumed."""
 
 
-def noise_std(cell: Cell, reception: Reception) -> float:
+def noise_std(scenario: Scenario, reception: Reception) -> float:
     """Return the standard deviation of the noise on an entry of the mean message, by receiver and devices together."""
     report = reception.report
-    return math.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
+    return math.hypot(report.noise_std, scenario.bound.noise_std * report.own_noise_gain)
 
 
 def record_evaluation(evaluation: Evaluation | None) -> Record:
@@ -87,25 +87,25 @@ def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDA
     return np.full_like(like, np.nan) if values is None else values
 
 
-def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record:
+def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -> Record:
     """Return the selected devices and their channels, the figures and cost of both links, and the aggregation error."""
     opening, encoder, reception = exchanged.opening, exchanged.encoder, exchanged.reception
     devices = opening.devices
     record = {
-        **record_reception(reception, cell.bound.entries),
+        **record_reception(reception, scenario.bound.entries),
         **record_downlink(opening.broadcast),
-        "noise_std": noise_std(cell, reception) * encoder.noise_gain,
+        "noise_std": noise_std(scenario, reception) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
         "device_id": devices,
         "channel_gain": opening.channel.gains,
         "channel_estimate": opening.estimate.gains,
-        "power_limit": cell.power_limits[devices] * cell.radio.energy_unit,
+        "power_limit": scenario.power_limits[devices] * scenario.radio.energy_unit,
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,
     }
-    if cell.trace.records_signals(round_index):
-        everything = np.arange(cell.bound.entries)
+    if scenario.trace.records_signals(round_index):
+        everything = np.arange(scenario.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
     return record
 
@@ -119,20 +119,22 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
     }
 
 
-def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
+def record_privacy(
+    scenario: Scenario, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int
+) -> Record:
     """Return claimed and accounted privacy figures after this many rounds."""
-    claim = cell.recipe.claim
+    claim = scenario.recipe.claim
     return {
         "noise_multiplier": multiplier,
         "epsilon_paper": claim.epsilon(report, rounds) if claim else float("nan"),
         "epsilon_round": privacy.epsilon_round,
-        **record_composed(cell, privacy.epsilon, privacy.epsilon_as_poisson, privacy.epsilon_at_least, rounds),
+        **record_composed(scenario, privacy.epsilon, privacy.epsilon_as_poisson, privacy.epsilon_at_least, rounds),
     }
 
 
-def record_composed(cell: Cell, epsilon: float, as_poisson: float, at_least: float, rounds: int) -> Record:
+def record_composed(scenario: Scenario, epsilon: float, as_poisson: float, at_least: float, rounds: int) -> Record:
     """Return the figures of so many rounds together, nan where they are not composed."""
-    claim, composed = cell.recipe.claim, not math.isnan(epsilon)
+    claim, composed = scenario.recipe.claim, not math.isnan(epsilon)
     return {
         "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),
         "epsilon": epsilon,

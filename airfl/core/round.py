@@ -30,16 +30,16 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     with operations_alone(world.keeps_to_one_thread):
         exchanged = exchange(world, state)
         with step("server"):
-            parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+            parameters = world.scenario.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
         check_model(parameters, t)
         with step("record"):
-            happened = record_exchange(world.cell, exchanged, t)
+            happened = record_exchange(world.scenario, exchanged, t)
 
-    evaluated = is_evaluated(world.cell.run, t + 1)
+    evaluated = is_evaluated(world.scenario.run, t + 1)
     with step("ledger"):
         privacy = account(world, exchanged, t + 1, evaluated)
     with step("evaluation"):
-        gradient_norm = world.cell.trace.gradient_norm
+        gradient_norm = world.scenario.trace.gradient_norm
         evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
     check_losses(evaluation, t)
     with step("record"):
@@ -59,10 +59,10 @@ def as_last(world: World, state: State, record: Record) -> Record:
     It contains an evaluation and the figures of all rounds so far. record: of the round that led to this state, which
     is the latest in the ledger.
     """
-    cell, rounds = world.cell, state.round_index
-    last = {**record, **record_composed(cell, *world.ledger.end(), rounds)}
-    if not is_evaluated(cell.run, rounds):
-        evaluation = evaluate(world.model, state.parameters, world.task, cell.trace.gradient_norm)
+    scenario, rounds = world.scenario, state.round_index
+    last = {**record, **record_composed(scenario, *world.ledger.end(), rounds)}
+    if not is_evaluated(scenario.run, rounds):
+        evaluation = evaluate(world.model, state.parameters, world.task, scenario.trace.gradient_norm)
         check_losses(evaluation, rounds - 1)
         last |= record_evaluation(evaluation)
     return last
@@ -73,17 +73,17 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
 
     plant: changes the updates that single devices have computed, for an audit.
     """
-    cell, t, step = world.cell, state.round_index, world.step
+    scenario, t, step = world.scenario, state.round_index, world.step
 
     with step("select and open"):
-        opening = open_round(cell, t, state.memory, world.device)
+        opening = open_round(scenario, t, state.memory, world.device)
     devices, link = opening.devices, opening.link
-    weights = cell.weights[devices]
+    weights = scenario.weights[devices]
     with step("clip and encode"):
         encoder = open_encoder(
-            cell.recipe.stages,
+            scenario.recipe.stages,
             Round(
-                streams=cell.streams,
+                streams=scenario.streams,
                 index=t,
                 device=world.device,
                 devices=devices,
@@ -93,7 +93,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
                 own_noise=opening.own_noise,
             ),
         )
-        encoder = held_to_bound(encoder, cell.recipe.stages, cell.bound)
+        encoder = held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
 
     by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
     slabs = slabs_of(len(state.parameters)) if by_entry else [None]
@@ -103,7 +103,9 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         with step("local training"):
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
         updates = plant(updates, devices[chunk], encoder) if plant else updates
-        norms, non_finite[chunk] = keep_finite(updates, devices[chunk], t, cell.run.non_finite, world.clip, state.store)
+        norms, non_finite[chunk] = keep_finite(
+            updates, devices[chunk], t, scenario.run.non_finite, world.clip, state.store
+        )
         unscaled = torch.ones_like(norms)
         clipped = world.clip.encode(Batch(updates, unscaled, norms, chunk)).scale
         weight = updates.new_tensor(weights[chunk])
@@ -121,7 +123,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         reception = link.close()
     with step("decode"):
         mean_update = encoder.decode(reception.mean)
-    reference /= cell.run.selected
+    reference /= scenario.run.selected
     return Exchange(opening, encoder, reception, mean_update, reference, update_norms, non_finite)
 
 
@@ -155,19 +157,19 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     rounds: number of rounds so far. compose: whether to also return figures composed over all of them.
     """
     report = exchanged.reception.report
-    multiplier = noise_multiplier(world.cell, report)
-    last = rounds == world.cell.run.rounds
-    event = release_event(world.cell, multiplier)
+    multiplier = noise_multiplier(world.scenario, report)
+    last = rounds == world.scenario.run.rounds
+    event = release_event(world.scenario, multiplier)
     opening = exchanged.opening
     privacy = world.ledger.record(event, compose, opening.devices, last, opening.disclosure)
-    return record_privacy(world.cell, report, privacy, multiplier, rounds)
+    return record_privacy(world.scenario, report, privacy, multiplier, rounds)
 
 
 def account_again(world: World, record: Record, rounds: int) -> None:
     """Enter a finished round into the ledger from its record; the earlier rounds must have been entered before."""
-    event = release_event(world.cell, float(record["noise_multiplier"]))
-    told = disclosure_again(world.cell, rounds - 1)
-    world.ledger.enter(event, is_evaluated(world.cell.run, rounds), record["device_id"], told)
+    event = release_event(world.scenario, float(record["noise_multiplier"]))
+    told = disclosure_again(world.scenario, rounds - 1)
+    world.ledger.enter(event, is_evaluated(world.scenario.run, rounds), record["device_id"], told)
 
 
 def is_evaluated(run: RunSettings, rounds: int) -> bool:

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.scheduling import choose, rates
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import ChannelRule, Ids, Memory, remembered
@@ -58,96 +58,96 @@ class Opening:
         return self.knowledge.estimate
 
 
-def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
+def open_round(scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
-    radio, run = cell.radio, cell.run
-    devices, knowledge, candidates, rows = choose(cell, round_index, memory)
-    divisor = len(devices) if isinstance(cell.rule, ChannelRule) else run.selected
-    weights = cell.weights[devices]
-    if cell.everybody_sets_beta:
+    radio, run = scenario.radio, scenario.run
+    devices, knowledge, candidates, rows = choose(scenario, round_index, memory)
+    divisor = len(devices) if isinstance(scenario.rule, ChannelRule) else run.selected
+    weights = scenario.weights[devices]
+    if scenario.everybody_sets_beta:
         candidates, rows = np.arange(run.devices), devices  # all channels are estimated
     terms = Terms(
         knowledge=knowledge,
-        frame=cell.frame,
-        power_limits=cell.power_limits[devices],
-        rms_norms=cell.bound.rms * weights,
-        peak_norms=cell.bound.peak * weights,
+        frame=scenario.frame,
+        power_limits=scenario.power_limits[devices],
+        rms_norms=scenario.bound.rms * weights,
+        peak_norms=scenario.bound.peak * weights,
         weights=weights,
-        message=cell.bound,
+        message=scenario.bound,
         ids=devices,
-        element_power=cell.element_power[devices],
-        entries=cell.bound.entries,
-        dimension=cell.dimension,
+        element_power=scenario.element_power[devices],
+        entries=scenario.bound.entries,
+        dimension=scenario.dimension,
         divisor=float(divisor),
         fades=radio.fades,
-        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, cell.element_power),
+        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, scenario.element_power),
         energy_unit=radio.energy_unit,
-        streams=cell.streams,
+        streams=scenario.streams,
         round_index=round_index,
         device=device,
-        record=cell.trace.records_signals(round_index),
-        multipath=radio.multipath(round_index, devices, cell.frame),
+        record=scenario.trace.records_signals(round_index),
+        multipath=radio.multipath(round_index, devices, scenario.frame),
     )
-    if cell.everybody_sets_beta or (cell.discloses and cell.population_fits):
-        terms = replace(terms, population=_everybody(cell, terms))
-    link = cell.recipe.uplink.open(terms)
-    if cell.recipe.noise_target is not None:
-        own_noise = _own_noise(cell, link, cell.recipe.noise_target)
+    if scenario.everybody_sets_beta or (scenario.discloses and scenario.population_fits):
+        terms = replace(terms, population=_everybody(scenario, terms))
+    link = scenario.recipe.uplink.open(terms)
+    if scenario.recipe.noise_target is not None:
+        own_noise = _own_noise(scenario, link, scenario.recipe.noise_target)
         if own_noise is not None:
             terms, link = terms.with_own_noise(own_noise), link.with_own_noise(own_noise)
-    if cell.rule.remembers:
+    if scenario.rule.remembers:
         energy = link.at_bound().devices.energy
-        memory = remembered(cell.rule, memory, devices, rates(cell, devices, knowledge), energy)
+        memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, knowledge), energy)
     downlink = None
     if radio.sections.grid.downlink:
-        downlink = broadcast(radio, cell.dimension, knowledge, cell.bound.mask_bits)
-    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(cell, terms))
+        downlink = broadcast(radio, scenario.dimension, knowledge, scenario.bound.mask_bits)
+    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(scenario, terms))
 
 
-def _everybody(cell: Cell, terms: Terms) -> Terms | None:
+def _everybody(scenario: Scenario, terms: Terms) -> Terms | None:
     """Return the terms of all devices.
 
     If some channels are not finite, return None, or the terms of the other devices if all devices set beta.
     """
-    everyone = np.arange(cell.run.devices)
-    knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.element_power)
+    everyone = np.arange(scenario.run.devices)
+    knowledge = scenario.radio.know(terms.round_index, everyone, scenario.frame, scenario.element_power)
     finite = knowledge.finite
     if not finite.all():
-        if not cell.everybody_sets_beta:
+        if not scenario.everybody_sets_beta:
             return None
         everyone, knowledge = everyone[finite], knowledge.take(np.flatnonzero(finite))
-    weights = cell.weights[everyone]
+    weights = scenario.weights[everyone]
     return replace(
         terms,
         knowledge=knowledge,
-        power_limits=cell.power_limits[everyone],
-        rms_norms=cell.bound.rms * weights,
-        peak_norms=cell.bound.peak * weights,
+        power_limits=scenario.power_limits[everyone],
+        rms_norms=scenario.bound.rms * weights,
+        peak_norms=scenario.bound.peak * weights,
         weights=weights,
         ids=everyone,
-        element_power=cell.element_power[everyone],
+        element_power=scenario.element_power[everyone],
         multipath=None,
         population=None,
     )
 
 
-def _disclosure(cell: Cell, terms: Terms) -> Disclosure | None:
+def _disclosure(scenario: Scenario, terms: Terms) -> Disclosure | None:
     """Return what beta reveals about the selected devices; None if it reveals nothing that is accounted for."""
-    if not cell.discloses:
+    if not scenario.discloses:
         return None
-    assert isinstance(cell.recipe.uplink, AnalogUplink)
-    return cell.recipe.uplink.control.disclosure(terms, poisson=cell.statement.sampling == "poisson")
+    assert isinstance(scenario.recipe.uplink, AnalogUplink)
+    return scenario.recipe.uplink.control.disclosure(terms, poisson=scenario.statement.sampling == "poisson")
 
 
-def disclosure_again(cell: Cell, round_index: int) -> Disclosure | None:
+def disclosure_again(scenario: Scenario, round_index: int) -> Disclosure | None:
     """Return what beta disclosed in a finished round.
 
     No memory of earlier rounds is needed: only blind selection hides devices, and it has no memory.
     """
-    return open_round(cell, round_index, cell.memory).disclosure if cell.discloses else None
+    return open_round(scenario, round_index, scenario.memory).disclosure if scenario.discloses else None
 
 
-def _own_noise(cell: Cell, link: Link, target: float) -> float | None:
+def _own_noise(scenario: Scenario, link: Link, target: float) -> float | None:
     """Return the factor on the devices' own noise with which the round reaches a noise multiplier of `target`.
 
     The channel's noise counts first. Over an analog link, devices that add less noise spend less power on it, so that
@@ -157,7 +157,7 @@ def _own_noise(cell: Cell, link: Link, target: float) -> float | None:
     """
 
     def excess(factor: float) -> float:
-        return noise_multiplier(cell, link.with_own_noise(factor).at_bound()) / target - 1
+        return noise_multiplier(scenario, link.with_own_noise(factor).at_bound()) / target - 1
 
     if excess(0.0) >= 0:
         return 0.0

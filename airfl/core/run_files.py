@@ -141,7 +141,7 @@ def written(
             ledger, and passed to `progress`.
         progress: Called after every round.
     """
-    run = world.cell.run
+    run = world.scenario.run
     target, beside = folder / TRACE_NAME, folder / BEING_MADE
     with writing(folder), keeping(folder, saved, Cadence(run.checkpoint_s, run.checkpoint_every)) as keeper:
         beside.unlink(missing_ok=True)

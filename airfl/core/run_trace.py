@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airfl.config import Settings, to_json
 from airfl.core.accounting import paper_cost_mb
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.state import World
 from airfl.learning.task import Identity
 from airfl.runtime.numerics import numerics
@@ -43,16 +43,16 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         resolved: The resolved settings.
         created_utc: When the run began, in ISO format; the present time if None.
     """
-    cell = world.cell
-    run, entry = cell.run, resolved.scheme
-    dimensions = {"slot": slots_of(cell), "population": run.devices}
-    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
+    scenario = world.scenario
+    run, entry = scenario.run, resolved.scheme
+    dimensions = {"slot": slots_of(scenario), "population": run.devices}
+    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if scenario.radio.physical else NORMALISED)
     variables += [metric_variable(name) for name in world.task.metrics]
-    placed = cell.radio.drop
+    placed = scenario.radio.drop
     if placed is not None:
         variables += PER_PLACED_DEVICE
-    if cell.trace.any_signals and cell.link == "analog":
-        dimensions |= signal_dimensions(cell)
+    if scenario.trace.any_signals and scenario.link == "analog":
+        dimensions |= signal_dimensions(scenario)
         variables += signal_variables(resolved.grid.packing)
     ledger, statement = world.ledger, world.ledger.statement
     writer = TraceWriter(
@@ -64,11 +64,11 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "seed": run.seed,
             "config": to_json(resolved.model_dump()),
             "paper": entry.paper,
-            "link": cell.link,
+            "link": scenario.link,
             "dimension": world.model.dimension,
             "device": str(world.device),
             "numerics": to_json(numerics(world.device, resolved.local.engine)),
-            "paper_cost_mb": paper_cost_mb(cell),
+            "paper_cost_mb": paper_cost_mb(scenario),
             **_own_parts(resolved),
             **_of_task(world.task.own),
         },
@@ -85,7 +85,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         "sampling": statement.sampling,
         "observer": statement.observer,
         "csi_error": resolved.privacy.csi_error,
-        "beta_tells": cell.beta_tells,
+        "beta_tells": scenario.beta_tells,
     }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
     writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
@@ -94,10 +94,10 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         "epsilon_as_poisson",
         {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
     )
-    claim = cell.recipe.claim
+    claim = scenario.recipe.claim
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
     writer.write_population("device_samples", world.task.partition.sizes)
-    writer.write_population("device_power_limit", cell.power_limits * cell.radio.energy_unit)
+    writer.write_population("device_power_limit", scenario.power_limits * scenario.radio.energy_unit)
     if placed is not None:
         writer.write_population("device_distance_m", placed.distance_m)
         writer.write_population("device_path_loss_db", placed.path_loss_db)
@@ -117,18 +117,18 @@ def _of_task(own: Identity | None) -> dict[str, str]:
     }
 
 
-def slots_of(cell: Cell) -> int:
+def slots_of(scenario: Scenario) -> int:
     """Return the size of the dimension `slot`."""
-    run = cell.run
-    return max(most_selected(cell.rule, cell.streams, run.rounds, run.devices, run.selected), 1)
+    run = scenario.run
+    return max(most_selected(scenario.rule, scenario.streams, run.rounds, run.devices, run.selected), 1)
 
 
-def signal_dimensions(cell: Cell) -> dict[str, int]:
+def signal_dimensions(scenario: Scenario) -> dict[str, int]:
     """Return the sizes of the dimensions that only signals have."""
-    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
+    blocks, subcarriers = scenario.radio.observed_shape(scenario.frame)
     return {
-        "coordinate": cell.bound.entries,
+        "coordinate": scenario.bound.entries,
         "symbol": blocks,
         "subcarrier": subcarriers,
-        "antenna": cell.antennas,
+        "antenna": scenario.antennas,
     }

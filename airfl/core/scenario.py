@@ -31,7 +31,7 @@ MOST_COEFFICIENTS = 200_000
 
 
 @dataclass(frozen=True)
-class Cell:
+class Scenario:
     """The scenario of a run: population, radio and scheme, which stay the same in all rounds.
 
     Attributes:
@@ -139,23 +139,23 @@ class Cell:
         return _most_energy(self)
 
 
-def _most_energy(cell: Cell) -> Array:
+def _most_energy(scenario: Scenario) -> Array:
     """Return the most energy that a round may take from each device in expectation, pilots included, [N]."""
-    radio = cell.radio
-    ratio = 1.0 if cell.power_limit == "round_energy" else cell.bound.entries / cell.dimension
-    everyone = np.arange(cell.run.devices)
-    shape = (1, 1, *radio.response_shape(cell.frame))
-    pilots = radio.pilots(shape, everyone, everyone, cell.element_power).energy
-    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
+    radio = scenario.radio
+    ratio = 1.0 if scenario.power_limit == "round_energy" else scenario.bound.entries / scenario.dimension
+    everyone = np.arange(scenario.run.devices)
+    shape = (1, 1, *radio.response_shape(scenario.frame))
+    pilots = radio.pilots(shape, everyone, everyone, scenario.element_power).energy
+    return np.asarray(scenario.power_limits * ratio * _worst_fade(scenario) * radio.energy_unit + pilots)
 
 
-def _worst_fade(cell: Cell) -> float:
+def _worst_fade(scenario: Scenario) -> float:
     """Return the factor by which a round may exceed a limit that holds on average over the fading.
 
     Inversion at the threshold t takes 1/(t E[P/|h|^2; |h|^2 >= t P]) times that average, with the smallest |h|^2/P in
     place of t if t is below it.
     """
-    fades, policy = cell.radio.fades, power_policy(cell.radio.sections)
+    fades, policy = scenario.radio.fades, power_policy(scenario.radio.sections)
     if not policy.over_fading:
         return 1.0
     assert fades is not None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.learning.divergence import check_channel
 from airfl.runtime.streams import Purpose
@@ -36,30 +36,30 @@ class Choice(NamedTuple):
     rows: Ids
 
 
-def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
+def choose(scenario: Scenario, round_index: int, memory: Memory) -> Choice:
     """Return the devices of a round with their channels and CSI."""
-    run, streams, rule = cell.run, cell.streams, cell.rule
+    run, streams, rule = scenario.run, scenario.streams, scenario.rule
     if not isinstance(rule, ChannelRule):
         assert isinstance(rule, BlindRule)
         drawn = select(rule, streams, round_index, run.devices, run.selected)
-        return _without_hearing(cell, round_index, drawn)
+        return _without_hearing(scenario, round_index, drawn)
     count = rule.candidates or run.devices
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
     )
     everyone = None
     if rule.needs_csi:
-        ids, everyone = _known(cell, round_index, ids)
+        ids, everyone = _known(scenario, round_index, ids)
     nothing = np.zeros(len(ids))
     rows = select_among(
         rule,
         Candidates(
             ids=ids,
             gains=nothing if everyone is None else gains(everyone),
-            rates=nothing if everyone is None else rates(cell, ids, everyone),
+            rates=nothing if everyone is None else rates(scenario, ids, everyone),
             mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
             spent=nothing if memory.spent is None else memory.spent[ids],
-            costs=cell.most_energy[ids],
+            costs=scenario.most_energy[ids],
             own={name: array[ids] for name, array in memory.own.items()},
         ),
         streams,
@@ -67,34 +67,34 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
         run.selected,
     )
     if everyone is None:
-        return _without_hearing(cell, round_index, ids[rows])
+        return _without_hearing(scenario, round_index, ids[rows])
     return Choice(ids[rows], everyone.take(rows), ids, rows)
 
 
-def _without_hearing(cell: Cell, round_index: int, devices: Ids) -> Choice:
+def _without_hearing(scenario: Scenario, round_index: int, devices: Ids) -> Choice:
     """Return the choice of devices selected regardless of their channels, so that only their channels are estimated."""
-    devices, knowledge = _known(cell, round_index, devices)
+    devices, knowledge = _known(scenario, round_index, devices)
     return Choice(devices, knowledge, devices, np.arange(len(devices)))
 
 
-def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
+def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
     """Return the devices with their channels and CSI.
 
     Devices whose channel is not finite are left out if the run drops them.
     """
-    knowledge = cell.radio.know(round_index, devices, cell.frame, cell.element_power[devices])
+    knowledge = scenario.radio.know(round_index, devices, scenario.frame, scenario.element_power[devices])
     finite = knowledge.finite
     if finite.all():
         return devices, knowledge
-    check_channel(finite, devices, round_index, cell.run.non_finite)
+    check_channel(finite, devices, round_index, scenario.run.non_finite)
     return devices[finite], knowledge.take(np.flatnonzero(finite))
 
 
-def check_energy_budget(cell: Cell) -> None:
+def check_energy_budget(scenario: Scenario) -> None:
     """Raise UserError if the energy budget does not cover a single round of any device."""
-    budget = cell.rule.energy_budget if isinstance(cell.rule, EnergyBudget) else None
+    budget = scenario.rule.energy_budget if isinstance(scenario.rule, EnergyBudget) else None
     if budget is not None:
-        least = float(cell.most_energy.min())
+        least = float(scenario.most_energy.min())
         if least > budget:
             raise UserError(
                 f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "
@@ -108,18 +108,18 @@ def gains(knowledge: Knowledge) -> Array:
     return np.asarray(np.sqrt(received_power(response).mean(axis=(1, 2)) / response.shape[1]))
 
 
-def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
+def rates(scenario: Scenario, devices: Ids, knowledge: Knowledge) -> Array:
     """Return the mean of log2(1 + SINR) over a device's elements at its power limit, in bit/s/Hz, [devices].
 
     Antennas are combined by maximum ratio combining. The disturbance consists of the noise N_0 = 2 sigma_0^2 of a
     complex element, of interference from other cells, and of the device's own leakage, which a measured SINR includes
     and which is the same on every element.
     """
-    channel = cell.radio.sections.channel
-    noise_std = link_noise_std_of(channel, cell.radio.sections.grid)
+    channel = scenario.radio.sections.channel
+    noise_std = link_noise_std_of(channel, scenario.radio.sections.grid)
     disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
     # The leakage of paths beyond the prefix is missing from the estimate but is received nevertheless.
-    energy = cell.element_power[devices] / (1 - knowledge.late)
+    energy = scenario.element_power[devices] / (1 - knowledge.late)
     received = received_power(knowledge.estimate.response) * energy[:, None, None]
     leakage = knowledge.leakage[:, None, None]
     leaked = received.mean(axis=(1, 2), keepdims=True) * leakage

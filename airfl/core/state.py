@@ -14,7 +14,7 @@ from torch import Tensor
 
 from airfl.config.run import ComputeSettings
 from airfl.core.round_plan import Opening
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.learning.engines.table import THREADS_OF_THEIR_OWN
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import DividedTask
@@ -34,7 +34,7 @@ class World:
     """The fixed objects of a run: the radio side, the learning side and the ledger.
 
     Attributes:
-        cell: The scenario, which is the radio side.
+        scenario: The scenario, which is the radio side.
         task: The task with its data divided among the devices.
         model: The model that is trained.
         trainer: Trains the devices' models.
@@ -47,7 +47,7 @@ class World:
             profiled.
     """
 
-    cell: Cell
+    scenario: Scenario
     task: DividedTask
     model: FlatModel
     trainer: Trainer
@@ -62,7 +62,7 @@ class World:
     def clip(self) -> Clip:
         """How an update is clipped before it is compared with what the server decodes: to C, or not at all if the local
         work bounds what a device computes in another way."""
-        return Clip(self.update_bound if self.cell.recipe.local.clips_update else math.inf)
+        return Clip(self.update_bound if self.scenario.recipe.local.clips_update else math.inf)
 
     @property
     def keeps_to_one_thread(self) -> bool:

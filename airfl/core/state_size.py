@@ -7,7 +7,7 @@ import logging
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.runtime.numbers import figure
@@ -17,17 +17,17 @@ log = logging.getLogger(__name__)
 LARGEST_SHARE = 0.7
 
 
-def store_bytes(cell: Cell, samples: int) -> tuple[int, int]:
+def store_bytes(scenario: Scenario, samples: int) -> tuple[int, int]:
     """Return the bytes that a device with this many samples stores, and the largest number of devices that may have
     taken part by the end."""
-    kept = (*cell.recipe.local.kept(cell.dimension, samples), *cell.bound.kept)
-    run = cell.run
+    kept = (*scenario.recipe.local.kept(scenario.dimension, samples), *scenario.bound.kept)
+    run = scenario.run
     return sum(one.nbytes for one in kept), min(run.devices, run.selected * run.rounds)
 
 
-def check_store(cell: Cell, sizes: NDArray[np.int64], scheme: str) -> None:
+def check_store(scenario: Scenario, sizes: NDArray[np.int64], scheme: str) -> None:
     """Log the memory for the state of devices, and raise UserError where the machine does not have enough."""
-    each, devices = store_bytes(cell, int(sizes.max(initial=1)))
+    each, devices = store_bytes(scenario, int(sizes.max(initial=1)))
     if not each:
         return
     memory = machine_bytes()

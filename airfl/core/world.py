@@ -10,7 +10,7 @@ import torch
 
 from airfl.config import Settings
 from airfl.core.accounting import build_ledger
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.fitting import fitted
 from airfl.core.state import World
 from airfl.core.state_size import check_store
@@ -49,16 +49,16 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
     model = FlatModel(task.model, task.loss)
     keep_freed_memory(4 * model.dimension * settings.run.selected)
     sizes = task.partition.sizes
-    cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
-    check_store(cell, sizes, settings.scheme.name)
+    scenario = build_scenario(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
+    check_store(scenario, sizes, settings.scheme.name)
     return World(
-        cell=cell,
+        scenario=scenario,
         task=task,
         model=model,
-        trainer=cell.recipe.local.build(settings.local, settings.run, task, streams, device),
+        trainer=scenario.recipe.local.build(settings.local, settings.run, task, streams, device),
         update_bound=settings.local.update_bound,
         compute=settings.compute,
-        ledger=build_ledger(cell),
+        ledger=build_ledger(scenario),
         device=device,
         public_update=public_update(settings.local, settings.run, task, streams, device),
     )
@@ -66,11 +66,11 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
 
 def resolve(world: World, settings: Settings) -> Settings:
     """Return the settings with automatic values replaced by those that this world uses."""
-    settings, uplink = fitted(settings), world.cell.recipe.uplink
+    settings, uplink = fitted(settings), world.scenario.recipe.uplink
     power = {}
     if settings.power.alignment == "auto":
         power["alignment"] = uplink.control.alignment if isinstance(uplink, AnalogUplink) else "sample"
-    grid = {} if settings.grid.prefix != "mean" else {"symbol_duration_s": world.cell.radio.grid.symbol_duration_s}
+    grid = {} if settings.grid.prefix != "mean" else {"symbol_duration_s": world.scenario.radio.grid.symbol_duration_s}
     return settings.resolved(
         run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
         local={"engine": world.trainer.engine},

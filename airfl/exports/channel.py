@@ -105,7 +105,7 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     if entries < 1:
         raise UserError(f"{trace.encoding['source']}: damaged: message_length is {entries}; run it again")
     if trace.attrs["link"] != "analog":
-        entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_cell`
+        entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_scenario`
     return radio, radio.frame(entries)
 
 

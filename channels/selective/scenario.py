@@ -7,11 +7,10 @@ from typing import ClassVar
 from channels.fading.kinds import SelectiveFading
 from channels.selective.parameters import Tr38901Version, tables
 from channels.selective.request import SelectiveRequest, SelectiveResponse
-from channels.selective.sionna_bridge import Scenario as ScenarioName
-from channels.selective.sionna_bridge import respond_scenario
+from channels.selective.sionna_bridge import ScenarioName, respond_scenario
 
 
-class Scenario(SelectiveFading):
+class Tr38901Scenario(SelectiveFading):
     """Base class of the cell scenarios. They need a topology with the path loss model of the same name.
 
     Attributes:
@@ -31,21 +30,21 @@ class Scenario(SelectiveFading):
         return respond_scenario(self.scenario, request, self.tr38901_version)
 
 
-class Umi(Scenario):
+class Umi(Tr38901Scenario):
     """Urban micro cell."""
 
     name, scenario = "umi", "UMi"
     source = "3GPP TR 38.901, clause 7.5, table 7.5-6, UMi"
 
 
-class Uma(Scenario):
+class Uma(Tr38901Scenario):
     """Urban macro cell."""
 
     name, scenario = "uma", "UMa"
     source = "3GPP TR 38.901, clause 7.5, table 7.5-6, UMa"
 
 
-class Rma(Scenario):
+class Rma(Tr38901Scenario):
     """Rural macro cell."""
 
     name, scenario = "rma", "RMa"

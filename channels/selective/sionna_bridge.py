@@ -30,7 +30,7 @@ ONLY_VERSION: Tr38901Version = "v16.1"
 LINES_IN_SIGHT = ("D", "E")
 """Profiles of tapped delay lines whose first path has a line-of-sight component."""
 
-Scenario = Literal["UMi", "UMa", "RMa"]
+ScenarioName = Literal["UMi", "UMa", "RMa"]
 # Path coefficients and delays of one device, as Sionna's channel models return them.
 Impulse = tuple["Tensor", "Tensor"]
 
@@ -123,7 +123,7 @@ def respond_cdl(
     return _respond(request, impulse)
 
 
-def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901Version) -> SelectiveResponse:
+def respond_scenario(name: ScenarioName, request: SelectiveRequest, version: Tr38901Version) -> SelectiveResponse:
     """Return the uplink response in an urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5).
 
     All devices are outdoors, and the array is as for the clustered delay lines. Path loss and shadowing are disabled

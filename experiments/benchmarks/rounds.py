@@ -34,10 +34,10 @@ CPU = torch.device("cpu")
 def plain_loop(world: World, local: LocalSettings) -> None:
     """Run a round's local training as in a research script: a loop over clients with torch.optim and autograd."""
     task = world.task
-    devices = torch.arange(world.cell.run.selected).numpy()
+    devices = torch.arange(world.scenario.run.selected).numpy()
     sizes = task.partition.sizes[devices]
     rule = BatchRule(local.epochs, local.steps, local.batch_size)
-    plan = plan_batches(rule, world.cell.streams, 0, devices, sizes, int(task.partition.sizes.max()))
+    plan = plan_batches(rule, world.scenario.streams, 0, devices, sizes, int(task.partition.sizes.max()))
     start = world.model.initial()
     for row, device in enumerate(devices):
         torch.nn.utils.vector_to_parameters(start.clone(), task.model.parameters())
@@ -53,7 +53,7 @@ def plain_loop(world: World, local: LocalSettings) -> None:
 
 def train_selected(world: World) -> None:
     """Run the same local training with the engine of the world."""
-    devices = torch.arange(world.cell.run.selected).numpy()
+    devices = torch.arange(world.scenario.run.selected).numpy()
     chunk = world.trainer.chunk
     for begin in range(0, len(devices), chunk):
         world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0, Store())

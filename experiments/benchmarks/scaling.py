@@ -128,7 +128,7 @@ def measure(point: Point) -> Cost:
     )
     world = world_of(settings, task, torch.device("cpu"))
     reset_peak_mb()  # exclude the memory peak of selecting an engine
-    state, _ = run_round(world, State(0, world.model.initial(), world.cell.memory))
+    state, _ = run_round(world, State(0, world.model.initial(), world.scenario.memory))
     times: list[float] = []
     opening: list[float] = []
     while len(times) < LEAST_ROUNDS or (sum(times) < LEAST_S and len(times) < ROUNDS // 2):
@@ -137,7 +137,7 @@ def measure(point: Point) -> Cost:
         times.append(time.perf_counter() - begin)
     for _ in range(OPENINGS):
         begin = time.perf_counter()
-        open_round(world.cell, state.round_index, state.memory)
+        open_round(world.scenario, state.round_index, state.memory)
         opening.append(time.perf_counter() - begin)
     return Cost(
         point.varied,

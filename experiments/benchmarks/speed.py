@@ -179,7 +179,7 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
 
     fixed = [f"scheme.name={name}", "run.rounds=100000", "run.evaluate_every=100000"]
     world = build_world(airfl.load_settings(DEMO, [*fixed, *overrides]), torch.device("cpu"))
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = State(0, world.model.initial(), world.scenario.memory)
 
     def one_round() -> None:
         nonlocal state

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, label, line, panels, quote
-from channel_effects.rounds import RAYLEIGH, Round, cell_of, errors, sent
+from channel_effects.rounds import RAYLEIGH, Round, errors, scenario_of, sent
 from channels.antennas import COMBINERS, combine, upper_bound
 
 DEVICES, ROUNDS = 16, 40
@@ -42,7 +42,7 @@ def antennas(figure: Figure) -> list[str]:
 
 def _rounds(count: int, name: str) -> list[Round]:
     unit = (*RAYLEIGH, f"antennas.count={count}", f"antennas.combining={name}", "power.max_snr_db=0.0")
-    return sent(cell_of(unit, devices=DEVICES, selected=DEVICES), ROUNDS)
+    return sent(scenario_of(unit, devices=DEVICES, selected=DEVICES), ROUNDS)
 
 
 def _worst(one: Round, name: str) -> float:

@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airfl.core.accounting import noise_multiplier
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, cell_of, errors, opened, sent
+from channel_effects.rounds import FIXED, errors, opened, scenario_of, sent
 from channels.grid import exact_grid
 from channels.topology.path_loss import Paths, path_losses
 
@@ -35,7 +35,7 @@ def _path_loss(axis: Axes) -> None:
         loss = path_losses(name, paths, sight, np.full((60, 2), 0.5))[0]
         text = "log-distance, n = 3" if name == "log-distance" else f"{name}, {sight.upper()}"
         axis.plot(distances, loss, label=text, **line(number))
-    drop = cell_of((*DISC, "topology.radius_m=500.0"), devices=300, selected=16).radio.drop
+    drop = scenario_of((*DISC, "topology.radius_m=500.0"), devices=300, selected=16).radio.drop
     assert drop is not None
     axis.plot(drop.distance_m, drop.path_loss_db, ".", color="0.6", markersize=2.5, label="umi, shadowed", zorder=0)
     label(axis, "distance (m)", "path loss (dB)", legend="upper left", xscale="log", ylim=(50, 190))
@@ -50,16 +50,17 @@ def _by_radius(axis: Axes) -> list[str]:
     }
     numbers = []
     for number, (name, overrides) in enumerate(policies.items()):
-        cells = [
-            cell_of((*DISC, *overrides, f"topology.radius_m={radius}"), devices=300, selected=16) for radius in radii
+        scenarios = [
+            scenario_of((*DISC, *overrides, f"topology.radius_m={radius}"), devices=300, selected=16)
+            for radius in radii
         ]
-        rounds = [sent(cell, 100) for cell in cells]
+        rounds = [sent(scenario, 100) for scenario in scenarios]
         measured = [np.median(errors(each)) for each in rounds]
         axis.plot(radii, measured, label=name, **line(number, marked=True))
         at = {1: "100 m", 3: "300 m", 5: "500 m"}
         if not number:
-            snr = np.array([np.quantile(_snr_db(cell), [0.5, 0.05]) for cell in cells])
-            noise_std = cells[0].radio.noise_std
+            snr = np.array([np.quantile(_snr_db(scenario), [0.5, 0.05]) for scenario in scenarios])
+            noise_std = scenarios[0].radio.noise_std
             betas = [np.median([one.report.alignment_coefficient for one in each]) / noise_std for each in rounds]
             numbers.append(quote("receive SNR in dB, median device", snr[:, 0], at, ".1f"))
             numbers.append(quote("receive SNR in dB, 5% of the devices are below", snr[:, 1], at, ".1f"))
@@ -69,11 +70,11 @@ def _by_radius(axis: Axes) -> list[str]:
     return numbers
 
 
-def _snr_db(cell: Cell) -> np.ndarray:
+def _snr_db(scenario: Scenario) -> np.ndarray:
     """Return the mean receive SNR over fading of each device at its power limit in dB, [devices]."""
-    assert cell.radio.drop is not None
-    received = cell.power_limits / cell.dimension * cell.radio.drop.amplitude**2
-    return np.asarray(10 * np.log10(received / cell.radio.noise_std**2))
+    assert scenario.radio.drop is not None
+    received = scenario.power_limits / scenario.dimension * scenario.radio.drop.amplitude**2
+    return np.asarray(10 * np.log10(received / scenario.radio.noise_std**2))
 
 
 def grid(figure: Figure) -> list[str]:
@@ -102,10 +103,12 @@ def grid(figure: Figure) -> list[str]:
 
 def _air_time_ms(dimension: int, *overrides: str) -> float:
     pfels = ("scheme.name=pfels", "scheme.ratio=0.3", "local.clip_norm=1.0")
-    cell = cell_of((*pfels, "grid.prefix=normal", "grid.subcarriers=3276", *overrides), entries=dimension, devices=1000)
+    scenario = scenario_of(
+        (*pfels, "grid.prefix=normal", "grid.subcarriers=3276", *overrides), entries=dimension, devices=1000
+    )
     times = [
         one.link.at_bound().use.air_time_s + (one.broadcast.air_time_s if one.broadcast else 0.0)
-        for one in opened(cell, 20)
+        for one in opened(scenario, 20)
     ]
     return float(1e3 * np.median(times))
 
@@ -116,11 +119,13 @@ def interference(figure: Figure) -> list[str]:
     levels, smooth = np.arange(-20.0, 21.0, 5.0), np.linspace(-20, 20, 80)
     measured, multipliers = [], []
     for level in levels:
-        cell = cell_of((*FIXED, "power.max_snr_db=0.0", f"channel.interference_to_noise_db={level}"), devices=1000)
-        rounds = sent(cell, 60)
+        scenario = scenario_of(
+            (*FIXED, "power.max_snr_db=0.0", f"channel.interference_to_noise_db={level}"), devices=1000
+        )
+        rounds = sent(scenario, 60)
         measured.append(errors(rounds).mean())
         # For a device whose update is a single entry of 1.
-        multipliers.append(noise_multiplier(cell, rounds[0].report) * cell.bound.peak)
+        multipliers.append(noise_multiplier(scenario, rounds[0].report) * scenario.bound.peak)
     left.plot(smooth, (1 + 10 ** (smooth / 10)) / 32, label="law 1 × (1 + I/N)", **line(0))
     left.plot(levels, measured, label="link", **dots(0))
     right.plot(levels, multipliers, label="receiver noise, which counts", **line(0, marked=True))

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.special import j0
 
 from channel_effects.drawing import dots, label, line, panels
-from channel_effects.rounds import RAYLEIGH, WIDE, cell_of, coefficients, opened
+from channel_effects.rounds import RAYLEIGH, WIDE, coefficients, opened, scenario_of
 from channels.fading import doppler_hz
 
 LAWS = {
@@ -28,7 +28,7 @@ def fading_laws(figure: Figure) -> list[str]:
     gains, edges, smooth = np.linspace(0.0, 3.0, 601), np.linspace(0.0, 3.0, 25), np.geomspace(1, 64, 50)
     for number, (name, overrides) in enumerate(LAWS.items()):
         unit = (*overrides, "channel.mean_gain=1.0", *WIDE, "power.max_snr_db=0.0")
-        many = cell_of(unit, devices=20_000, selected=20_000)
+        many = scenario_of(unit, devices=20_000, selected=20_000)
         law = many.radio.law
         assert law is not None
         sampled = np.abs(opened(many, 1)[0].channel.gains)
@@ -36,7 +36,7 @@ def fading_laws(figure: Figure) -> list[str]:
         left.plot(gains, np.gradient(law.cdf(gains), gains), **line(number))
         left.plot((edges[1:] + edges[:-1]) / 2, density, **{**dots(number), "markersize": 2.5})
 
-        betas = [np.median(coefficients(cell_of(unit, devices=r, selected=r), 500)) for r in counts]
+        betas = [np.median(coefficients(scenario_of(unit, devices=r, selected=r), 500)) for r in counts]
         right.plot(smooth, law.quantile(1 - 0.5 ** (1 / smooth)), label=name, **line(number))
         right.plot(counts, betas, **dots(number))
         exact = law.quantile(np.array(1 - 0.5 ** (1 / 64)))
@@ -62,8 +62,8 @@ def _autocorrelation(axis: Axes) -> list[str]:
     numbers = []
     for number, (name, (overrides, devices)) in enumerate(kinds.items()):
         unit = (*overrides, *_moving(0.1), "grid.subcarriers=1")
-        cell = cell_of(unit, entries=1, devices=devices, selected=devices)
-        gains = np.array([one.channel.gains for one in opened(cell, len(lags))])
+        scenario = scenario_of(unit, entries=1, devices=devices, selected=devices)
+        gains = np.array([one.channel.gains for one in opened(scenario, len(lags))])
         measured = (gains * gains[0].conj()).mean(axis=1).real / (np.abs(gains[0]) ** 2).mean()
         shown = lags[: len(measured)] / 10
         axis.plot(shown, measured, label=name, **dots(number))
@@ -81,7 +81,7 @@ def _over_rounds(axis: Axes) -> list[str]:
         "jakes, f_D T = 0.02": _moving(0.02),
     }
     for number, (name, overrides) in enumerate(ways.items()):
-        betas = coefficients(cell_of((*RAYLEIGH, "power.max_snr_db=0.0", *overrides), devices=8, selected=8), 60)
+        betas = coefficients(scenario_of((*RAYLEIGH, "power.max_snr_db=0.0", *overrides), devices=8, selected=8), 60)
         axis.plot(betas, label=name, **line(number))
         if name != "constant":
             correlation = np.corrcoef(np.log(betas[:-1]), np.log(betas[1:]))[0, 1]

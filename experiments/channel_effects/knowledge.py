@@ -11,7 +11,7 @@ from scipy.special import j0
 
 from airfl.uplinks import LinkReport
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, RAYLEIGH, WIDE, Round, cell_of, errors, noise_error, opened, sent
+from channel_effects.rounds import FIXED, RAYLEIGH, WIDE, Round, errors, noise_error, opened, scenario_of, sent
 from channels.fading import doppler_hz
 
 ABOVE = ("selection.kind=threshold", "selection.min_gain=0.3")
@@ -41,7 +41,7 @@ def _against_pilot_snr(axis: Axes) -> list[str]:
         measured, law = [], []
         for level in levels:
             unit = (*fading, f"csi.estimation={name}", f"csi.pilot_snr_db={level}")
-            rounds = sent(cell_of(unit, devices=100, selected=16), 200)
+            rounds = sent(scenario_of(unit, devices=100, selected=16), 200)
             noise = 2 * 10 ** (-level / 10)  # N_0 = 2 sigma_0^2
             measured.append(errors(rounds).mean())
             law.append(law_5(rounds, 1 / (1 + noise) if name == "ls" else 1.0, noise / (1 + noise)))
@@ -49,7 +49,7 @@ def _against_pilot_snr(axis: Axes) -> list[str]:
         axis.plot(levels, measured, **dots(number))
         worst = 100 * np.max(np.abs(np.array(measured) / law - 1))
         numbers.append(quote(f"{name}: error", measured, {2: "0 dB", 6: "20 dB"}) + f", within {worst:.0f}% of law 5")
-    perfect = errors(sent(cell_of(fading, devices=100, selected=16), 200)).mean()
+    perfect = errors(sent(scenario_of(fading, devices=100, selected=16), 200)).mean()
     axis.axhline(perfect, label="perfect", **line(6))
     label(axis, "pilot SNR (dB)", ERROR, legend="upper right", yscale="log", ylim=(1e-3, 30))
     return [*numbers, f"perfect knowledge: error {perfect:.2g}"]
@@ -79,7 +79,7 @@ def _pilots(axis: Axes) -> list[str]:
 
 def _at_bound(overrides: Sequence[str]) -> list[LinkReport]:
     unit = (*overrides, "grid.subcarriers=256", "power.max_snr_db=20.0")
-    return [one.link.at_bound() for one in opened(cell_of(unit, entries=4096, devices=16, selected=16), 20)]
+    return [one.link.at_bound() for one in opened(scenario_of(unit, entries=4096, devices=16, selected=16), 20)]
 
 
 def ageing(figure: Figure) -> list[str]:
@@ -91,7 +91,7 @@ def ageing(figure: Figure) -> list[str]:
     for number, speed in enumerate((3, 30, 120)):
         doppler = doppler_hz(speed / 3.6, 3.5e9)
         moving = [(f"channel.speed_m_s={speed / 3.6}", f"csi.delay_s={product / doppler}") for product in products]
-        rounds = [sent(cell_of((*fading, *overrides), devices=100, selected=16), 200) for overrides in moving]
+        rounds = [sent(scenario_of((*fading, *overrides), devices=100, selected=16), 200) for overrides in moving]
         measured = np.array([errors(each).mean() for each in rounds])
         inverse = np.array([np.mean([_inverse(one) for one in each]) for each in rounds])
         law = (1 - rho) ** 2 + (1 - rho**2) / 2 * inverse
@@ -158,5 +158,5 @@ def phase(figure: Figure) -> list[str]:
 
 def _quiet(*overrides: str) -> float:
     """Return the mean error of 100 rounds with 16 devices and no noise."""
-    cell = cell_of((*overrides, "channel.noise=false"), devices=16, selected=16)
-    return float(errors(sent(cell, 100)).mean())
+    scenario = scenario_of((*overrides, "channel.noise=false"), devices=16, selected=16)
+    return float(errors(sent(scenario, 100)).mean())

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, RAYLEIGH, WIDE, Array, Round, cell_of, coefficients, errors, opened, sent
+from channel_effects.rounds import FIXED, RAYLEIGH, WIDE, Array, Round, coefficients, errors, opened, scenario_of, sent
 from channels.noise import thermal_noise_std
 from channels.units import dbm_to_watt, watt_to_dbm
 
@@ -69,7 +69,7 @@ def _within(measured: Sequence[float], law: Array) -> str:
 
 def _normalised(level_db: float, packing: str) -> list[Round]:
     unit = (*FIXED, f"grid.packing={packing}", f"power.max_snr_db={level_db}")
-    return sent(cell_of(unit, devices=DEVICES, selected=DEVICES), ROUNDS)
+    return sent(scenario_of(unit, devices=DEVICES, selected=DEVICES), ROUNDS)
 
 
 def _at(loss_db: float, spacing_hz: float, packing: str) -> list[Round]:
@@ -87,31 +87,31 @@ def _at(loss_db: float, spacing_hz: float, packing: str) -> list[Round]:
         "topology.path_loss=log-distance",
         f"topology.reference_loss_db={loss_db}",
     )
-    return sent(cell_of(unit, entries=ENTRIES, devices=DEVICES, selected=DEVICES), ROUNDS)
+    return sent(scenario_of(unit, entries=ENTRIES, devices=DEVICES, selected=DEVICES), ROUNDS)
 
 
 def replay(figure: Figure) -> list[str]:
     """Left |h| of 3 of 8 devices over 60 rounds, right beta of all 8: lines as recorded, dots replayed."""
     left, right = panels(figure)
     moving = ("channel.variation=jakes", "channel.speed_m_s=1.0", "channel.round_s=0.002")
-    first = cell_of((*RAYLEIGH, *moving, "power.max_snr_db=10.0"), devices=8, selected=8)
+    first = scenario_of((*RAYLEIGH, *moving, "power.max_snr_db=10.0"), devices=8, selected=8)
     gains = np.array([one.channel.gains for one in opened(first, RECORDED)])
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "gains.h5"
         with h5py.File(file, "w") as store:
             store["gains"] = gains
         replayed = ("channel.fading=replay", f"channel.replay_file={file}", *WIDE, "power.max_snr_db=10.0")
-        again = cell_of((*replayed, f"run.rounds={len(gains)}"), devices=8, selected=8)
+        again = scenario_of((*replayed, f"run.rounds={len(gains)}"), devices=8, selected=8)
     replayed_gains = np.array([one.channel.gains for one in opened(again, RECORDED)])
     for device in range(3):
         left.plot(np.abs(gains[:, device]), label=f"device {device}", **line(device))
         left.plot(np.abs(replayed_gains[:, device]), **{**dots(device), "markersize": 2.5})
-    betas = [coefficients(cell, RECORDED) for cell in (first, again)]
+    betas = [coefficients(scenario, RECORDED) for scenario in (first, again)]
     right.plot(betas[0], label="recorded", **line(0))
     right.plot(betas[1], label="replayed", **{**dots(0), "markersize": 2.5})
     label(left, "round", "|h|", legend="upper right", ylim=(0, 2.1))
     label(right, "round", "β of 8 devices", legend="lower left", yscale="log", ylim=(0.05, 3))
-    mean_errors = np.mean([errors(sent(cell, RECORDED)) for cell in (first, again)], axis=1)
+    mean_errors = np.mean([errors(sent(scenario, RECORDED)) for scenario in (first, again)], axis=1)
     power = np.abs(gains) ** 2
     return [
         f"{power.size} gains, largest difference of the replay {np.abs(replayed_gains - gains).max():g}",

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, Array, cell_of, errors, sent
+from channel_effects.rounds import FIXED, Array, errors, scenario_of, sent
 
 SPACING_HZ = 15e3
 PREFIX_S = 15 / (14 * SPACING_HZ) - 1 / SPACING_HZ  # mean over the symbols of a slot
@@ -119,4 +119,4 @@ def _error(override: str, subcarriers: int, symbols: int = 0, *overrides: str) -
     entries."""
     unit = (*FIXED, "channel.noise=false", f"grid.subcarriers={subcarriers}", override, *overrides)
     entries = subcarriers * (symbols or max(240 // subcarriers, 1))
-    return float(errors(sent(cell_of(unit, entries=entries, devices=16, selected=16), 30)).mean())
+    return float(errors(sent(scenario_of(unit, entries=entries, devices=16, selected=16), 30)).mean())

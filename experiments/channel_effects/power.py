@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from scipy.special import erfc, exp1
 
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, RAYLEIGH, Round, cell_of, errors, sent
+from channel_effects.rounds import FIXED, RAYLEIGH, Round, errors, scenario_of, sent
 
 DEVICES = 10
 FLOOR = 0.1
@@ -101,9 +101,9 @@ def peak(figure: Figure) -> list[str]:
 
 def _rounds(level_db: float, *overrides: str) -> list[Round]:
     unit = (*RAYLEIGH, f"power.max_snr_db={level_db}", *overrides)
-    return sent(cell_of(unit, devices=DEVICES, selected=DEVICES), 400)
+    return sent(scenario_of(unit, devices=DEVICES, selected=DEVICES), 400)
 
 
 def _peak(level_db: float, kind: str) -> list[Round]:
     unit = (*FIXED, "power.max_snr_db=20.0", f"power.peak_db={level_db}", f"power.peak={kind}")
-    return sent(cell_of(unit, entries=1024, devices=DEVICES, selected=DEVICES), 100)
+    return sent(scenario_of(unit, entries=1024, devices=DEVICES, selected=DEVICES), 100)

@@ -10,7 +10,7 @@ from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
 from channel_effects.drawing import label, line, panels, quote
-from channel_effects.rounds import RAYLEIGH, Array, cell_of, opened
+from channel_effects.rounds import RAYLEIGH, Array, opened, scenario_of
 
 ROUNDS, DELTA = 100, 1e-3
 LEVELS_DB = np.arange(0.0, 61.0, 5.0)
@@ -49,8 +49,8 @@ def _quantiles(pilot_snr_db: float | None, csi_error: str) -> Array:
     pfels = ("scheme.name=pfels", "scheme.ratio=0.3", "local.clip_norm=1.0", "privacy.epsilon=1.5")
     csi = () if pilot_snr_db is None else ("csi.estimation=mmse", f"csi.pilot_snr_db={pilot_snr_db}")
     unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={csi_error}", f"run.rounds={ROUNDS}")
-    cell = cell_of(unit, entries=1000, devices=1000)
-    multipliers = [noise_multiplier(cell, one.link.at_bound()) for one in opened(cell, ROUNDS)]
+    scenario = scenario_of(unit, entries=1000, devices=1000)
+    multipliers = [noise_multiplier(scenario, one.link.at_bound()) for one in opened(scenario, ROUNDS)]
     return np.asarray(np.quantile(multipliers, [0.05, 0.5, 0.95]))
 
 

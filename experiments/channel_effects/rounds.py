@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config import load_settings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.uplinks import LinkReport
 from airfl.uplinks.stages import Batch
 
@@ -52,8 +52,8 @@ class Round:
     opening: Opening
 
 
-def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, selected: int = 32) -> Cell:
-    """Build a cell from the demo's settings with wfl-p (no sparsification, no privacy bound), sigma_0 = 1 and
+def scenario_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, selected: int = 32) -> Scenario:
+    """Build a scenario from the demo's settings with wfl-p (no sparsification, no privacy bound), sigma_0 = 1 and
     overrides.
 
     entries: d; devices, selected: N and r.
@@ -68,26 +68,26 @@ def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, 
             *overrides,
         ],
     )
-    return build_cell(settings, entries, np.ones(devices))
+    return build_scenario(settings, entries, np.ones(devices))
 
 
-def opened(cell: Cell, rounds: int) -> list[Opening]:
+def opened(scenario: Scenario, rounds: int) -> list[Opening]:
     """Open rounds without sending anything, at most `MOST_ROUNDS`."""
-    memory, openings = cell.memory, []
+    memory, openings = scenario.memory, []
     for index in range(min(rounds, MOST_ROUNDS.get())):
-        openings.append(open_round(cell, index, memory))
+        openings.append(open_round(scenario, index, memory))
         memory = openings[-1].memory
     return openings
 
 
-def sent(cell: Cell, rounds: int) -> list[Round]:
+def sent(scenario: Scenario, rounds: int) -> list[Round]:
     """Run rounds in which every device sends a message at its bound."""
-    return [_send(cell, opening, index) for index, opening in enumerate(opened(cell, rounds))]
+    return [_send(scenario, opening, index) for index, opening in enumerate(opened(scenario, rounds))]
 
 
-def coefficients(cell: Cell, rounds: int) -> Array:
+def coefficients(scenario: Scenario, rounds: int) -> Array:
     """Return beta of each round, [rounds]."""
-    return np.array([one.link.at_bound().alignment_coefficient for one in opened(cell, rounds)])
+    return np.array([one.link.at_bound().alignment_coefficient for one in opened(scenario, rounds)])
 
 
 def errors(rounds: Sequence[Round]) -> Array:
@@ -106,13 +106,13 @@ def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.
     return np.asarray(norm * values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float32)
 
 
-def _send(cell: Cell, opening: Opening, index: int) -> Round:
+def _send(scenario: Scenario, opening: Opening, index: int) -> Round:
     import torch
 
     devices = len(opening.devices)
-    values = messages(devices, cell.bound.entries, cell.bound.rms, index)
+    values = messages(devices, scenario.bound.entries, scenario.bound.rms, index)
     opening.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
     reception = opening.link.close()
     missed = reception.mean.numpy().astype(np.float64) - values.astype(np.float64).mean(axis=0)
-    error = float(missed @ missed) * devices / cell.bound.rms**2
+    error = float(missed @ missed) * devices / scenario.bound.rms**2
     return Round(error, reception.receive_snr_db, reception.report, opening)

@@ -12,7 +12,7 @@ from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
 from airfl.selection import SELECTIONS
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import WIDE, cell_of, opened
+from channel_effects.rounds import WIDE, opened, scenario_of
 
 DEVICES, ROUNDS, DELTA = 1000, 200, 1e-3
 EXPONENTIAL = ("channel.fading=exponential", "channel.mean_gain=1.0", *WIDE)
@@ -43,7 +43,7 @@ def _amplitude(axis: Axes) -> list[str]:
         measured, spent = [], []
         for count in counts:
             unit = (*EXPONENTIAL, *overrides, "power.max_snr_db=0.0")
-            links = opened(cell_of(unit, entries=1, devices=DEVICES, selected=count), ROUNDS)
+            links = opened(scenario_of(unit, entries=1, devices=DEVICES, selected=count), ROUNDS)
             reports = [one.link.at_bound() for one in links]
             measured.append(count * np.median([one.alignment_coefficient for one in reports]))
             spent.append(np.mean([one.devices.energy.mean() for one in reports]))
@@ -59,13 +59,13 @@ def _amplitude(axis: Axes) -> list[str]:
 def _price(axis: Axes) -> list[str]:
     numbers, powers = [], 10 ** (np.arange(-30.0, 51.0) / 10)
     for number, (name, overrides) in enumerate(RULES.items()):
-        cell = cell_of((*EXPONENTIAL, *overrides, "power.max_snr_db=0.0"), entries=1, devices=DEVICES)
-        reports = [one.link.at_bound() for one in opened(cell, ROUNDS)]
+        scenario = scenario_of((*EXPONENTIAL, *overrides, "power.max_snr_db=0.0"), entries=1, devices=DEVICES)
+        reports = [one.link.at_bound() for one in opened(scenario, ROUNDS)]
         # At 0 dB. Without a privacy bound, beta grows with the square root of the power limits and energy linearly.
         beta = np.median([one.alignment_coefficient for one in reports])
-        multiplier = float(np.median([noise_multiplier(cell, one) for one in reports]))
+        multiplier = float(np.median([noise_multiplier(scenario, one) for one in reports]))
         energy = np.mean([one.devices.energy.mean() for one in reports])
-        kind = cell.rule.name
+        kind = scenario.rule.name
         epsilon = [_epsilon(multiplier / np.sqrt(power), kind) for power in powers]
         axis.plot(1 / (32 * powers * beta**2), epsilon, label=name, **line(number))
         power = 1 / (32 * 0.1 * beta**2)

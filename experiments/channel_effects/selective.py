@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, label, line, panels, quote
-from channel_effects.rounds import WIDE, Array, cell_of, errors, sent
+from channel_effects.rounds import WIDE, Array, errors, scenario_of, sent
 from channels import fading
 from channels.grid import OfdmaGrid, default_symbol_duration_s
 from channels.selective import SelectiveRequest
@@ -70,10 +70,10 @@ def _policies(axis: Axes) -> list[str]:
         measured, spent = [], []
         for spread in SPREADS_S:
             unit = (*base, *overrides, f"channel.delay_spread_s={spread}")
-            cell = cell_of(unit, entries=512, devices=8, selected=8)
-            rounds = sent(cell, 60)
+            scenario = scenario_of(unit, entries=512, devices=8, selected=8)
+            rounds = sent(scenario, 60)
             measured.append(np.median(errors(rounds)))
-            spent.append(np.median([one.report.devices.energy.sum() for one in rounds]) / cell.power_limits.sum())
+            spent.append(np.median([one.report.devices.energy.sum() for one in rounds]) / scenario.power_limits.sum())
         axis.plot(SPREADS_S * 1e9, measured, label=name, **line(number, marked=True))
         numbers.append(quote(f"{name}: error", measured, {0: "3 ns", 3: "100 ns", 5: "1 µs"}))
         numbers.append(quote(f"{name}: energy over the limits", spent, {0: "3 ns", 5: "1 µs"}))

@@ -12,7 +12,7 @@ from scipy.special import erfc
 from airfl.core.round_plan import open_round
 from airfl.uplinks import AnalogUplink
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
-from channel_effects.rounds import FIXED, WIDE, cell_of, errors, messages, sent
+from channel_effects.rounds import FIXED, WIDE, errors, messages, scenario_of, sent
 from channels.waveform import Waveform, papr_db
 
 SUBCARRIERS, TAPS, DEVICES = 256, 8, 8
@@ -53,21 +53,21 @@ def _both(override: str) -> tuple[float, float, float]:
 
     taps = ("channel.fading=tapped-line", "channel.mean_gain=1.0", *WIDE, f"channel.taps={TAPS}", override)
     unit = (*taps, "channel.noise=false", f"grid.subcarriers={SUBCARRIERS}", "grid.waveform=true")
-    cell = cell_of(unit, entries=4096, devices=DEVICES, selected=DEVICES)
-    uplink = cell.recipe.uplink
+    scenario = scenario_of(unit, entries=4096, devices=DEVICES, selected=DEVICES)
+    uplink = scenario.recipe.uplink
     assert isinstance(uplink, AnalogUplink)
-    plain = replace(cell, recipe=replace(cell.recipe, uplink=replace(uplink, waveform=None)))
+    plain = replace(scenario, recipe=replace(scenario.recipe, uplink=replace(uplink, waveform=None)))
     difference, whole, measured = 0.0, 0.0, []
     for index in range(20):
-        values = torch.from_numpy(messages(DEVICES, 4096, cell.bound.rms, index))
-        links = [open_round(one, index, one.memory).link for one in (cell, plain)]
+        values = torch.from_numpy(messages(DEVICES, 4096, scenario.bound.rms, index))
+        links = [open_round(one, index, one.memory).link for one in (scenario, plain)]
         for link in links:
             link.send(Batch(values, torch.ones(DEVICES)), slice(0, DEVICES))
         simulated, modelled = (link.close().mean.numpy().astype(np.float64) for link in links)
         difference, whole = difference + float(((simulated - modelled) ** 2).sum()), whole + float((modelled**2).sum())
         mean = values.double().mean(dim=0).numpy()
         means = (simulated, modelled)
-        measured.append([float(((one - mean) ** 2).sum()) * DEVICES / cell.bound.rms**2 for one in means])
+        measured.append([float(((one - mean) ** 2).sum()) * DEVICES / scenario.bound.rms**2 for one in means])
     medians = np.median(measured, axis=0)
     return float(np.sqrt(difference / whole)), float(medians[0]), float(medians[1])
 
@@ -93,7 +93,7 @@ def _clipping(axis: Axes) -> list[str]:
     axis.plot(smooth, np.exp(-(cut**2)) - cut * np.sqrt(np.pi) * erfc(cut), label="closed form", **line(0))
     base = (*FIXED, "channel.noise=false", f"grid.subcarriers={SUBCARRIERS}", "grid.packing=iq", "grid.waveform=true")
     rounds = [
-        sent(cell_of((*base, f"grid.clip_db={limit}"), entries=2048, devices=DEVICES, selected=DEVICES), 20)
+        sent(scenario_of((*base, f"grid.clip_db={limit}"), entries=2048, devices=DEVICES, selected=DEVICES), 20)
         for limit in limits
     ]
     measured = [errors(each).mean() for each in rounds]

@@ -14,9 +14,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.selection import SELECTIONS
 from airfl.uplinks import Link, Reception, Terms
@@ -190,11 +190,11 @@ def in_turn(cases: Sequence[Case], values: Sequence[str], *crossed: str) -> list
     return found
 
 
-def cell_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Cell:
-    """The cell of a case; a clear failure where an entry does not run on everybody's settings."""
+def scenario_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Scenario:
+    """The scenario of a case; a clear failure where an entry does not run on everybody's settings."""
     try:
         settings = small_settings(*BASE, *case.overrides, *overrides)
-        return build_cell(settings, dimension, np.ones(settings.run.devices))
+        return build_scenario(settings, dimension, np.ones(settings.run.devices))
     except UserError as error:
         message = f"{case} does not run on the settings of all others ({error}): say in NEEDS what it takes"
     pytest.fail(message, pytrace=False)
@@ -203,9 +203,9 @@ def cell_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Cell:
 class Kept:
     """An uplink that keeps what it was opened with: a round can be opened again without drawing its channel again."""
 
-    def __init__(self, cell: Cell) -> None:
-        self._uplink = cell.recipe.uplink
-        self.cell = replace(cell, recipe=replace(cell.recipe, uplink=self))
+    def __init__(self, scenario: Scenario) -> None:
+        self._uplink = scenario.recipe.uplink
+        self.scenario = replace(scenario, recipe=replace(scenario.recipe, uplink=self))
 
     def open(self, terms: Terms) -> Link:
         self.terms = terms
@@ -215,11 +215,11 @@ class Kept:
         return self._uplink.open(self.terms)
 
 
-def messages_of(opening: Opening, cell: Cell) -> torch.Tensor:
+def messages_of(opening: Opening, scenario: Scenario) -> torch.Tensor:
     """Random messages at their bound; a device's own, whoever else is there."""
-    rows = [np.random.default_rng(int(device)).standard_normal(cell.bound.entries) for device in opening.devices]
-    values = torch.tensor(np.array(rows).reshape(len(rows), cell.bound.entries), dtype=torch.float32)
-    return values / values.norm(dim=1, keepdim=True).clamp_min(1e-30) * cell.bound.rms
+    rows = [np.random.default_rng(int(device)).standard_normal(scenario.bound.entries) for device in opening.devices]
+    values = torch.tensor(np.array(rows).reshape(len(rows), scenario.bound.entries), dtype=torch.float32)
+    return values / values.norm(dim=1, keepdim=True).clamp_min(1e-30) * scenario.bound.rms
 
 
 def send(link: Link, messages: torch.Tensor, chunk: int | None = None) -> Reception:
@@ -232,6 +232,6 @@ def send(link: Link, messages: torch.Tensor, chunk: int | None = None) -> Recept
     return link.close()
 
 
-def pass_through(cell: Cell, t: int = 0, chunk: int | None = None) -> tuple[Opening, Reception]:
-    opening = open_round(cell, t, cell.memory)
-    return opening, send(opening.link, messages_of(opening, cell), chunk)
+def pass_through(scenario: Scenario, t: int = 0, chunk: int | None = None) -> tuple[Opening, Reception]:
+    opening = open_round(scenario, t, scenario.memory)
+    return opening, send(opening.link, messages_of(opening, scenario), chunk)

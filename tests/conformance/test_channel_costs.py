@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.runtime.streams import Streams
-from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, cell_of, each_case, in_turn, messages_of, send
+from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, each_case, in_turn, messages_of, scenario_of, send
 
 Array = NDArray[np.float64]
 
@@ -41,9 +41,9 @@ class Counted:
         return self.numbers
 
 
-def know(cell: Cell, devices: int) -> object:
+def know(scenario: Scenario, devices: int) -> object:
     ids = np.arange(devices)
-    return cell.radio.know(0, ids, cell.frame, (cell.power_limits / cell.dimension)[ids])
+    return scenario.radio.know(0, ids, scenario.frame, (scenario.power_limits / scenario.dimension)[ids])
 
 
 @each_case
@@ -51,20 +51,20 @@ def test_draws_and_arrays_grow_linearly(case: Case, monkeypatch: pytest.MonkeyPa
     """Numbers drawn, coefficients and pilots: proportional to devices; over entries at most linear."""
     counted = Counted(monkeypatch)
     more = 1 if case.is_sionna else 3
-    cell = cell_of(case)
-    one = counted.of(partial(know, cell, more))
-    assert counted.of(partial(know, cell, 2 * more)) == 2 * one
+    scenario = scenario_of(case)
+    one = counted.of(partial(know, scenario, more))
+    assert counted.of(partial(know, scenario, 2 * more)) == 2 * one
 
     sizes = [DIMENSION, 2 * DIMENSION, 4 * DIMENSION]
     drawn, pilots, coefficients = [], [], []
     for dimension in sizes:
-        cell = cell_of(case, "csi.pilots=2", dimension=dimension)
-        drawn.append(counted.of(partial(know, cell, 1)))
-        shape = (1, cell.antennas, *cell.radio.observed_shape(cell.frame))
+        scenario = scenario_of(case, "csi.pilots=2", dimension=dimension)
+        drawn.append(counted.of(partial(know, scenario, 1)))
+        shape = (1, scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
         coefficients.append(math.prod(shape))
-        assert coefficients[-1] <= shape[1] * 8 * cell.frame.symbols
-        ids, share = np.arange(6), cell.power_limits / dimension
-        costs = [cell.radio.pilots(shape, ids[:count], ids[:count], share) for count in (2, 4)]
+        assert coefficients[-1] <= shape[1] * 8 * scenario.frame.symbols
+        ids, share = np.arange(6), scenario.power_limits / dimension
+        costs = [scenario.radio.pilots(shape, ids[:count], ids[:count], share) for count in (2, 4)]
         assert costs[1].resource_elements == 2 * costs[0].resource_elements
         pilots.append(costs[0].resource_elements)
     for counts in (drawn, pilots, coefficients):
@@ -90,9 +90,9 @@ class Work(TorchDispatchMode):
 def work_of(case: Case, devices: int, dimension: int, packing: str) -> Work:
     """Of sending one device after the other."""
     everybody = (f"run.devices={devices}", f"run.selected={devices}")
-    cell = cell_of(case, *everybody, f"grid.packing={packing}", dimension=dimension)
-    opening = open_round(cell, 0, cell.memory)
-    messages = messages_of(opening, cell)
+    scenario = scenario_of(case, *everybody, f"grid.packing={packing}", dimension=dimension)
+    opening = open_round(scenario, 0, scenario.memory)
+    messages = messages_of(opening, scenario)
     with Work() as work:
         send(opening.link, messages, chunk=1)
     return work
@@ -125,11 +125,11 @@ def test_memory_of_a_round_grows_linearly(case: Case) -> None:
         small = (*small, "channel.delay_spread_s=1e-6")
 
     def peak(devices: int) -> int:
-        cell = cell_of(case, *small, f"run.devices={devices}", f"run.selected={devices}", dimension=32)
-        open_round(cell, 0, cell.memory)
+        scenario = scenario_of(case, *small, f"run.devices={devices}", f"run.selected={devices}", dimension=32)
+        open_round(scenario, 0, scenario.memory)
         tracemalloc.start()
         try:
-            open_round(cell, 0, cell.memory)
+            open_round(scenario, 0, scenario.memory)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -18,11 +18,11 @@ from tests.conformance.channel_cases import (
     LIGHT,
     Case,
     Kept,
-    cell_of,
     in_turn,
     messages_of,
     pass_through,
     policy_cases,
+    scenario_of,
     send,
 )
 from tests.rounds import a_round
@@ -37,11 +37,11 @@ def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Arra
     """Energies of messages that are one entry of that size, on every element in turn (or the first ones), [elements,
     devices], pilots left out. Over all elements a fixed start of the placement meets every coefficient, as random
     starts do for any one entry."""
-    opening = open_round(kept.cell, 0, kept.cell.memory)
-    grid, count = kept.cell.radio.grid, len(opening.devices)
+    opening = open_round(kept.scenario, 0, kept.scenario.memory)
+    grid, count = kept.scenario.radio.grid, len(opening.devices)
     energies = []
-    for element in range(elements or kept.cell.frame.elements):
-        spikes = torch.zeros(count, kept.cell.bound.entries)
+    for element in range(elements or kept.scenario.frame.elements):
+        spikes = torch.zeros(count, kept.scenario.bound.entries)
         spikes[:, element if grid.packing == "real" else 2 * element] = peak
         energies.append(send(kept.again(), spikes).report.devices.energy - kept.terms.pilots.energy)
     return np.array(energies).reshape(-1, count)
@@ -54,19 +54,19 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     it."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
     strict = limit == "strict"
-    kept = Kept(cell_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
-    cell, power = kept.cell, kept.cell.radio.sections.power
-    assert cell.bound.entries == DIMENSION // 2
-    energies = spike_energies(kept, cell.bound.rms)
+    kept = Kept(scenario_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
+    scenario, power = kept.scenario, kept.scenario.radio.sections.power
+    assert scenario.bound.entries == DIMENSION // 2
+    energies = spike_energies(kept, scenario.bound.rms)
     at_bound = kept.again().at_bound().devices.energy - kept.terms.pilots.energy
     np.testing.assert_allclose(energies.mean(axis=0), at_bound, rtol=1e-5)
-    ratio = cell.bound.entries / cell.dimension if cell.power_limit == "transmit_power" else 1.0
-    allowed = kept.terms.power_limits * ratio * cell.radio.energy_unit * (1 + 1e-5)
+    ratio = scenario.bound.entries / scenario.dimension if scenario.power_limit == "transmit_power" else 1.0
+    allowed = kept.terms.power_limits * ratio * scenario.radio.energy_unit * (1 + 1e-5)
     if power.average_over == "fading" and not strict:
         return  # there the mean over fades is limited, not a round: see tests/laws/test_closed_forms.py
     assert (at_bound <= allowed).all()
     if strict or power.power_policy.per_coefficient:
-        assert cell.bound.peak == pytest.approx(cell.bound.rms) or not strict
+        assert scenario.bound.peak == pytest.approx(scenario.bound.rms) or not strict
         assert (energies <= allowed).all()
 
 
@@ -76,13 +76,13 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
     entry. The mean energy within 5 standard errors of `at_bound`."""
     rounds = 120
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", "channel.variation=constant")
-    cell = cell_of(case, *half, f"grid.packing={packing}", "run.devices=2", "run.selected=2", "run.rounds=1")
+    scenario = scenario_of(case, *half, f"grid.packing={packing}", "run.devices=2", "run.selected=2", "run.rounds=1")
     updates = torch.tensor(np.random.default_rng(3).exponential(size=(2, DIMENSION)) ** 2, dtype=torch.float32)
     updates /= updates.norm(dim=1, keepdim=True)
     sent = np.empty((rounds, 2))
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
-        encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
+        opening = open_round(scenario, t, scenario.memory)
+        encoder = open_encoder(scenario.recipe.stages, a_round(scenario.streams, t))
         batch = encoder.encode(Batch(updates, torch.ones(2)))
         opening.link.send(batch, slice(0, 2))
         sent[t] = opening.link.close().report.devices.energy
@@ -97,17 +97,17 @@ def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) 
     """3 dB over the mean, P_i over the elements of a whole update, on every element, for one entry that is the whole
     message: the worst there is. It meets every subcarrier. What is cut is recorded, and backing off cuts nothing."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", f"grid.packing={packing}")
-    kept = Kept(cell_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
-    cell, elements = kept.cell, kept.cell.frame.elements
-    assert cell.bound.peak > 1.4 * cell.bound.rms
-    cut = spike_energies(kept, cell.bound.peak, min(elements, 9))
+    kept = Kept(scenario_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
+    scenario, elements = kept.scenario, kept.scenario.frame.elements
+    assert scenario.bound.peak > 1.4 * scenario.bound.rms
+    cut = spike_energies(kept, scenario.bound.peak, min(elements, 9))
     allowed = kept.terms.power_limits / WHOLE[packing] * 10**0.3
     assert (cut <= allowed * (1 + 1e-5)).all()
 
-    loose = Kept(cell_of(case, *half))
-    uncut = spike_energies(loose, cell.bound.peak, min(elements, 9))
-    spikes = torch.zeros(3, cell.bound.entries)
-    spikes[:, 4] = cell.bound.peak
+    loose = Kept(scenario_of(case, *half))
+    uncut = spike_energies(loose, scenario.bound.peak, min(elements, 9))
+    spikes = torch.zeros(3, scenario.bound.entries)
+    spikes[:, 4] = scenario.bound.peak
     share = send(kept.again(), spikes).report.clipped_share
     if peak == "back-off":
         assert share == 0
@@ -123,12 +123,12 @@ def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) 
 def test_the_record_holds_elements_as_they_were_cut(fading: str, packing: str) -> None:
     """With power.peak = clip too: |x|^2 of the recorded elements within the limit, their sum the energy charged."""
     cutting = (f"channel.fading={fading}", "power.peak_db=-3", "power.peak=clip", "trace.signals=true")
-    cell = cell_of(Case("way", "clip", cutting), f"grid.packing={packing}")
-    opening, reception = pass_through(cell)
+    scenario = scenario_of(Case("way", "clip", cutting), f"grid.packing={packing}")
+    opening, reception = pass_through(scenario)
     assert reception.signals is not None
     assert reception.report.clipped_share > 0
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
-    allowed = cell.power_limits[opening.devices] / WHOLE[packing] * 10**-0.3
+    allowed = scenario.power_limits[opening.devices] / WHOLE[packing] * 10**-0.3
     np.testing.assert_allclose(power.sum(axis=1), reception.report.devices.energy, rtol=1e-5)
     assert (power.max(axis=1) <= allowed * (1 + 1e-5)).all()
 
@@ -149,9 +149,9 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
         pytest.fail(f"power policy {name!r} truncates: say here by which parameter", pytrace=False)
     value = 0.7 if field == "threshold" else 60.0
     case = Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", f"power.{field}={value}"))
-    kept = Kept(cell_of(case, *common, *pilots))
-    opening = open_round(kept.cell, 0, kept.cell.memory)
-    messages = messages_of(opening, kept.cell)
+    kept = Kept(scenario_of(case, *common, *pilots))
+    opening = open_round(kept.scenario, 0, kept.scenario.memory)
+    messages = messages_of(opening, kept.scenario)
     reception = send(kept.again(), messages)
     use = reception.report.devices
     silent = use.active == 0
@@ -181,7 +181,7 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
     own = POLICIES[name]().values()
     value = "power.threshold=1e3" if "threshold" in own else "power.coefficient=1e6"
     _, reception = pass_through(
-        cell_of(Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", value)))
+        scenario_of(Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", value)))
     )
     assert not reception.report.devices.active.any()
     assert not reception.report.devices.energy.any()
@@ -200,8 +200,8 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
 def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     """||a|| = 1 on every coefficient, so sigma_0 is on an entry of the sum whatever the antennas are; n = 4,000."""
     case = Case("combiner", name, ("channel.fading=tapped-line", f"antennas.combining={name}"))
-    kept = Kept(cell_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
-    opening = open_round(kept.cell, 0, kept.cell.memory)
+    kept = Kept(scenario_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
+    opening = open_round(kept.scenario, 0, kept.scenario.memory)
     weights = COMBINERS[name]().weights(opening.estimate.response, np.ones(3))
     assert weights.shape == (antennas, 1, 8)
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Conformance of every entry of the registries of `channels` and `airfl.selection`: a cell, its rounds and its
+"""Conformance of every entry of the registries of `channels` and `airfl.selection`: a scenario, its rounds and its
 links."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from airfl.config.radio import path_loss_of
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.runtime.streams import Purpose
 from airfl.selection import SELECTIONS, ChannelRule
 from channels.topology import PATH_LOSS
@@ -23,12 +23,12 @@ from tests.conformance.channel_cases import (
     LIGHT,
     Case,
     Kept,
-    cell_of,
     each_case,
     fading_cases,
     messages_of,
     need,
     pass_through,
+    scenario_of,
     send,
 )
 
@@ -40,13 +40,13 @@ Array = NDArray[np.float64]
 
 @each_case
 def test_shapes_types_and_finite_figures(case: Case) -> None:
-    cell = cell_of(case)
-    opening, reception = pass_through(cell)
-    ids, entries = opening.devices, cell.bound.entries
+    scenario = scenario_of(case)
+    opening, reception = pass_through(scenario)
+    ids, entries = opening.devices, scenario.bound.entries
     assert ids.dtype == np.int64
     assert np.all(np.diff(ids) > 0)
 
-    shape = (len(ids), cell.antennas, *cell.radio.observed_shape(cell.frame))
+    shape = (len(ids), scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
     assert opening.channel.response.shape == shape
     known = opening.estimate.response.shape  # before offsets, which may make the channel differ over more elements
     assert all(length in (1, true) for length, true in zip(known, shape, strict=True))
@@ -83,7 +83,7 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
         assert 0 < figures.protection < math.inf if heard else figures.protection == math.inf
         assert 0 <= figures.interference_std < math.inf
         assert 0 < figures.alignment_coefficient < math.inf
-        assert figures.use.resource_elements == cell.radio.grid.elements_for(entries) + figures.pilot_elements
+        assert figures.use.resource_elements == scenario.radio.grid.elements_for(entries) + figures.pilot_elements
     assert np.array_equal(report.devices.active, at_bound.devices.active)
     assert report.protection == at_bound.protection
 
@@ -91,23 +91,23 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
 @each_case
 def test_the_seed_names_every_draw(case: Case) -> None:
     """Same seed, same bits; another seed, another draw; and chunks of one device change nothing but rounding."""
-    opening, reception = pass_through(cell_of(case))
-    again, repeated = pass_through(cell_of(case), chunk=None)
+    opening, reception = pass_through(scenario_of(case))
+    again, repeated = pass_through(scenario_of(case), chunk=None)
     assert np.array_equal(opening.devices, again.devices)
     assert np.array_equal(opening.channel.response, again.channel.response)
     assert np.array_equal(opening.estimate.response, again.estimate.response)
     assert torch.equal(reception.mean, repeated.mean)
     assert np.array_equal(reception.report.devices.energy, repeated.report.devices.energy)
 
-    kept = Kept(cell_of(case, "run.seed=1"))
-    other, disturbed = pass_through(kept.cell)
+    kept = Kept(scenario_of(case, "run.seed=1"))
+    other, disturbed = pass_through(kept.scenario)
     assert disturbed.mean.shape == reception.mean.shape
     assert not torch.equal(reception.mean, disturbed.mean)
-    law = kept.cell.radio.law
+    law = kept.scenario.radio.law
     if len(other.devices) and (law is None or not law.constant):
         assert not np.isin(other.channel.response, opening.channel.response).any()
 
-    pieces = send(kept.again(), messages_of(other, kept.cell), chunk=1)
+    pieces = send(kept.again(), messages_of(other, kept.scenario), chunk=1)
     largest = float(disturbed.mean.abs().max())
     torch.testing.assert_close(pieces.mean, disturbed.mean, rtol=1e-5, atol=1e-6 * largest)
     np.testing.assert_allclose(pieces.report.devices.energy, disturbed.report.devices.energy, rtol=1e-5)
@@ -116,36 +116,36 @@ def test_the_seed_names_every_draw(case: Case) -> None:
 
 @each_case
 def test_a_device_does_not_see_who_else_is_there(case: Case) -> None:
-    cell = cell_of(case)
-    share = cell.power_limits / cell.dimension
+    scenario = scenario_of(case)
+    share = scenario.power_limits / scenario.dimension
 
     def know(*ids: int) -> tuple[NDArray[np.complexfloating], NDArray[np.complexfloating]]:
         taken = np.array(ids)
-        knowledge = cell.radio.know(1, taken, cell.frame, share[taken])
+        knowledge = scenario.radio.know(1, taken, scenario.frame, share[taken])
         return knowledge.state.response, knowledge.estimate.response
 
     for company, alone in zip(know(1, 2, 5), know(5), strict=True):
         assert np.array_equal(company[2], alone[0])
-        if not (cell.radio.law and cell.radio.law.constant):
+        if not (scenario.radio.law and scenario.radio.law.constant):
             assert not any(np.array_equal(company[2], other) for other in company[:2])
 
 
 @each_case
 def test_a_round_of_nobody(case: Case) -> None:
     """Arrays of no devices, and a link that carries and costs nothing but its elements."""
-    cell = cell_of(case, *(["selection.kind=poisson"] if case.table != "selection" else []), "run.selected=1")
+    scenario = scenario_of(case, *(["selection.kind=poisson"] if case.table != "selection" else []), "run.selected=1")
     nobody = np.array([], dtype=np.int64)
-    knowledge = cell.radio.know(0, nobody, cell.frame, np.array([]))
-    assert knowledge.state.response.shape == (0, cell.antennas, *cell.radio.observed_shape(cell.frame))
+    knowledge = scenario.radio.know(0, nobody, scenario.frame, np.array([]))
+    assert knowledge.state.response.shape == (0, scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
     assert knowledge.mean_power.shape == (0,)
-    if cell.rule.sampling != "poisson":
+    if scenario.rule.sampling != "poisson":
         return
-    sizes = [cell.streams.generator(Purpose.SELECT, t).binomial(6, 1 / 6) for t in range(20)]
-    opening, reception = pass_through(cell, sizes.index(0))
+    sizes = [scenario.streams.generator(Purpose.SELECT, t).binomial(6, 1 / 6) for t in range(20)]
+    opening, reception = pass_through(scenario, sizes.index(0))
     assert len(opening.devices) == 0
     # Without a privacy bound beta is inf, and the noise over it 0. A beta that was asked for decodes noise as ever: it
     # does not tell that nobody was there.
-    aimed = cell.radio.sections.power.coefficient
+    aimed = scenario.radio.sections.power.coefficient
     assert reception.report.alignment_coefficient == (aimed or math.inf)
     assert bool(reception.mean.any()) == (aimed is not None)
     assert reception.report.devices.energy.shape == (0,)
@@ -157,70 +157,70 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     """Energies are those of the recorded x_i, SNR those of a^H h_i x_i. Without receiver noise the received elements
     are their sum, from the recorded x_i and h_i; what an offset or a late path leaks from one element to others comes
     on top, as noise of that level (27 entries: its rms within a factor of 2)."""
-    cell = cell_of(case, "trace.signals=true")
-    opening, reception = pass_through(cell)
+    scenario = scenario_of(case, "trace.signals=true")
+    opening, reception = pass_through(scenario)
     signals, report = reception.signals, reception.report
     assert signals is not None
     assert signals.tx.dtype == np.complex64
-    assert signals.tx.shape == (len(opening.devices), cell.frame.elements)
+    assert signals.tx.shape == (len(opening.devices), scenario.frame.elements)
     tx = signals.tx.astype(np.complex128)
-    unit, own = cell.radio.energy_unit, cell.element_power[opening.devices]
-    pilots = report.pilot_elements / max(len(opening.devices), 1) * cell.radio.pilot_energy(own) * unit
+    unit, own = scenario.radio.energy_unit, scenario.element_power[opening.devices]
+    pilots = report.pilot_elements / max(len(opening.devices), 1) * scenario.radio.pilot_energy(own) * unit
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
-    factors = np.sqrt(cell.power_limits[opening.devices]) / cell.bound.rms
-    combiner = cell.radio.sections.antennas.combiner.weights(opening.estimate.response, factors)
+    factors = np.sqrt(scenario.power_limits[opening.devices]) / scenario.bound.rms
+    combiner = scenario.radio.sections.antennas.combiner.weights(opening.estimate.response, factors)
     gains = (combiner.conj() * opening.channel.response).sum(axis=1)
-    arriving = np.array([on_elements(gain, cell, 0) for gain in gains]).reshape(tx.shape) * tx
-    received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), cell)
-    noise_energy = cell.bound.entries * cell.radio.noise_std**2
+    arriving = np.array([on_elements(gain, scenario, 0) for gain in gains]).reshape(tx.shape) * tx
+    received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), scenario)
+    noise_energy = scenario.bound.entries * scenario.radio.noise_std**2
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(report.devices.snr_db, 10 * np.log10(received / noise_energy), atol=1e-3)
         snr_db = 10 * np.log10((expected**2).sum() / noise_energy)
     np.testing.assert_allclose(reception.receive_snr_db, snr_db, atol=1e-3)
 
-    _, silence = pass_through(cell_of(case, "trace.signals=true", "channel.noise=false"))
+    _, silence = pass_through(scenario_of(case, "trace.signals=true", "channel.noise=false"))
     assert silence.signals is not None
-    rest = entries_of(silence.signals.rx, cell) - expected
+    rest = entries_of(silence.signals.rx, scenario) - expected
     knowledge = opening.knowledge
     if knowledge.leakage.any():
         offsets = 1 - (1 - knowledge.leakage) / (1 - knowledge.late)
         leaking = received * offsets / (1 - offsets)
         if (spilled := knowledge.state.spilled) is not None:
-            on_each = np.array([on_elements(one, cell, 0) for one in spilled]).reshape(tx.shape[0], -1)
+            on_each = np.array([on_elements(one, scenario, 0) for one in spilled]).reshape(tx.shape[0], -1)
             leaking = leaking + (np.abs(tx) ** 2 * on_each).sum(axis=1)
-        level = math.sqrt(leaking.sum() / cell.frame.elements)
+        level = math.sqrt(leaking.sum() / scenario.frame.elements)
         heard = np.sqrt(np.mean(rest**2))
         if spilled is not None:  # half of it on each of the two parts; what keeps its phase, on one
             assert 0.3 * level < heard < 2 * level or not level + heard  # all of them silent
         else:
             leaked = silence.report.interference_std * len(opening.devices) * report.alignment_coefficient
-            if cell.radio.grid.packing == "iq":
+            if scenario.radio.grid.packing == "iq":
                 assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
             assert 0.3 * level < leaked <= level * (1 + 1e-5)
             assert leaked / 2 < heard < 2 * leaked
-    elif (over_noise_db := cell.radio.sections.channel.interference_to_noise_db) is not None:
+    elif (over_noise_db := scenario.radio.sections.channel.interference_to_noise_db) is not None:
         # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
-        level = cell.radio.noise_std * 10 ** (over_noise_db / 20)
+        level = scenario.radio.noise_std * 10 ** (over_noise_db / 20)
         assert abs(np.sqrt(np.mean(rest**2)) / level - 1) < 5 / math.sqrt(2 * len(rest))
     else:
         assert np.abs(rest).max(initial=0) <= 1e-5 * np.abs(expected).max(initial=0)
 
 
-def entries_of(elements: NDArray[np.generic], cell: Cell) -> Array:
+def entries_of(elements: NDArray[np.generic], scenario: Scenario) -> Array:
     """What is observed of elements: the real part, or both, of which an odd message leaves the last one out."""
-    if cell.radio.grid.packing == "real":
+    if scenario.radio.grid.packing == "real":
         return np.asarray(elements.real, dtype=np.float64)
-    return np.stack([elements.real, elements.imag], axis=-1).astype(np.float64).reshape(-1)[: cell.bound.entries]
+    return np.stack([elements.real, elements.imag], axis=-1).astype(np.float64).reshape(-1)[: scenario.bound.entries]
 
 
-def on_elements(coefficients: NDArray[np.generic], cell: Cell, t: int) -> NDArray[np.generic]:
+def on_elements(coefficients: NDArray[np.generic], scenario: Scenario, t: int) -> NDArray[np.generic]:
     """Coefficients [blocks, subcarriers] on the elements of a message in round t: element e sits e + start elements
     into the frame, which is filled subcarrier first and goes round."""
-    frame = cell.frame
+    frame = scenario.frame
     start = 0
     if coefficients.shape != (1, 1):
-        start = int(cell.streams.generator(Purpose.PLACEMENT, t).integers(frame.elements))
+        start = int(scenario.streams.generator(Purpose.PLACEMENT, t).integers(frame.elements))
     symbol, subcarrier = np.divmod((np.arange(frame.elements) + start) % frame.elements, frame.subcarriers)
     blocks, subcarriers = coefficients.shape
     return coefficients[(symbol // frame.symbols_per_block) % blocks, subcarrier % subcarriers]
@@ -232,10 +232,10 @@ def on_elements(coefficients: NDArray[np.generic], cell: Cell, t: int) -> NDArra
 @pytest.mark.parametrize("case", fading_cases(), ids=str)
 def test_rounds_vary_as_they_are_told(case: Case) -> None:
     """New every round, the same all run, or neither: a process in time, that a device at any speed has left soon."""
-    cell = cell_of(case)
+    scenario = scenario_of(case)
     ids = np.array([0, 4])
-    first, second = (cell.radio.channel(t, ids, cell.frame).response for t in (0, 1))
-    way, law = cell.radio.sections.channel.variation, cell.radio.law
+    first, second = (scenario.radio.channel(t, ids, scenario.frame).response for t in (0, 1))
+    way, law = scenario.radio.sections.channel.variation, scenario.radio.law
     if way == "constant" or (law is not None and law.constant):
         assert np.array_equal(first, second)
     else:
@@ -251,23 +251,23 @@ def power_cases() -> list[Case]:
 
 @pytest.mark.parametrize("case", power_cases(), ids=str)
 def test_mean_power_is_the_scale_squared(case: Case) -> None:
-    """E|H|^2 over what the cell says it is: 1, within 5 standard errors over n devices: 2,000 of a flat law, 400 of the
+    """E|H|^2 over what the scenario says: 1, within 5 standard errors over n devices: 2,000 of a flat law, 400 of the
     tapped line, 40 of Sionna's; a device's power is its mean over 64 subcarriers of 15 MHz and two antennas."""
     devices = (
         40 if case.is_sionna else 400 if case.table == "selective" else 200 if case.name == "coordinates" else 2000
     )
-    # A cell in which nobody's power is that of another: a mean taken with the wrong device's scale shows.
+    # A scenario in which nobody's power is that of another: a mean taken with the wrong device's scale shows.
     wide = ("grid.subcarriers=64", "grid.spacing_hz=240e3", "channel.delay_spread_s=3e-7", "antennas.count=2")
     wide = (*wide, "grid.symbol_duration_s=8e-6")  # a prefix that holds every path
-    cell = cell_of(case, *wide, f"run.devices={devices}", dimension=64)
-    ids, channel = np.arange(devices), cell.radio.sections.channel
-    response = cell.radio.channel(0, ids, cell.frame).response
-    mean_power = cell.radio.mean_power
+    scenario = scenario_of(case, *wide, f"run.devices={devices}", dimension=64)
+    ids, channel = np.arange(devices), scenario.radio.sections.channel
+    response = scenario.radio.channel(0, ids, scenario.frame).response
+    mean_power = scenario.radio.mean_power
     power = (np.abs(response) ** 2).mean(axis=(1, 2, 3)) / mean_power
     assert abs(power.mean() - 1) <= 5 * power.std() / math.sqrt(devices) + 1e-6
     assert power.std() < 3  # so that the tolerance means something
 
-    drop, law = cell.radio.drop, cell.radio.law
+    drop, law = scenario.radio.drop, scenario.radio.law
     if drop is not None:
         np.testing.assert_allclose(mean_power, 10 ** (-drop.path_loss_db / 10), rtol=1e-12)
     elif law is None:
@@ -280,8 +280,8 @@ def test_mean_power_is_the_scale_squared(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.table in ("placement", "path loss")], ids=str)
 def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
-    cell, other = cell_of(case, "run.devices=200"), cell_of(case, "run.devices=200", "run.seed=1")
-    drop, again = cell.radio.drop, cell_of(case, "run.devices=200").radio.drop
+    scenario, other = scenario_of(case, "run.devices=200"), scenario_of(case, "run.devices=200", "run.seed=1")
+    drop, again = scenario.radio.drop, scenario_of(case, "run.devices=200").radio.drop
     assert drop is not None
     assert again is not None
     assert other.radio.drop is not None
@@ -294,16 +294,16 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     distances = np.hypot(*drop.positions_m[:, :2].T)
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
-        assert distances.max() <= cell.radio.sections.topology.radius_m
+        assert distances.max() <= scenario.radio.sections.topology.radius_m
     assert (
         distances.min()
-        >= PATH_LOSS[path_loss_of(cell.radio.sections.channel, cell.radio.sections.topology)].distances_m[0]
+        >= PATH_LOSS[path_loss_of(scenario.radio.sections.channel, scenario.radio.sections.topology)].distances_m[0]
     )
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
-    np.testing.assert_allclose(cell.power_limits, 10**-0.7 / 8 * DIMENSION)
-    assert cell.radio.energy_unit == pytest.approx(1 / 14e3)
+    np.testing.assert_allclose(scenario.power_limits, 10**-0.7 / 8 * DIMENSION)
+    assert scenario.radio.energy_unit == pytest.approx(1 / 14e3)
     # Fewer devices are the first of more: nobody's place depends on how many there are.
-    few = cell_of(case, "run.devices=50").radio.drop
+    few = scenario_of(case, "run.devices=50").radio.drop
     assert few is not None
     assert np.array_equal(few.positions_m, drop.positions_m[:50])
     np.testing.assert_allclose(few.path_loss_db, drop.path_loss_db[:50], rtol=1e-9)  # shared shadowing rounds
@@ -312,17 +312,17 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.table == "impairment"], ids=str)
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
-    cell, perfect = cell_of(case), cell_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    present = getattr(cell.radio.csi, case.name).present(cell.radio.around)
+    scenario, perfect = scenario_of(case), scenario_of(replace(case, overrides=("channel.fading=tapped-line",)))
+    present = getattr(scenario.radio.csi, case.name).present(scenario.radio.around)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
-    opening, plain = open_round(cell, 0, cell.memory), open_round(perfect, 0, perfect.memory)
+    opening, plain = open_round(scenario, 0, scenario.memory), open_round(perfect, 0, perfect.memory)
     assert np.array_equal(opening.devices, plain.devices)
     truth, known = opening.channel.response, opening.estimate.response
     moved = truth.shape != plain.channel.response.shape or not np.array_equal(truth, plain.channel.response)
     assert moved or not np.array_equal(known, plain.estimate.response)
     pilots = opening.link.at_bound().pilot_elements
-    assert (pilots > 0) == (cell.radio.csi.estimation.method != "perfect")
-    lasting = cell_of(case, "channel.variation=constant")
+    assert (pilots > 0) == (scenario.radio.csi.estimation.method != "perfect")
+    lasting = scenario_of(case, "channel.variation=constant")
     ids = np.arange(2)
     first, second = (lasting.radio.know(t, ids, lasting.frame, (lasting.power_limits / DIMENSION)[ids]) for t in (0, 1))
     same = all(
@@ -331,7 +331,7 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
     )
     assert same == (case.name == "feedback")  # which draws nothing; the others are new each round
     coefficients = int(np.prod(known.shape[2:]))
-    assert pilots in (0, len(opening.devices) * coefficients * cell.radio.sections.csi.pilots)
+    assert pilots in (0, len(opening.devices) * coefficients * scenario.radio.sections.csi.pilots)
 
 
 # --- every selection ------------------------------------------------------------------------------------------------
@@ -341,16 +341,16 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
 def test_a_selection_takes_at_most_r_of_its_candidates(name: str) -> None:
     rule = SELECTIONS[name]
     case = Case("selection", name, ("channel.fading=rayleigh", f"selection.kind={name}", *need("selection", name)))
-    cell = cell_of(
+    scenario = scenario_of(
         case,
         "run.devices=40",
         "run.selected=7",
         *(["selection.candidates=20"] if issubclass(rule, ChannelRule) else []),
     )
-    assert cell.recipe.uplink is not None
-    memory, taken = cell.memory, []
+    assert scenario.recipe.uplink is not None
+    memory, taken = scenario.memory, []
     for t in range(6):
-        opening = open_round(cell, t, memory)
+        opening = open_round(scenario, t, memory)
         ids = opening.devices
         assert ids.dtype == np.int64
         assert np.all(np.diff(ids) > 0)

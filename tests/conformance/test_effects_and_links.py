@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from airfl.config.without_effect import without_effect
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
 from airfl.errors import UserError
 from tests.conformance.channel_cases import messages_of, send
@@ -62,14 +62,14 @@ def figures(*overrides: str) -> Array:
     """Of some rounds each, what the link uses (elements first), energy, error and protection; with a downlink its bits,
     elements, ... alone. The error is what is decoded wrongly over the power of the mean, a lost message included."""
     settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *overrides)
-    cell = build_cell(settings, ENTRIES, np.ones(settings.run.devices))
+    scenario = build_scenario(settings, ENTRIES, np.ones(settings.run.devices))
     found = []
     for t in range(ROUNDS):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         if opening.broadcast is not None:
             found.append(list(vars(opening.broadcast).values()))
             continue
-        messages = messages_of(opening, cell)
+        messages = messages_of(opening, scenario)
         reception = send(opening.link, messages)
         report, mean = reception.report, messages.mean(dim=0)
         energy = float(report.devices.energy.sum()) + report.energy_of_others
@@ -105,7 +105,7 @@ def test_paths_beyond_the_prefix_cost_something_on_every_link(link: str) -> None
 def test_offsets_that_a_waveform_would_keep_from_a_link_are_refused(link: str, effect: str) -> None:
     settings = small_settings(*BASE, *REFUSED[link], *EFFECTS[effect])
     with pytest.raises(UserError, match=f"^grid.waveform: .*{link}.*; ") as refused:
-        build_cell(settings, ENTRIES, np.ones(settings.run.devices))
+        build_scenario(settings, ENTRIES, np.ones(settings.run.devices))
     assert "\n" not in str(refused.value)
 
 

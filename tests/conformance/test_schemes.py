@@ -37,7 +37,7 @@ def trace(request: pytest.FixtureRequest) -> xarray.Dataset:
 
 def first_state(world: World) -> State:
     """Before the first round."""
-    return State(0, world.model.initial(), world.cell.memory)
+    return State(0, world.model.initial(), world.scenario.memory)
 
 
 @each_scheme
@@ -115,7 +115,7 @@ def test_it_runs_over_the_links_it_says_and_refuses_the_others(name: str, link: 
 
 def test_chunks_change_nothing_but_rounding(trace: xarray.Dataset) -> None:
     world = world_of_short(trace.attrs["scheme"], "run.chunk=3")
-    chunked = record_exchange(world.cell, exchange(world, first_state(world)), 0)
+    chunked = record_exchange(world.scenario, exchange(world, first_state(world)), 0)
     np.testing.assert_allclose(chunked["update_norm"], trace["update_norm"][0], rtol=1e-4)
     np.testing.assert_allclose(chunked["energy_j"], trace["energy_j"][0], rtol=1e-4)
 
@@ -152,7 +152,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
         return replace(encoder, encode=encode, by_entry=False)  # whole messages
 
     def plant(updates: torch.Tensor, devices: NDArray[np.int64], encoder: Coder) -> torch.Tensor:
-        if not world.cell.recipe.local.clips_update:
+        if not world.scenario.recipe.local.clips_update:
             return updates  # what a device may compute is bounded where it computes
         if planted == "dense":
             return torch.where(updates < 0, -1e3, 1e3)
@@ -162,7 +162,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
     state = first_state(world)
     for index in range(3):
         exchange(world, replace(state, round_index=index), plant)
-    measured, bound = torch.cat(squares), world.cell.bound
+    measured, bound = torch.cat(squares), world.scenario.bound
     assert len(measured) == 24
     assert float(measured.max().sqrt()) <= bound.peak * (1 + 1e-4)
     if planted == "dense":  # the mask takes the same share of every such update
@@ -172,7 +172,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
 @each_scheme
 def test_what_devices_keep_is_what_was_said(name: str) -> None:
     world = world_of_short(name, "run.rounds=3", "run.evaluate_every=3", "run.devices=8", data=few_samples())
-    each, devices = store_bytes(world.cell, int(world.task.partition.sizes.max()))
+    each, devices = store_bytes(world.scenario, int(world.task.partition.sizes.max()))
     state = first_state(world)
     for _ in range(2):
         state, _ = run_round(world, state)

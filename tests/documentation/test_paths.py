@@ -93,8 +93,8 @@ def listed(title: str) -> list[str]:
 
 def test_an_update_passes_the_files_that_are_listed() -> None:
     built = world(small_settings(*PFELS))
-    lengths = {built.model.dimension, built.cell.bound.entries}
-    state = State(0, built.model.initial(), built.cell.memory)
+    lengths = {built.model.dimension, built.scenario.bound.entries}
+    state = State(0, built.model.initial(), built.scenario.memory)
 
     def is_update(value: Any) -> bool:
         floats = isinstance(value, torch.Tensor) and value.is_floating_point() and value.ndim > 0

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import airfl
-from airfl.analysis.budget import cell_of
+from airfl.analysis.budget import scenario_of
 from airfl.analysis.calculator import privacy_of
 from airfl.analysis.results.digest import digest_of, keep
 from airfl.config import Row, Settings
@@ -477,7 +477,7 @@ def test_costs_are_those_of_its_size() -> None:
     assert task.dimension == budget.dimension == 3 * 5 + 5 + 5 * 4 + 4
     assert privacy_of(settings(), task=task).devices == DEVICES
     # What protects a record hangs on the fewest samples of a device.
-    assert cell_of(given, task=task).samples == np.bincount(owners()[owners() >= 0]).min() < ROWS // DEVICES
+    assert scenario_of(given, task=task).samples == np.bincount(owners()[owners() >= 0]).min() < ROWS // DEVICES
 
 
 def test_a_task_goes_to_other_processes() -> None:

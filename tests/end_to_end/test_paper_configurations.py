@@ -172,7 +172,7 @@ def test_every_scheme_of_it_runs_its_first_rounds(name: str, scheme: str, monkey
     """Everybody is heard, and the model moves and stays finite."""
     settings = rows_of(name)[scheme]
     world = small_world(settings, monkeypatch)
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = State(0, world.model.initial(), world.scenario.memory)
     for _ in range(FIRST_ROUNDS[name][1]):
         before = state.parameters
         state, record = run_round(world, state)

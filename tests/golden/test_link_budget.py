@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from airfl.analysis.budget import cell_of, link_budget, opened_rounds
+from airfl.analysis.budget import link_budget, opened_rounds, scenario_of
 from airfl.config import Settings, load_settings
 from tests.conftest import ROOT
 
@@ -111,9 +111,9 @@ def test_a_round_costs_what_the_draws_of_its_devices_give(experiment: str, schem
     dimension, rounds, *_ = EXPERIMENTS[experiment]
     settings = paper_settings(experiment, scheme)
     assert settings.run.rounds == rounds
-    cell = cell_of(settings.resolved(run={"rounds": 40}))
-    snr, gains = cell.power_limits / dimension, []  # sigma_0 = 1
-    for opening in opened_rounds(cell):
+    scenario = scenario_of(settings.resolved(run={"rounds": 40}))
+    snr, gains = scenario.power_limits / dimension, []  # sigma_0 = 1
+    for opening in opened_rounds(scenario):
         gain, limits = np.abs(opening.channel.gains), snr[opening.devices]
         assert gain.shape == limits.shape == (SELECTED,)
         level = min((gain**2 * limits).min(), most(experiment, scheme))

@@ -9,7 +9,7 @@ import pytest
 
 from airfl.config import Settings, load_rows
 from airfl.core.accounting import paper_cost_mb
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.preflight import nominal_samples
 from airfl.tasks.models import MODELS
 from tests.conftest import ROOT
@@ -24,7 +24,7 @@ def costs(name: str, *overrides: str) -> dict[str, float]:
 
 def cost(settings: Settings) -> float:
     dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
-    return paper_cost_mb(build_cell(settings, dimension, np.ones(devices), nominal_samples(settings.task, devices)))
+    return paper_cost_mb(build_scenario(settings, dimension, np.ones(devices), nominal_samples(settings.task, devices)))
 
 
 def check(found: Mapping[str, float], printed: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from airfl.config import Settings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Batch
@@ -31,10 +31,10 @@ def decoding_errors(settings: Settings, entries: int, rounds: int) -> NDArray[np
     """Of Gaussian messages of unit power from all devices: the mean square error of the decoded mean on an entry, times
     the number of devices, [rounds]."""
     devices = settings.run.devices
-    cell = build_cell(settings, entries, np.ones(devices))
+    scenario = build_scenario(settings, entries, np.ones(devices))
     errors = []
     for t in range(rounds):
         messages = torch.randn(devices, entries, generator=torch.Generator().manual_seed(t))
-        difference = send(open_round(cell, t, cell.memory), messages).mean - messages.mean(dim=0)
+        difference = send(open_round(scenario, t, scenario.memory), messages).mean - messages.mean(dim=0)
         errors.append(float(difference.square().mean()) * devices)
     return np.array(errors)

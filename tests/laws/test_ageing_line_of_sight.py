@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from airfl.core.building import build_cell
-from airfl.core.scenario import Cell
+from airfl.core.building import build_scenario
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, LineOfSight, perfect_knowledge
 from channels.draws import Draw
@@ -90,17 +90,17 @@ def test_correlation_of_the_estimate_with_the_aged_channel(
 MOVING = (f"channel.speed_m_s={SPEED_M_S}", f"channel.carrier_hz={CARRIER_HZ}", f"csi.delay_s={DELAY_S}")
 
 
-def cell_of(*overrides: str, devices: int = 4000) -> Cell:
+def scenario_of(*overrides: str, devices: int = 4000) -> Scenario:
     settings = small_settings(
         *everybody(devices), "run.rounds=4", "channel.min_gain=1e-9", "channel.max_gain=1e9", *overrides
     )
-    return build_cell(settings, 8, np.ones(devices))
+    return build_scenario(settings, 8, np.ones(devices))
 
 
-def known(cell: Cell, round_index: int = 0) -> tuple[Complex, Complex]:
+def known(scenario: Scenario, round_index: int = 0) -> tuple[Complex, Complex]:
     """h', hhat of all devices in a round."""
-    everybody = np.arange(cell.run.devices)
-    return pair(cell.radio.know(round_index, everybody, cell.frame, cell.element_power))
+    everybody = np.arange(scenario.run.devices)
+    return pair(scenario.radio.know(round_index, everybody, scenario.frame, scenario.element_power))
 
 
 @pytest.mark.parametrize("variation", ["independent", "constant", "jakes"])
@@ -108,33 +108,33 @@ def test_a_line_of_sight_of_30_db_is_still_there_after_3_ms(variation: str) -> N
     """K = 1000, n = 4,000 devices in any direction: |h'| is Rician of that K, and h'/h has the phase 2 pi 0.35
     cos(theta), theta uniform, but for the diffuse part (0.045 rad)."""
     overrides = ("channel.fading=rician", "channel.rician_k=1000.0", f"channel.variation={variation}", *MOVING)
-    cell = cell_of(*overrides)
-    h, hhat = known(cell)
-    scaled = np.abs(h) * math.sqrt(2 * 1001 / cell.radio.mean_power[0])
+    scenario = scenario_of(*overrides)
+    h, hhat = known(scenario)
+    scaled = np.abs(h) * math.sqrt(2 * 1001 / scenario.radio.mean_power[0])
     assert_law(scaled, stats.rice(math.sqrt(2000)).cdf)
     cosines = np.angle(h / hhat) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
     # A blur of 0.02 of a cosine moves shares by up to 0.03 at the ends of the arcsine law; n = 4,000 adds 0.035.
     assert stats.kstest(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi).statistic < 0.065
-    h, hhat = known(cell_of(*overrides, "csi.los_doppler=known"))
+    h, hhat = known(scenario_of(*overrides, "csi.los_doppler=known"))
     expected = (1000 + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / 1001
-    assert_mean(h * hhat.conj() / cell.radio.mean_power[0], expected)
+    assert_mean(h * hhat.conj() / scenario.radio.mean_power[0], expected)
     assert np.abs(h / hhat - 1).max() < 0.3
 
 
 def test_bounds_hold_at_the_time_of_the_estimate_and_ageing_stays_near_them() -> None:
     bounded = ("channel.min_gain=0.01", "channel.max_gain=0.022")
-    h, hhat = known(cell_of("channel.fading=rician", "channel.rician_k=10.0", *MOVING, *bounded))
+    h, hhat = known(scenario_of("channel.fading=rician", "channel.rician_k=10.0", *MOVING, *bounded))
     assert np.abs(hhat).max() < 0.022 * (1 + 1e-9)
     assert np.abs(h).max() < 0.04
 
 
 def test_a_fixed_channel_turns_and_no_more() -> None:
-    h, hhat = known(cell_of("channel.fading=fixed", *MOVING))
+    h, hhat = known(scenario_of("channel.fading=fixed", *MOVING))
     np.testing.assert_allclose(np.abs(h), 0.02, rtol=1e-12)
     np.testing.assert_array_equal(hhat, 0.02)
     cosines = np.angle(h) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
     assert_law(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi)
-    h, hhat = known(cell_of("channel.fading=fixed", *MOVING, "csi.los_doppler=known"))
+    h, hhat = known(scenario_of("channel.fading=fixed", *MOVING, "csi.los_doppler=known"))
     np.testing.assert_allclose(h, hhat, rtol=1e-12)
 
 
@@ -143,9 +143,9 @@ def test_jakes_turns_the_line_of_sight_as_ageing_does(antennas: int) -> None:
     """Rounds 3 ms apart, K = 10^8: what a round's channel has become 3 ms later is the next round's; each device has a
     shift of its own, f_D at most. Diffuse paths are 10^-4 of the amplitude."""
     rician = ("channel.fading=rician", "channel.rician_k=1e8", "channel.variation=jakes")
-    cell = cell_of(*rician, f"channel.round_s={DELAY_S}", f"antennas.count={antennas}", *MOVING, devices=500)
+    scenario = scenario_of(*rician, f"channel.round_s={DELAY_S}", f"antennas.count={antennas}", *MOVING, devices=500)
     everybody = np.arange(500)
-    rounds = [cell.radio.know(t, everybody, cell.frame, cell.element_power) for t in range(3)]
+    rounds = [scenario.radio.know(t, everybody, scenario.frame, scenario.element_power) for t in range(3)]
     for before, after in pairwise(rounds):
         np.testing.assert_allclose(before.state.response, after.estimate.response, rtol=3e-3)
     turn = np.angle(rounds[1].estimate.response / rounds[0].estimate.response)
@@ -157,7 +157,7 @@ def test_jakes_turns_the_line_of_sight_as_ageing_does(antennas: int) -> None:
 def test_without_a_delay_the_setting_moves_nothing() -> None:
     for fading in ("rician", "fixed"):
         one, other = (
-            known(cell_of(f"channel.fading={fading}", MOVING[0], f"csi.los_doppler={how}"))
+            known(scenario_of(f"channel.fading={fading}", MOVING[0], f"csi.los_doppler={how}"))
             for how in ("known", "unknown")
         )
         np.testing.assert_array_equal(one, other)

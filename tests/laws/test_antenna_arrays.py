@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy import integrate, special, stats
 from scipy.linalg import toeplitz
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.uplinks.radio.laws import gain_law
 from channels.antennas import (
     COMBINERS,
@@ -39,15 +39,15 @@ EVERYWHERE = ("channel.min_gain=1e-18", "channel.max_gain=1e18")
 AZIMUTH_RAD = 0.6
 
 
-def cell_of(*overrides: str, devices: int, selected: int = 2) -> Cell:
+def scenario_of(*overrides: str, devices: int, selected: int = 2) -> Scenario:
     settings = small_settings("scheme.name=wfl-p", *overrides, f"run.devices={devices}", f"run.selected={selected}")
-    return build_cell(settings, 30, np.ones(devices))
+    return build_scenario(settings, 30, np.ones(devices))
 
 
-def channel_of(cell: Cell, t: int = 0) -> Complex:
+def channel_of(scenario: Scenario, t: int = 0) -> Complex:
     """h of everybody at the first block and subcarrier, [devices, antennas]."""
-    everybody = np.arange(cell.run.devices)
-    response = cell.radio.channel(t, everybody, cell.frame).response
+    everybody = np.arange(scenario.run.devices)
+    response = scenario.radio.channel(t, everybody, scenario.frame).response
     return np.asarray(response[:, :, 0, 0], dtype=np.complex128)
 
 
@@ -252,8 +252,8 @@ def test_the_sample_covariance_is_the_correlation_matrix(model: str, correlation
         pytest.importorskip("sionna")
     n = 500 if model == "tdl-a" else 3_000
     overrides, expected = CORRELATIONS[correlation]
-    cell = cell_of(*MODELS[model], *one_place(n), "antennas.count=4", *overrides, devices=n)
-    h = channel_of(cell, t=1) / np.sqrt(cell.radio.mean_power[:1, None])
+    scenario = scenario_of(*MODELS[model], *one_place(n), "antennas.count=4", *overrides, devices=n)
+    h = channel_of(scenario, t=1) / np.sqrt(scenario.radio.mean_power[:1, None])
     np.testing.assert_allclose(h.T @ h.conj() / n, expected, atol=5 / math.sqrt(n))
 
 
@@ -263,8 +263,8 @@ def test_every_antenna_keeps_its_law(law: str, bounds: str) -> None:
     """n = 4,000 drawn directions; |h| at each antenna against the law as bounded, which no correlation moves."""
     fading = (f"channel.fading={law}", "channel.rician_k=3.0", "channel.nakagami_m=2.0")
     limits = (f"channel.bounds={bounds}", "channel.min_gain=0.008", "channel.max_gain=0.05")
-    cell = cell_of(*fading, *limits, "antennas.count=3", *correlated(0.9), devices=4_000)
-    found, expected = np.abs(channel_of(cell)), gain_law(cell.radio.sections)
+    scenario = scenario_of(*fading, *limits, "antennas.count=3", *correlated(0.9), devices=4_000)
+    found, expected = np.abs(channel_of(scenario)), gain_law(scenario.radio.sections)
     assert found.min() >= 0.008 * (1 - 1e-12)
     assert found.max() <= 0.05 * (1 + 1e-12)
     for antenna in found.T:
@@ -280,12 +280,12 @@ def test_every_antenna_keeps_its_law(law: str, bounds: str) -> None:
 def test_without_correlation_between_neighbours_nothing_moves() -> None:
     """rho = 0 is the default, and one antenna is what it is under any of these settings, bit for bit."""
     rician = "channel.fading=rician"
-    plain = channel_of(cell_of(rician, "antennas.count=4", devices=40))
-    zero = channel_of(cell_of(rician, "antennas.count=4", *correlated(0.0), devices=40))
+    plain = channel_of(scenario_of(rician, "antennas.count=4", devices=40))
+    zero = channel_of(scenario_of(rician, "antennas.count=4", *correlated(0.0), devices=40))
     np.testing.assert_allclose(zero, plain, rtol=1e-12)
-    one = channel_of(cell_of(rician, devices=40))
+    one = channel_of(scenario_of(rician, devices=40))
     changed = ("antennas.correlation=local-scattering", "antennas.angle=broadside", "antennas.array=circular")
-    np.testing.assert_array_equal(channel_of(cell_of(rician, *changed, devices=40)), one)
+    np.testing.assert_array_equal(channel_of(scenario_of(rician, *changed, devices=40)), one)
 
 
 # Lines of sight
@@ -301,9 +301,9 @@ def test_a_line_of_sight_has_the_phases_of_its_device_s_direction(fading: str, w
     heights = ("topology.base_height_m=10.0", "topology.device_height_m=1.5", "topology.los=los")
     array = ("antennas.count=4", "antennas.spacing_wavelengths=0.7", "antennas.broadside_deg=30.0")
     sight = (f"channel.fading={fading}", "channel.rician_k=1e8")
-    cell = cell_of(*sight, *varying, *coordinates(azimuths, distances), *heights, *array, devices=6)
+    scenario = scenario_of(*sight, *varying, *coordinates(azimuths, distances), *heights, *array, devices=6)
     for t in (0, 3):
-        response = cell.radio.channel(t, np.arange(6), cell.frame).response[:, :, :, 0]
+        response = scenario.radio.channel(t, np.arange(6), scenario.frame).response[:, :, :, 0]
         found = response[:, 1:] / response[:, :1]
         for row, azimuth, distance in zip(found, azimuths, distances, strict=True):
             seen = (azimuth - math.radians(30), math.atan2(-8.5, distance), 0.7)
@@ -314,19 +314,19 @@ def test_a_line_of_sight_has_the_phases_of_its_device_s_direction(fading: str, w
 def test_without_a_cell_azimuths_are_drawn_once_over_the_sector() -> None:
     """n = 2,000, K = 10^8, 90 degrees: uniform within 45 on either side; the same in every round, and alone."""
     overrides = ("channel.fading=rician", "channel.rician_k=1e8", "antennas.sector_deg=90.0", *EVERYWHERE)
-    cell = cell_of(*overrides, "antennas.count=2", devices=2_000)
-    rounds = [np.angle(h[:, 1] / h[:, 0]) for h in (channel_of(cell), channel_of(cell, 1))]
+    scenario = scenario_of(*overrides, "antennas.count=2", devices=2_000)
+    rounds = [np.angle(h[:, 1] / h[:, 0]) for h in (channel_of(scenario), channel_of(scenario, 1))]
     np.testing.assert_allclose(rounds[0], rounds[1], atol=3e-3)
     azimuths = np.degrees(np.arcsin(rounds[0] / np.pi))
     assert_law(azimuths, stats.uniform(-45, 90).cdf)
-    few = cell.radio.channel(0, np.array([700, 3]), cell.frame).response
-    np.testing.assert_array_equal(few, cell.radio.channel(0, np.arange(2_000), cell.frame).response[[700, 3]])
+    few = scenario.radio.channel(0, np.array([700, 3]), scenario.frame).response
+    np.testing.assert_array_equal(few, scenario.radio.channel(0, np.arange(2_000), scenario.frame).response[[700, 3]])
 
 
 def test_from_the_broadside_all_antennas_see_one_phase() -> None:
-    cell = cell_of("channel.fading=fixed", "antennas.count=4", "antennas.angle=broadside", devices=20)
-    np.testing.assert_array_equal(channel_of(cell), np.full((20, 4), 0.02 + 0j))
-    steered = channel_of(cell_of("channel.fading=fixed", "antennas.count=4", devices=20))
+    scenario = scenario_of("channel.fading=fixed", "antennas.count=4", "antennas.angle=broadside", devices=20)
+    np.testing.assert_array_equal(channel_of(scenario), np.full((20, 4), 0.02 + 0j))
+    steered = channel_of(scenario_of("channel.fading=fixed", "antennas.count=4", devices=20))
     np.testing.assert_array_equal(steered[:, 0], 0.02)
     assert np.abs(np.angle(steered[:, 1])).min() > 0
 
@@ -334,8 +334,8 @@ def test_from_the_broadside_all_antennas_see_one_phase() -> None:
 def test_scattering_is_around_the_direction_of_the_line_of_sight() -> None:
     """Without angular spread both parts have the steering vector: the channels at 4 antennas are multiples of it."""
     around = ("antennas.correlation=local-scattering", "antennas.angular_std_deg=0.0")
-    cell = cell_of("channel.fading=rician", "antennas.count=4", *around, *EVERYWHERE, devices=300)
-    h, fixed = channel_of(cell), channel_of(cell_of("channel.fading=fixed", "antennas.count=4", devices=300))
+    scenario = scenario_of("channel.fading=rician", "antennas.count=4", *around, *EVERYWHERE, devices=300)
+    h, fixed = channel_of(scenario), channel_of(scenario_of("channel.fading=fixed", "antennas.count=4", devices=300))
     np.testing.assert_allclose(h / h[:, :1], fixed / fixed[:, :1], atol=1e-6)
     assert np.abs(h[:, 0]).std() > 0.1 * np.abs(h[:, 0]).mean()
 
@@ -348,9 +348,9 @@ def test_an_aged_channel_keeps_its_correlation(fading: str) -> None:
     j0 = float(special.j0(2 * np.pi * speed * 3.5e9 / 299_792_458 * delay))
     moving = (f"channel.fading={fading}", "channel.rician_k=1.0", f"channel.speed_m_s={speed}", f"csi.delay_s={delay}")
     array = ("grid.subcarriers=4", "antennas.count=4", *correlated(rho))
-    cell = cell_of(*moving, *one_place(n), *array, devices=n)
-    known = cell.radio.know(0, np.arange(n), cell.frame, cell.element_power)
-    scale = np.sqrt(cell.radio.mean_power[0])
+    scenario = scenario_of(*moving, *one_place(n), *array, devices=n)
+    known = scenario.radio.know(0, np.arange(n), scenario.frame, scenario.element_power)
+    scale = np.sqrt(scenario.radio.mean_power[0])
     aged, before = (
         np.asarray(one.response[:, :, 0, 0], dtype=complex) / scale for one in (known.state, known.estimate)
     )
@@ -373,11 +373,11 @@ def test_the_worst_of_16_devices_at_k_10_and_8_antennas() -> None:
     n, towards, worst = 16, np.random.default_rng(3).uniform(-math.pi / 3, math.pi / 3, 16), {}
     for angle in ("device", "broadside"):
         given = ("channel.fading=rician", "channel.rician_k=10.0", "antennas.count=8", f"antennas.angle={angle}")
-        cell = cell_of(*given, *placed_at(*map(float, towards)), devices=n, selected=n)
+        scenario = scenario_of(*given, *placed_at(*map(float, towards)), devices=n, selected=n)
         powers = []
         for t in range(6):
-            opening = open_round(cell, t, cell.memory)
-            h = opening.channel.response[:, :, 0, 0] / math.sqrt(cell.radio.mean_power[0])
+            opening = open_round(scenario, t, scenario.memory)
+            h = opening.channel.response[:, :, 0, 0] / math.sqrt(scenario.radio.mean_power[0])
             weights = COMBINERS["max-min"]().weights(opening.estimate.response, np.ones(n))[:, 0, 0]
             powers.append((np.abs(h @ weights.conj()) ** 2).min())
         worst[angle] = 10 * np.log10(powers).mean()
@@ -386,19 +386,19 @@ def test_the_worst_of_16_devices_at_k_10_and_8_antennas() -> None:
 
 
 def test_devices_with_a_k_of_their_own_are_steered_and_correlated_too() -> None:
-    """In a cell where some have a line of sight, K = 10^6, and some have none: phases along the array of the former, to
+    """Where some have a line of sight, K = 10^6, and some have none: phases along the array of the former, to
     3/sqrt(K); the correlation rho = 0.8 of neighbouring antennas of the latter, n draws within 5/sqrt(n)."""
     azimuths = np.linspace(-1.0, 1.0, 200)
     rician = ("channel.fading=rician", "channel.rician_k=1e6", "antennas.count=4", *correlated(0.8))
-    cell = cell_of(*rician, *coordinates(azimuths, 60.0), devices=200)
-    sees = cell.radio.drop.line_of_sight
+    scenario = scenario_of(*rician, *coordinates(azimuths, 60.0), devices=200)
+    sees = scenario.radio.drop.line_of_sight
     assert 20 < sees.sum() < 180
     elevation = math.atan2(1.5 - 10.0, 60.0)
-    found = channel_of(cell)
+    found = channel_of(scenario)
     wanted = np.array([[line_phase(m, azimuth, elevation) for m in range(4)] for azimuth in azimuths])
     off = np.angle(found / found[:, :1] * np.exp(-1j * wanted))
     assert np.abs(off[sees]).max() < 6e-3
-    draws = np.stack([channel_of(cell, t)[~sees] for t in range(40)])
+    draws = np.stack([channel_of(scenario, t)[~sees] for t in range(40)])
     turned = draws * np.exp(-1j * wanted[~sees])
     pairs = turned[..., 1:] * turned[..., :-1].conj()
     rho = pairs.sum() / math.sqrt((abs(turned[..., 1:]) ** 2).sum() * (abs(turned[..., :-1]) ** 2).sum())

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import exp1
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Batch, open_encoder
 from airfl.uplinks.stages.stage import Coder
@@ -47,7 +47,7 @@ def decibels(ratio: float) -> float:
     return 10 * math.log10(ratio)
 
 
-def cell_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noise: float = 1.0) -> Cell:
+def scenario_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noise: float = 1.0) -> Scenario:
     """Every device in every round; messages of unit variance an entry, transmit power P and noise variance sigma^2 an
     entry: P_i = P d, C = sqrt(d)."""
     settings = small_settings(
@@ -58,7 +58,7 @@ def cell_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noi
         *UNIT_RAYLEIGH,
         *overrides,
     )
-    return build_cell(settings, entries, np.ones(devices))
+    return build_scenario(settings, entries, np.ones(devices))
 
 
 def pfels(ratio: float, rescale: bool) -> tuple[str, ...]:
@@ -87,9 +87,12 @@ def error_of_sum(opening: Opening, messages: Array) -> Array:
     return np.asarray((len(messages) * reception.mean.double().numpy() - messages.sum(axis=0)) ** 2)
 
 
-def through_stages(cell: Cell, t: int, updates: Any) -> tuple[Coder, Batch, Reception]:
+def through_stages(scenario: Scenario, t: int, updates: Any) -> tuple[Coder, Batch, Reception]:
     """A round's encoder, the batch that it made of these updates of all devices, and what is received of it."""
-    opening, encoder = open_round(cell, t, cell.memory), open_encoder(cell.recipe.stages, a_round(cell.streams, t))
+    opening, encoder = (
+        open_round(scenario, t, scenario.memory),
+        open_encoder(scenario.recipe.stages, a_round(scenario.streams, t)),
+    )
     batch = encoder.encode(Batch(torch.as_tensor(updates, dtype=torch.float32), torch.ones(len(updates))))
     opening.link.send(batch, slice(0, len(updates)))
     return encoder, batch, opening.link.close()
@@ -106,8 +109,8 @@ def test_law_1_full_inversion(
 ) -> None:
     """sigma^2/min_k(P |h_k|^2), n = 10,000 entries of one round: a standard error is sqrt(2/n) = 1.4%."""
     chosen = (f"power.policy={policy}", f"grid.packing={packing}")
-    cell = cell_of(len(powers), 10_000, *chosen, *replayed(powers), power=power, noise=noise)
-    opening = open_round(cell, 0, cell.memory)
+    scenario = scenario_of(len(powers), 10_000, *chosen, *replayed(powers), power=power, noise=noise)
+    opening = open_round(scenario, 0, scenario.memory)
     np.testing.assert_allclose(np.abs(opening.channel.gains) ** 2, powers)
     messages = np.random.default_rng(1).standard_normal((len(powers), 10_000))
     law = noise / (power * min(powers))
@@ -118,10 +121,10 @@ def test_law_1_full_inversion(
 def test_law_1_with_limits_that_differ(replayed: Replayed) -> None:
     """The least P_k |h_k|^2 counts, not the least gain; n = 10,000."""
     powers = [0.5, 0.52, 0.54, 0.56, 0.58, 0.6]
-    cell = cell_of(6, 10_000, *replayed(powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
-    reaches = cell.power_limits / 10_000 * powers
+    scenario = scenario_of(6, 10_000, *replayed(powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
+    reaches = scenario.power_limits / 10_000 * powers
     assert reaches.argmin() != 0
-    opening = open_round(cell, 0, cell.memory)
+    opening = open_round(scenario, 0, scenario.memory)
     messages = np.random.default_rng(1).standard_normal((6, 10_000))
     assert_mean(error_of_sum(opening, messages), 0.5 / reaches.min())
 
@@ -132,8 +135,8 @@ def test_law_2_published_figures(replayed: Replayed) -> None:
     messages = np.random.default_rng(2).standard_normal((4, 20_000))
     openings = {}
     for policy in ("cao", "full-inversion"):
-        cell = cell_of(4, 20_000, f"power.policy={policy}", *chosen, power=1.0, noise=0.1)
-        openings[policy] = open_round(cell, 0, cell.memory)
+        scenario = scenario_of(4, 20_000, f"power.policy={policy}", *chosen, power=1.0, noise=0.1)
+        openings[policy] = open_round(scenario, 0, scenario.memory)
     report = openings["cao"].link.at_bound()
     assert report.alignment_coefficient**2 == pytest.approx(0.33494, abs=5e-6)
     assert_mean(error_of_sum(openings["cao"], messages), 0.50718)
@@ -154,8 +157,8 @@ def test_law_2_optimal_static_power(
     eta = min(((noise + (reaches[:k] ** 2).sum()) / reaches[:k].sum()) ** 2 for k in range(1, count + 1))
     law = ((np.sqrt(np.minimum(reaches**2, eta) / eta) - 1) ** 2).sum() + noise / eta
     chosen = ("power.policy=cao", f"grid.packing={packing}", *replayed(powers))
-    cell = cell_of(count, 10_000, *chosen, power=power, noise=noise)
-    opening = open_round(cell, 0, cell.memory)
+    scenario = scenario_of(count, 10_000, *chosen, power=power, noise=noise)
+    opening = open_round(scenario, 0, scenario.memory)
     assert opening.link.at_bound().alignment_coefficient ** 2 == pytest.approx(eta, rel=1e-6)
     assert_mean(error_of_sum(opening, np.random.default_rng(3).standard_normal((count, 10_000))), law)
 
@@ -193,10 +196,10 @@ def test_law_3_truncated_inversion(
     rescaled = devices * math.expm1(g) + noise * exp1(g) * math.exp(2 * g) / power
     for divide_by, law, gain in (("selected", biased, 1.0), ("expected", rescaled, math.exp(g))):
         divided = f"power.divide_by={divide_by}"
-        cell = cell_of(devices, entries, *chosen, *channel, divided, power=power, noise=noise)
+        scenario = scenario_of(devices, entries, *chosen, *channel, divided, power=power, noise=noise)
         errors, silent, energy = np.empty(rounds), np.empty((rounds, devices)), np.empty((rounds, devices))
         for t in range(rounds):
-            opening = open_round(cell, t, cell.memory)
+            opening = open_round(scenario, t, scenario.memory)
             report = opening.link.at_bound()
             assert report.alignment_coefficient**2 == pytest.approx(power / exp1(g), rel=1e-9)
             assert report.noise_std * devices == pytest.approx(gain * math.sqrt(noise * exp1(g) / power), rel=1e-9)
@@ -220,11 +223,13 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
     devices, rounds, entries = 80, 100, 160
     real = 1.5 + 0.5 * math.exp(-2 * spread**2) - 2 * math.exp(-(spread**2) / 2)
     law = devices * (real if packing == "real" else 2 * (1 - math.exp(-(spread**2) / 2)))
-    cell = cell_of(devices, entries, f"csi.phase_std_rad={spread}", f"grid.packing={packing}", "channel.noise=false")
+    scenario = scenario_of(
+        devices, entries, f"csi.phase_std_rad={spread}", f"grid.packing={packing}", "channel.noise=false"
+    )
     generator = np.random.default_rng(6)
     errors = np.empty(rounds)
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         errors[t] = error_of_sum(opening, generator.standard_normal((devices, entries))).mean()
     assert_mean(errors, law)
     assert errors.std() / math.sqrt(rounds) < 0.07 * law
@@ -252,7 +257,7 @@ def test_law_5_estimation_error_end_to_end(
     devices, entries, rounds, noise = 4, 40, 200, 0.3
     csi = (f"csi.estimation={estimation}", f"csi.pilots={pilots}", f"csi.pilot_snr_db={decibels(pilot_snr)!r}")
     how = (*pfels(ratio, rescale), *csi, f"grid.packing={packing}", "local.clip_norm=2.0")
-    cell = cell_of(devices, entries, *how, power=3.0, noise=noise)
+    scenario = scenario_of(devices, entries, *how, power=3.0, noise=noise)
     updates = np.random.default_rng(7).standard_normal((devices, entries)) + 0.7
     updates *= np.array([[2.0], [1.6], [1.2], [0.8]]) / np.linalg.norm(updates, axis=1, keepdims=True)
     mean, squares = updates.mean(axis=0), (updates**2).sum(axis=1)
@@ -261,10 +266,10 @@ def test_law_5_estimation_error_end_to_end(
     kept = round(ratio * entries)
     surplus, expected = [], []
     for t in range(rounds):
-        known = np.abs(open_round(cell, t, cell.memory).estimate.gains) ** 2
+        known = np.abs(open_round(scenario, t, scenario.memory).estimate.gains) ** 2
         if (known < 0.1).any():
             continue
-        encoder, _, reception = through_stages(cell, t, updates)
+        encoder, _, reception = through_stages(scenario, t, updates)
         decoded = encoder.decode(reception.mean).double().numpy()
         beta = reception.report.alignment_coefficient
         part = 0.5 if packing == "real" else 1.0
@@ -289,8 +294,8 @@ def test_law_7_ergodic_rate_and_outage(g: float) -> None:
     """Of an ideal link's round, whose resource elements are energy over power; n = 20,000 devices: the mean rate
     e^(1/g) E1(1/g)/ln 2 within 5 standard errors, and the share of rates below R, 1 - e^(-(2^R - 1)/g), within 5 of the
     binomial's. At g = 10 it is 2.9065."""
-    cell = cell_of(20_000, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
-    use = open_round(cell, 0, cell.memory).link.at_bound().devices
+    scenario = scenario_of(20_000, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
+    use = open_round(scenario, 0, scenario.memory).link.at_bound().devices
     rates = use.bits / (use.energy / use.transmit_scale**2)
     ergodic = math.exp(1 / g) * exp1(1 / g) / math.log(2)
     if g == 10:
@@ -316,8 +321,8 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
     population = ("run.devices=200", f"run.selected={devices}", f"channel.noise_std={math.sqrt(noise)!r}")
     scheme = (f"scheme.ratio={ratio}", f"privacy.epsilon={epsilon}", f"local.clip_norm={clip}")
     settings = small_settings(*population, *scheme, f"grid.packing={packing}", *UNIT_RAYLEIGH)
-    cell = build_cell(settings, entries, np.ones(200))
-    kept = cell.bound.entries
+    scenario = build_scenario(settings, entries, np.ones(200))
+    kept = scenario.bound.entries
     assert kept == int(ratio * entries)
     rows = hadamard(entries)[1 : devices + 1] * clip / math.sqrt(entries)
     equal = np.tile(rows[:1], (devices, 1))
@@ -325,7 +330,7 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
     for t in range(30 if ratio < 1 else 2):
         snr = {}
         for name, updates in (("equal", equal), ("orthogonal", rows)):
-            _, _, reception = through_stages(cell, t, updates)
+            _, _, reception = through_stages(scenario, t, updates)
             snr[name] = 10 ** (reception.receive_snr_db / 10)
         beta = reception.report.alignment_coefficient
         assert reception.report.noise_std * math.sqrt(kept) == pytest.approx(
@@ -348,12 +353,12 @@ def test_law_8_noise_on_the_decoded_mean(ratio: float, rescale: bool, devices: i
     """d = 20,000, one round: ||decoded - A^T A mean||^2 is sigma0^2 k/(r beta)^2 times a chi-square variable of k
     degrees over k; 5 standard errors are 5 sqrt(2/k), 4% to 6%. Rescaled by 1/p: the norm 1/p times that."""
     entries, noise = 20_000, 0.4
-    cell = cell_of(devices, entries, *pfels(ratio, rescale), noise=noise)
+    scenario = scenario_of(devices, entries, *pfels(ratio, rescale), noise=noise)
     updates = torch.randn(devices, entries, generator=torch.Generator().manual_seed(9))
-    encoder, batch, reception = through_stages(cell, 0, updates)
+    encoder, batch, reception = through_stages(scenario, 0, updates)
     exact = encoder.decode((batch.scale[:, None] * batch.values).mean(dim=0))
     rest = (encoder.decode(reception.mean) - exact).double()
-    kept, beta = cell.bound.entries, reception.report.alignment_coefficient
+    kept, beta = scenario.bound.entries, reception.report.alignment_coefficient
     law = math.sqrt(noise * kept) / (devices * beta) / (ratio if rescale else 1.0)
     assert float(rest.square().sum()) / law**2 == pytest.approx(1, abs=5 * math.sqrt(2 / kept))
     assert reception.report.noise_std * encoder.noise_gain * math.sqrt(kept) == pytest.approx(law, rel=1e-9)

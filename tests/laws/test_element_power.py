@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import erfc
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody, send
@@ -32,7 +32,7 @@ UNITS = ["normalised", "physical"]
 PACKINGS = ["real", "iq"]
 
 
-def cell_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Cell:
+def scenario_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Scenario:
     """Ten devices with this |h|, all in every round, messages of norm sqrt(ENTRIES); 13 dB an entry, or 20 dBm."""
     if units == "physical":
         radio: tuple[str, ...] = ("channel.units=physical", "power.tx_power_dbm=20")
@@ -41,7 +41,7 @@ def cell_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Cel
     fixed = (f"local.clip_norm={math.sqrt(ENTRIES)!r}", "channel.fading=fixed", f"channel.mean_gain={gain!r}")
     grid = (f"grid.subcarriers={SUBCARRIERS}", f"grid.packing={packing}")
     settings = small_settings(*everybody(DEVICES), *fixed, *grid, *radio, *overrides)
-    return build_cell(settings, ENTRIES, np.ones(DEVICES))
+    return build_scenario(settings, ENTRIES, np.ones(DEVICES))
 
 
 def element_energy(units: str, packing: str) -> float:
@@ -58,8 +58,8 @@ def complex_noise(units: str) -> float:
     return 2 * 9.0
 
 
-def sent(cell: Cell, messages: Array) -> tuple[Opening, Reception]:
-    opening = open_round(cell, 0, cell.memory)
+def sent(scenario: Scenario, messages: Array) -> tuple[Opening, Reception]:
+    opening = open_round(scenario, 0, scenario.memory)
     return opening, send(opening, messages)
 
 
@@ -76,9 +76,9 @@ def test_the_share_of_gaussian_elements_that_is_cut(units: str, packing: str, pe
     complex Gaussian elements of mean energy 1, E(|x| - sqrt(kappa))^2 over those that are cut is e^-kappa -
     sqrt(pi kappa) erfc(sqrt(kappa)): within 5 standard errors."""
     kappa = 10 ** (peak_db / 10)
-    cell = cell_of(units, packing, f"power.peak_db={peak_db}", "power.peak=clip", "trace.signals=true")
+    scenario = scenario_of(units, packing, f"power.peak_db={peak_db}", "power.peak=clip", "trace.signals=true")
     messages = np.random.default_rng(5).standard_normal((DEVICES, ENTRIES))
-    _, reception = sent(cell, messages)
+    _, reception = sent(scenario, messages)
     elements = ENTRIES if packing == "real" else ENTRIES // 2
     law = erfc(math.sqrt(kappa / 2)) if packing == "real" else math.exp(-kappa)
     share = reception.report.clipped_share
@@ -98,10 +98,10 @@ def test_a_whole_message_on_one_element_backs_off_to_the_peak(units: str, packin
     """beta^2 C^2 = kappa times the energy of an element, kappa below the number of elements: of a message that is one
     entry at the norm C every element has just that."""
     kappa = 10**1.5
-    cell = cell_of(units, packing, "power.peak_db=15", "trace.signals=true", gain=0.25)
+    scenario = scenario_of(units, packing, "power.peak_db=15", "trace.signals=true", gain=0.25)
     message = np.zeros((DEVICES, ENTRIES))
     message[:, 8] = math.sqrt(ENTRIES)
-    opening, reception = sent(cell, message)
+    opening, reception = sent(scenario, message)
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     np.testing.assert_allclose(power.max(axis=1), kappa * element_energy(units, packing), rtol=1e-5)
     beta = opening.link.at_bound().alignment_coefficient
@@ -119,20 +119,20 @@ def test_a_pilot_has_what_an_element_of_data_has(units: str, packing: str) -> No
     coefficients in 30 rounds, |CN|^2 within 5 standard errors of its mean."""
     energy, unit = element_energy(units, packing), SYMBOL_S if units == "physical" else 1.0
     elements = ENTRIES if packing == "real" else ENTRIES // 2
-    data = open_round(cell_of(units, packing), 0, cell_of(units, packing).memory).link.at_bound().devices.energy
+    data = open_round(scenario_of(units, packing), 0, scenario_of(units, packing).memory).link.at_bound().devices.energy
     np.testing.assert_allclose(data, elements * energy * unit, rtol=1e-9)
 
     gain = 1.0 if units == "normalised" else 1e-6
-    cell = cell_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", gain=gain)
+    scenario = scenario_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", gain=gain)
     # With a threshold that nobody reaches all are listened to and nothing but pilots is sent.
     nobody = ("selection.kind=threshold", "selection.min_gain=1e9")
-    listening = cell_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", *nobody, gain=gain)
+    listening = scenario_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", *nobody, gain=gain)
     charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
     assert charged == pytest.approx(DEVICES * SUBCARRIERS * energy * unit, rel=1e-9)
 
     found = []
     for t in range(30):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         found.append(np.abs(opening.estimate.response - opening.channel.response) ** 2)
     law = complex_noise(units) / energy
     assert np.shape(found) == (30, DEVICES, 1, 1, SUBCARRIERS)
@@ -149,8 +149,8 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
     was served has a quarter of it."""
     gain = 0.1 if units == "normalised" else 1e-6
     chosen = ("selection.kind=proportional-fair", "selection.window=4", "run.selected=3")
-    cell = cell_of(units, packing, *chosen, gain=gain)
-    opening = open_round(cell, 0, cell.memory)
+    scenario = scenario_of(units, packing, *chosen, gain=gain)
+    opening = open_round(scenario, 0, scenario.memory)
     rate = math.log2(1 + gain**2 * element_energy(units, packing) / complex_noise(units))
     assert 0.05 < rate < 20
     np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate / 4, rtol=1e-6)
@@ -175,10 +175,10 @@ def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str
     the mean of the rates of all elements. Of three rounds."""
     gain = 0.5 if units == "normalised" else 1e-6
     chosen = ("selection.kind=proportional-fair", "selection.window=1", "run.selected=3")
-    cell = cell_of(units, "real", *chosen, *disturbance, gain=gain)
+    scenario = scenario_of(units, "real", *chosen, *disturbance, gain=gain)
     more = 10**0.7 if "interference" in disturbance[0] else 0.0
     for t in range(3):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         true, known = (np.abs(one.response) ** 2 for one in (opening.channel, opening.estimate))
         spilled = 0.0 if opening.channel.spilled is None else opening.channel.spilled.mean(axis=(1, 2))
         heard = known.sum(axis=1).mean(axis=(1, 2)) + spilled

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
 from airfl.errors import UserError
 from airfl.uplinks.radio import cut_by_bounds
@@ -137,20 +137,20 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     band = ("grid.subcarriers=32", "channel.delay_spread_s=4e-5", "grid.symbol_duration_s=2.5e-4")
     norm = f"local.clip_norm={math.sqrt(entries)!r}"
     settings = small_settings(*everybody(devices), *power, *band, norm, "channel.noise=false", *WAYS[way])
-    cell = build_cell(settings, entries, np.ones(devices))
+    scenario = build_scenario(settings, entries, np.ones(devices))
     sent, energy, decoded, powers = (np.empty(rounds) for _ in range(4))
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         reception = send(opening, np.ones((devices, entries)))
         sent[t], decoded[t] = reception.report.devices.active.mean(), float(reception.mean.mean())
-        energy[t] = (reception.report.devices.energy / cell.power_limits).mean()
+        energy[t] = (reception.report.devices.energy / scenario.power_limits).mean()
         powers[t] = (np.abs(opening.channel.response) ** 2).mean()
     if way != "tapped line":  # there a device is silent on half of its subcarriers
         assert_mean(sent, 0.5)
     assert_mean(decoded, 1.0)
     assert_mean(energy, 1.0)
     assert 5 * max(decoded.std(), energy.std()) / math.sqrt(rounds) < (0.02 if way == "tapped line" else 0.045)
-    assert_mean(powers, float(cell.radio.mean_power[0]))
+    assert_mean(powers, float(scenario.radio.mean_power[0]))
 
 
 def test_clipped_shares_that_no_threshold_has_are_refused() -> None:

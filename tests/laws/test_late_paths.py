@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
 from channels.draws import Draw
 from channels.frame import Frame
@@ -153,8 +153,8 @@ def test_a_carrier_offset_disturbs_as_much_as_in_the_waveform(packing: str, offs
 def test_an_arrival_within_the_prefix_is_a_ramp_and_nothing_else(packing: str) -> None:
     """Offsets of less than a sample are none in the waveform; the model has no leakage whatever they are."""
     settings = small_settings("csi.timing_offset_s=4e-6", f"grid.packing={packing}", "grid.subcarriers=240")
-    cell = build_cell(settings, 480, np.ones(100))
-    assert open_round(cell, 0, cell.memory).link.at_bound().interference_std == 0
+    scenario = build_scenario(settings, 480, np.ones(100))
+    assert open_round(scenario, 0, scenario.memory).link.at_bound().interference_std == 0
 
 
 # The step from tap to tap in samples of the waveform, 256 at 15 kHz: the last of 8 is 1.5, 3.4 and 6.8 prefixes late.
@@ -190,15 +190,15 @@ def test_delays_of_a_model_through_sionna_are_in_what_a_round_says() -> None:
     given = ("channel.fading=tdl-c", "channel.delay_spread_s=1e-5", "grid.subcarriers=240", "grid.prefix=normal")
     many = ("run.devices=200", "run.selected=200", "channel.min_gain=1e-9", "channel.max_gain=1e9")
     settings = small_settings(*given, *many)
-    cell = build_cell(settings, 480, np.ones(200))
-    opening = open_round(cell, 0, cell.memory)
+    scenario = build_scenario(settings, 480, np.ones(200))
+    opening = open_round(scenario, 0, scenario.memory)
     excess = np.clip((delays_s - 144 / 2048 / 15e3) * 15e3, 0, 1)
     expected = float(powers @ (2 * excess - excess**2))
     assert_mean(opening.knowledge.state.spilled.mean(axis=(1, 2)) / settings.channel.mean_gain**2, expected)
     assert expected > 0.08
     assert opening.knowledge.leakage.min() > 0.02
     assert opening.link.at_bound().interference_std > 0
-    short = build_cell(small_settings(*given, *many, "channel.delay_spread_s=5e-7"), 480, np.ones(200))
+    short = build_scenario(small_settings(*given, *many, "channel.delay_spread_s=5e-7"), 480, np.ones(200))
     assert open_round(short, 0, short.memory).link.at_bound().interference_std == 0
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
@@ -31,16 +31,16 @@ GAIN = 1e-6
 PACKINGS = ["real", "iq"]
 
 
-def cell_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Cell:
+def scenario_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Scenario:
     """Devices of 20 dBm and one gain, all in every round; rand-k keeps so many of 240 entries, messages of norm 1."""
     scheme = ("scheme.name=pfels", f"scheme.ratio={entries / DIMENSION!r}", "privacy.epsilon=inf")
     channel = ("channel.units=physical", "channel.fading=fixed", f"channel.mean_gain={GAIN!r}")
     power = ("power.tx_power_dbm=20", f"power.spread={spread}", f"grid.subcarriers={subcarriers}")
     norm = f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}"
     settings = small_settings(*everybody(DEVICES), *scheme, norm, *channel, *power, *overrides)
-    cell = build_cell(settings, DIMENSION, np.ones(DEVICES))
-    assert cell.bound.entries == entries
-    return cell
+    scenario = build_scenario(settings, DIMENSION, np.ones(DEVICES))
+    assert scenario.bound.entries == entries
+    return scenario
 
 
 def elements_of(entries: int, packing: str) -> int:
@@ -53,8 +53,8 @@ def messages_of(entries: int) -> Array:
     return np.asarray(signs / math.sqrt(entries))
 
 
-def sent(cell: Cell, messages: Array, t: int = 0) -> Reception:
-    return send(open_round(cell, t, cell.memory), messages)
+def sent(scenario: Scenario, messages: Array, t: int = 0) -> Reception:
+    return send(open_round(scenario, t, scenario.memory), messages)
 
 
 def symbol_powers(reception: Reception, subcarriers: int) -> Array:
@@ -71,14 +71,14 @@ def symbol_powers(reception: Reception, subcarriers: int) -> Array:
 @pytest.mark.parametrize(("entries", "subcarriers"), [(12, 48), (13, 100), (60, 120), (240, 1000)])
 def test_a_message_within_a_symbol_has_the_whole_power(packing: str, entries: int, subcarriers: int) -> None:
     """0.1 W in its one symbol, in what is sent, the account, the budget and what a selection reckons with."""
-    cell = cell_of(entries, subcarriers, "message", f"grid.packing={packing}", "trace.signals=true")
-    reception = sent(cell, messages_of(entries))
+    scenario = scenario_of(entries, subcarriers, "message", f"grid.packing={packing}", "trace.signals=true")
+    reception = sent(scenario, messages_of(entries))
     np.testing.assert_allclose(symbol_powers(reception, subcarriers), POWER_W, rtol=1e-5)
     np.testing.assert_allclose(reception.report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
-    at_bound = open_round(cell, 0, cell.memory).link.at_bound().devices.energy
+    at_bound = open_round(scenario, 0, scenario.memory).link.at_bound().devices.energy
     np.testing.assert_allclose(at_bound, POWER_W * SYMBOL_S, rtol=1e-12)
-    np.testing.assert_allclose(cell.most_energy, POWER_W * SYMBOL_S, rtol=1e-12)
-    np.testing.assert_allclose(cell.element_power, POWER_W / elements_of(entries, packing), rtol=1e-12)
+    np.testing.assert_allclose(scenario.most_energy, POWER_W * SYMBOL_S, rtol=1e-12)
+    np.testing.assert_allclose(scenario.element_power, POWER_W / elements_of(entries, packing), rtol=1e-12)
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -88,8 +88,8 @@ def test_no_symbol_has_more_and_full_ones_have_all_of_it(packing: str, subcarrie
     either setting: an element of it is worth no more than one of the others."""
     found = {}
     for spread in ("band", "message"):
-        cell = cell_of(60, subcarriers, spread, f"grid.packing={packing}", "trace.signals=true")
-        found[spread] = sent(cell, messages_of(60))
+        scenario = scenario_of(60, subcarriers, spread, f"grid.packing={packing}", "trace.signals=true")
+        found[spread] = sent(scenario, messages_of(60))
         powers, elements = symbol_powers(found[spread], subcarriers), elements_of(60, packing)
         filled = np.minimum(elements - subcarriers * np.arange(powers.shape[1]), subcarriers)
         np.testing.assert_allclose(powers, np.tile(POWER_W * filled / subcarriers, (DEVICES, 1)), rtol=1e-5)
@@ -108,8 +108,8 @@ def test_the_error_falls_by_the_share_of_the_band(packing: str, entries: int, su
     law = {"band": noise / share, "message": noise}
     found = {}
     for spread, variance in law.items():
-        cell = cell_of(entries, subcarriers, spread, f"grid.packing={packing}")
-        means = np.array([sent(cell, messages, t).mean.double().numpy() for t in range(rounds)])
+        scenario = scenario_of(entries, subcarriers, spread, f"grid.packing={packing}")
+        means = np.array([sent(scenario, messages, t).mean.double().numpy() for t in range(rounds)])
         found[spread] = float(((means - messages.mean(axis=0)) ** 2).sum(axis=1).mean())
         expected = variance * entries / (DEVICES**2 * GAIN**2 * POWER_W)
         assert abs(found[spread] / expected - 1) < 5 * math.sqrt(2 / (rounds * entries))
@@ -118,13 +118,15 @@ def test_the_error_falls_by_the_share_of_the_band(packing: str, entries: int, su
 
 def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
     """12 entries of 48 subcarriers: a pilot has 1/12 of the power, an element at most 2 dB over that."""
-    listening = cell_of(12, 48, "message", "selection.kind=threshold", "selection.min_gain=1e9", "csi.estimation=ls")
+    listening = scenario_of(
+        12, 48, "message", "selection.kind=threshold", "selection.min_gain=1e9", "csi.estimation=ls"
+    )
     charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
     assert charged == pytest.approx(DEVICES * POWER_W / 12 * SYMBOL_S, rel=1e-9)
-    cell = cell_of(12, 48, "message", "power.peak_db=2", "power.peak=clip", "trace.signals=true")
+    scenario = scenario_of(12, 48, "message", "power.peak_db=2", "power.peak=clip", "trace.signals=true")
     spike = np.zeros((DEVICES, 12))
     spike[:, 3] = 1.0
-    reception = sent(cell, spike)
+    reception = sent(scenario, spike)
     largest = (np.abs(reception.signals.tx) ** 2).max(axis=1)
     np.testing.assert_allclose(largest, POWER_W / 12 * 10**0.2, rtol=1e-5)
 
@@ -132,19 +134,19 @@ def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
 @pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
 def test_no_fade_makes_a_symbol_exceed_the_power(fading: str) -> None:
     """Over gains that differ the weakest device has all of its power, and the others less."""
-    cell = cell_of(12, 48, "message", f"channel.fading={fading}", "channel.delay_spread_s=2e-6")
-    energy = open_round(cell, 0, cell.memory).link.at_bound().devices.energy
+    scenario = scenario_of(12, 48, "message", f"channel.fading={fading}", "channel.delay_spread_s=2e-6")
+    energy = open_round(scenario, 0, scenario.memory).link.at_bound().devices.energy
     assert energy.max() == pytest.approx(POWER_W * SYMBOL_S, rel=1e-9)
     assert energy.min() < 0.9 * POWER_W * SYMBOL_S
 
 
 def test_a_waveform_has_the_same_power() -> None:
-    cell = cell_of(12, 64, "message", "grid.waveform=true")
-    np.testing.assert_allclose(sent(cell, messages_of(12)).report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
+    scenario = scenario_of(12, 64, "message", "grid.waveform=true")
+    np.testing.assert_allclose(sent(scenario, messages_of(12)).report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
 
 
 def test_normalised_units_have_no_power_to_spread() -> None:
     settings = small_settings("scheme.name=wfl-p", "power.spread=message")
     with pytest.raises(UserError, match=r'^power.spread: .*channel.units = "physical".*normalised.*"band"$') as refused:
-        build_cell(settings, DIMENSION, np.ones(settings.run.devices))
+        build_scenario(settings, DIMENSION, np.ones(settings.run.devices))
     assert "\n" not in str(refused.value)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from tests.conftest import small_settings
 from tests.laws.decoding import send
 from tests.laws.samples import assert_share
@@ -29,14 +29,14 @@ RADIO = (
 MODELS = ("capacity", "finite-blocklength", "nr")
 
 
-def cell_of(*overrides: str) -> Cell:
+def scenario_of(*overrides: str) -> Scenario:
     settings = small_settings(*RADIO, *overrides)
-    return build_cell(settings, DIMENSION, np.ones(settings.run.devices))
+    return build_scenario(settings, DIMENSION, np.ones(settings.run.devices))
 
 
 def opened(*overrides: str, round_index: int = 0) -> Opening:
-    cell = cell_of(*overrides)
-    return open_round(cell, round_index, cell.memory)
+    scenario = scenario_of(*overrides)
+    return open_round(scenario, round_index, scenario.memory)
 
 
 def devices_of(opening: Opening) -> dict[str, Any]:
@@ -102,10 +102,10 @@ def complex_awgn_snr(link_snr: Array, power: Array, sigma_0: float) -> Array:
 def test_links_that_carry_bits_have_all_noise_of_a_complex_element(link: str, units: str) -> None:
     """n = 200,000 numbers of noise, sigma_0^2 on each part: mean within 5 standard errors, 5/sqrt(n) = 0.011."""
     physical = ("channel.units=physical", "channel.mean_gain=1e-6", "power.tx_power_dbm=-10")
-    cell = cell_of(f"scheme.link={link}", *(physical if units == "physical" else ()))
-    opening = open_round(cell, 0, cell.memory)
-    received = np.abs(opening.channel.response[:, 0, 0, 0]) ** 2 * cell.element_power[opening.devices]
-    ratio = complex_awgn_snr(10 ** (devices_of(opening)["snr_db"] / 10), received, cell.radio.noise_std)
+    scenario = scenario_of(f"scheme.link={link}", *(physical if units == "physical" else ()))
+    opening = open_round(scenario, 0, scenario.memory)
+    received = np.abs(opening.channel.response[:, 0, 0, 0]) ** 2 * scenario.element_power[opening.devices]
+    ratio = complex_awgn_snr(10 ** (devices_of(opening)["snr_db"] / 10), received, scenario.radio.noise_std)
     np.testing.assert_allclose(ratio, 1.0, atol=0.011)
 
 
@@ -121,8 +121,10 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
     if fading == "tdl-c":
         pytest.importorskip("sionna")
     downlink = ("grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB!r}")
-    cell = cell_of("scheme.link=ideal", *downlink, "channel.coherence=symbol", f"channel.fading={fading}", *words)
-    opening = open_round(cell, 0, cell.memory)
+    scenario = scenario_of(
+        "scheme.link=ideal", *downlink, "channel.coherence=symbol", f"channel.fading={fading}", *words
+    )
+    opening = open_round(scenario, 0, scenario.memory)
     power = 100 * np.abs(opening.channel.response[:, 0].astype(complex)) ** 2
     rate, at_mean = np.log2(1 + power).mean(axis=(1, 2)), np.log2(1 + power.mean(axis=(1, 2)))
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=1e-5)
@@ -135,11 +137,11 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
 
 def test_a_digital_link_has_the_mean_of_the_rates_over_blocks() -> None:
     """A quarter of the band each, twenty blocks in which the channel changes."""
-    cell = cell_of(
+    scenario = scenario_of(
         "channel.fading=tapped-line", "channel.speed_m_s=30", "channel.coherence=symbol", "channel.variation=jakes",
         "channel.delay_spread_s=1e-6", "channel.carrier_hz=2e10",
     )  # fmt: skip
-    opening = open_round(cell, 0, cell.memory)
+    opening = open_round(scenario, 0, scenario.memory)
     snr = 400 * np.abs(opening.channel.response[:, 0].astype(complex)) ** 2
     own = np.stack([snr[device, :, 6 * device : 6 * device + 6] for device in range(4)])
     rate = np.log2(1 + own).mean(axis=(1, 2))
@@ -161,9 +163,9 @@ def test_a_deadline_puts_deep_fades_in_outage() -> None:
     """Rayleigh fading at mean SNR g = 100, a subcarrier each: B bits are through in S symbols where log2(1 + g |h|^2)
     is B/S, 3.5 bits. The share of 150 rounds of 24 devices that is not heard is 1 - exp(-(2^(B/S) - 1)/g), 0.095,
     within 5 standard errors."""
-    cell = cell_of(*CROWD)
+    scenario = scenario_of(*CROWD)
     silent = 1 - math.exp(-(2 ** (32 * DIMENSION / SYMBOLS) - 1) / 100)
-    openings = [open_round(cell, t, cell.memory) for t in range(150)]
+    openings = [open_round(scenario, t, scenario.memory) for t in range(150)]
     heard = np.array([opening.link.heard for opening in openings])
     assert_share(~heard, silent)
     assert 0.05 < silent < 0.2
@@ -175,10 +177,10 @@ def test_a_deadline_puts_deep_fades_in_outage() -> None:
 
 def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> None:
     """As many of the shortest messages as fit into S symbols of the whole band, by numpy; the next one is cut off."""
-    cell = cell_of(*CROWD, "scheme.link=ideal", f"digital.deadline_s={0.3 + 1e-9}")
+    scenario = scenario_of(*CROWD, "scheme.link=ideal", f"digital.deadline_s={0.3 + 1e-9}")
     limit = math.floor(0.3 * 14e3) * SUBCARRIERS
     for t in range(20):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         snr = 100 * np.abs(opening.channel.response[:, 0, 0, 0]) ** 2
         wanted = np.ceil(32 * DIMENSION / np.log2(1 + snr))
         fits = int((np.cumsum(np.sort(wanted)) <= limit).sum())
@@ -192,8 +194,8 @@ def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> 
 def test_a_sum_may_be_divided_by_those_that_were_heard(link: str) -> None:
     words = (*CROWD, f"scheme.link={link}", f"digital.deadline_s={1.3 if link == 'digital' else 0.3}")
     for divide_by in ("selected", "active"):
-        cell = cell_of(*words, f"power.divide_by={divide_by}")
-        opening = open_round(cell, 1, cell.memory)
+        scenario = scenario_of(*words, f"power.divide_by={divide_by}")
+        opening = open_round(scenario, 1, scenario.memory)
         heard = opening.link.heard
         assert 0 < heard.sum() < 24
         mean = send(opening, np.ones((24, DIMENSION))).mean
@@ -219,7 +221,7 @@ def in_time(late_s: float, offset_hz: float) -> tuple[Array, Array]:
     return useful, powers[0] - np.diag(useful) + powers[1]
 
 
-def drawn_offsets(cell: Cell, opening: Opening) -> tuple[Array, Array]:
+def drawn_offsets(scenario: Scenario, opening: Opening) -> tuple[Array, Array]:
     """Arrival and carrier of each device, from the ramp and the turn that they put on the true channel."""
     ratio = opening.channel.response / opening.estimate.response
     late = np.zeros(len(ratio))
@@ -227,7 +229,7 @@ def drawn_offsets(cell: Cell, opening: Opening) -> tuple[Array, Array]:
     if ratio.shape[3] > 1:
         late = -np.angle(ratio[:, 0, 0, 1] / ratio[:, 0, 0, 0]) / (2 * np.pi * SPACING_HZ)
     if ratio.shape[2] > 1:
-        carrier = np.angle(ratio[:, 0, 1, 0] / ratio[:, 0, 0, 0]) / (2 * np.pi * cell.frame.symbol_s)
+        carrier = np.angle(ratio[:, 0, 1, 0] / ratio[:, 0, 0, 0]) / (2 * np.pi * scenario.frame.symbol_s)
     return late, carrier
 
 
@@ -253,10 +255,10 @@ def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, po
     """Useful power over noise and everybody's leakage, on every subcarrier, from the waveform; one part in 200 (2048
     samples a symbol for late arrivals, aliases of the far end of the band)."""
     words = (offset, f"digital.power={power}")
-    cell = cell_of(*words)
+    scenario = scenario_of(*words)
     for t in range(3):
-        opening = open_round(cell, t, cell.memory)
-        late, carrier = drawn_offsets(cell, opening)
+        opening = open_round(scenario, t, scenario.memory)
+        late, carrier = drawn_offsets(scenario, opening)
         gains = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
         rate, without = rates_in_time(gains, late, carrier), np.log2(1 + gains)
         np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
@@ -268,9 +270,9 @@ def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, po
 def test_the_ideal_link_and_the_broadcast_have_their_leakage_in_their_noise(offset: str) -> None:
     """One sender on the whole band, against what of it falls beside its element, from the waveform; one part in 200."""
     words = ("scheme.link=ideal", "grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB + 5!r}")
-    cell = cell_of(*words, offset)
-    opening = open_round(cell, 0, cell.memory)
-    late, carrier = drawn_offsets(cell, opening)
+    scenario = scenario_of(*words, offset)
+    opening = open_round(scenario, 0, scenario.memory)
+    late, carrier = drawn_offsets(scenario, opening)
     power = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2
     rates = {}
     for energy in (100, 10**2.5):
@@ -310,9 +312,9 @@ def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: 
 )
 def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words: tuple[str, ...]) -> None:
     """w_i = h_i/|h_i|: |w_i^H h_j|^2 of device j's signal, all of device i's own."""
-    cell = cell_of("antennas.count=4", "csi.frequency_offset_hz=4000", *words)
-    opening = open_round(cell, 0, cell.memory)
-    _, carrier = drawn_offsets(cell, opening)
+    scenario = scenario_of("antennas.count=4", "csi.frequency_offset_hz=4000", *words)
+    opening = open_round(scenario, 0, scenario.memory)
+    _, carrier = drawn_offsets(scenario, opening)
     h = opening.estimate.response[:, :, 0, 0]
     gains = (np.abs(h) ** 2).sum(axis=1) * 400
     through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import special
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.errors import UserError
 from channels.antennas import AntennaArray, Directions
 from channels.selective import SELECTIVE_MODELS
@@ -233,7 +233,7 @@ def test_a_sionna_without_the_choice_has_one_version(name: str, family: str, mon
     assert "\n" not in str(refused.value)
     if family == "TDL":
         with pytest.raises(UserError, match=r"^channel.tr38901_version: TR 38.901 v19.2: Sionna"):
-            build_cell(small_settings("channel.fading=tdl-c"), 30, np.ones(100))
+            build_scenario(small_settings("channel.fading=tdl-c"), 30, np.ones(100))
 
 
 @every_model

@@ -52,7 +52,7 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         "airfl.simulation.load_data",
         "airfl.study.compare.load_data",
         "airfl.study.sweeps.sweep.load_data",
-        "airfl.analysis.budget.build_cell",
+        "airfl.analysis.budget.build_scenario",
         "airfl.analysis.calculator.privacy_of",
         "airfl.analysis.results.collect.digest_of",
         "airfl.storage.trace.open_trace",

@@ -16,9 +16,9 @@ from airfl.analysis.budget import opened_rounds
 from airfl.analysis.calculator import privacy_of
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import disclosure_again
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.privacy.calibration import run_epsilon
 from airfl.privacy.disclosure import Disclosure
@@ -46,9 +46,9 @@ def settings_of(*overrides: str) -> Settings:
     return load_settings("demo", [*overrides])
 
 
-def cell_of(*overrides: str, dimension: int = 1000) -> Cell:
+def scenario_of(*overrides: str, dimension: int = 1000) -> Scenario:
     settings = settings_of(*overrides)
-    return build_cell(settings, dimension, np.ones(settings.run.devices))
+    return build_scenario(settings, dimension, np.ones(settings.run.devices))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -73,7 +73,7 @@ def test_whom_beta_names_pays_in_full() -> None:
     assert found.epsilon_round == pytest.approx(paid, rel=1e-6)
     assert budget.epsilon_round_max == pytest.approx(paid, rel=1e-6)
     assert found.beta_tells == "granted"  # with equal limits, gains at their bounds might tie
-    private = cell_of(*SILENT_RADIO, "privacy.gains=private")
+    private = scenario_of(*SILENT_RADIO, "privacy.gains=private")
     assert private.beta_tells == "unknown"
     rounds = settings.run.rounds
     assert run_epsilon(private.statement, Gaussian(multiplier), rounds, rounds) < paid / 5
@@ -105,9 +105,9 @@ def test_whom_beta_names_pays_in_full() -> None:
 )
 def test_what_is_said_of_beta(overrides: tuple[str, ...], tells: str) -> None:
     """Of every way in which beta, or the divisor, comes about."""
-    cell = cell_of(*overrides)
-    assert cell.beta_tells == tells
-    opening = next(opened_rounds(cell))
+    scenario = scenario_of(*overrides)
+    assert scenario.beta_tells == tells
+    opening = next(opened_rounds(scenario))
     assert (opening.disclosure is not None) == (tells in ("exact", "granted"))
     if tells == "granted" and overrides[0] != "power.max_snr_db=30.0":
         assert opening.disclosure.named.tolist() == opening.devices.tolist()
@@ -116,20 +116,20 @@ def test_what_is_said_of_beta(overrides: tuple[str, ...], tells: str) -> None:
 def test_whoever_sets_beta_is_named() -> None:
     """Of each round of the demo: nobody where the privacy bound binds, else the one device that reaches no more; what
     beta told is found again from the round's number alone, as a resumed run does."""
-    cell, named = cell_of("run.rounds=30"), 0
-    for index, opening in enumerate(opened_rounds(cell)):
+    scenario, named = scenario_of("run.rounds=30"), 0
+    for index, opening in enumerate(opened_rounds(scenario)):
         told = opening.disclosure
         report = opening.link.at_bound()
         if report.privacy_bound_binding:
             assert (len(told.named), told.sample) == (0, 32)
         else:
             gains = np.abs(opening.estimate.response[:, 0, 0, 0])
-            weakest = np.argmin(gains * np.sqrt(cell.power_limits[opening.devices]))
+            weakest = np.argmin(gains * np.sqrt(scenario.power_limits[opening.devices]))
             assert told.named.tolist() == [opening.devices[weakest]]
             assert told.sample == 31
             named += 1
         assert 31 <= told.pool <= 1000
-        again = disclosure_again(cell, index)
+        again = disclosure_again(scenario, index)
         assert (again.named.tolist(), again.pool) == (told.named.tolist(), told.pool)
     assert named > 5
 
@@ -138,7 +138,7 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     """beta is the coefficient, or where none is given the privacy bound; who cannot reach it is silent, and all N hide
     everybody."""
     given = ("power.alignment=schedule", "power.coefficient=3.0")
-    reports = [opening.link.at_bound() for opening in opened_rounds(cell_of(*given, "run.rounds=20"))]
+    reports = [opening.link.at_bound() for opening in opened_rounds(scenario_of(*given, "run.rounds=20"))]
     assert {report.alignment_coefficient for report in reports} == {3.0}
     assert any((report.devices.active == 0).any() for report in reports)
     assert all(report.devices.active.any() for report in reports)
@@ -146,7 +146,7 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     statement = Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3)
     one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min))
     assert schedule.epsilon_round == pytest.approx(one, rel=1e-6)
-    bounded = [opening.link.at_bound() for opening in opened_rounds(cell_of(given[0], "run.rounds=5"))]
+    bounded = [opening.link.at_bound() for opening in opened_rounds(scenario_of(given[0], "run.rounds=5"))]
     assert all(report.privacy_bound_binding for report in bounded)
     assert len({report.alignment_coefficient for report in bounded}) == 1
 
@@ -154,11 +154,11 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
 def test_the_population_takes_the_least_of_all() -> None:
     """beta does not depend on who was selected, everybody selected is heard, and everybody sends pilots."""
     overrides = ("run.rounds=4", "privacy.epsilon=inf", "channel.fading=rayleigh", "csi.estimation=ls")
-    cell, of_sample = cell_of(*overrides, "power.alignment=population"), cell_of(*overrides)
-    for index, (opening, other) in enumerate(zip(opened_rounds(cell), opened_rounds(of_sample), strict=True)):
+    scenario, of_sample = scenario_of(*overrides, "power.alignment=population"), scenario_of(*overrides)
+    for index, (opening, other) in enumerate(zip(opened_rounds(scenario), opened_rounds(of_sample), strict=True)):
         report, sampled = opening.link.at_bound(), other.link.at_bound()
-        everyone = cell.radio.know(index, np.arange(1000), cell.frame, cell.element_power)
-        reach = np.abs(everyone.estimate.response[:, 0, 0, 0]) * np.sqrt(cell.power_limits) / cell.bound.rms
+        everyone = scenario.radio.know(index, np.arange(1000), scenario.frame, scenario.element_power)
+        reach = np.abs(everyone.estimate.response[:, 0, 0, 0]) * np.sqrt(scenario.power_limits) / scenario.bound.rms
         assert report.alignment_coefficient == pytest.approx(reach.min(), rel=1e-12)
         assert report.alignment_coefficient <= sampled.alignment_coefficient
         assert report.power_bound_binding
@@ -182,10 +182,10 @@ def test_a_calibrated_run_ends_where_it_was_to(alignment: str) -> None:
 def test_the_better_deal_is_taken() -> None:
     """The noise that is enough for an observer who is granted the sample is larger than for a beta that does not
     tell."""
-    told = cell_of("privacy.bound=accountant", "power.alignment=sample")
-    auto = cell_of("privacy.bound=accountant")
+    told = scenario_of("privacy.bound=accountant", "power.alignment=sample")
+    auto = scenario_of("privacy.bound=accountant")
     assert auto.recipe.uplink.control.alignment == "schedule"
-    first, other = (next(opened_rounds(cell)).link.at_bound() for cell in (auto, told))
+    first, other = (next(opened_rounds(scenario)).link.at_bound() for scenario in (auto, told))
     assert first.noise_std < other.noise_std
 
 
@@ -203,7 +203,7 @@ def test_the_better_deal_is_taken() -> None:
 )
 def test_what_cannot_be_is_said_in_one_line(overrides: tuple[str, ...], words: str) -> None:
     with pytest.raises(UserError, match=one_line(words)):
-        cell_of(*overrides)
+        scenario_of(*overrides)
 
 
 def test_pools_are_rounded_to_the_proven_side() -> None:
@@ -233,11 +233,11 @@ def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
     """Where beta is announced, silence would tell that nobody who could be heard was selected: noise is decoded, and
     the round costs what one costs in which somebody was."""
     overrides = ("scheme.name=wfl-p", "power.alignment=schedule", "power.coefficient=40.0", "run.rounds=60")
-    cell = cell_of(*overrides, "run.selected=2")
-    openings = list(opened_rounds(cell))
+    scenario = scenario_of(*overrides, "run.selected=2")
+    openings = list(opened_rounds(scenario))
     silent = [opening for opening in openings if not opening.link.at_bound().devices.active.any()]
     assert 0 < len(silent) < len(openings)
-    multipliers = {noise_multiplier(cell, opening.link.at_bound()) for opening in openings}
+    multipliers = {noise_multiplier(scenario, opening.link.at_bound()) for opening in openings}
     assert max(multipliers) == pytest.approx(min(multipliers), rel=1e-9)
     assert min(multipliers) == pytest.approx(1 / (40.0 * settings_of().local.update_bound), rel=1e-9)
     received = silent[0].link.close()
@@ -260,18 +260,18 @@ def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
 def test_what_else_may_tell_is_granted(overrides: tuple[str, ...]) -> None:
     """Noise that is worth another amount for other devices: everybody who was selected pays in full, and no pair of
     neighbours is known that does."""
-    cell = cell_of(*overrides)
-    assert cell.beta_tells == "granted"
-    assert not cell.statement.hidden
-    assert not cell.statement.attained
+    scenario = scenario_of(*overrides)
+    assert scenario.beta_tells == "granted"
+    assert not scenario.statement.hidden
+    assert not scenario.statement.attained
 
 
 def test_the_server_at_several_antennas_has_no_lower_bound() -> None:
     """All arrive with beta in the sum, and each with a norm of its own at the antennas."""
     server = ("privacy.observer=server", "channel.fading=rayleigh")
-    assert cell_of(*server).statement.attained
-    assert not cell_of(*server, "antennas.count=4").statement.attained
-    assert cell_of("channel.fading=rayleigh", "antennas.count=4").statement.attained
+    assert scenario_of(*server).statement.attained
+    assert not scenario_of(*server, "antennas.count=4").statement.attained
+    assert scenario_of("channel.fading=rayleigh", "antennas.count=4").statement.attained
 
 
 def test_no_claim_is_refuted_by_rounds_in_which_devices_were_silent() -> None:

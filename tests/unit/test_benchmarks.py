@@ -16,7 +16,7 @@ from torch import nn
 
 from airfl.analysis.profile import STAGES
 from airfl.config import load_settings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
 from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
@@ -179,8 +179,8 @@ def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
         assert settings.run.chunk == 4
         assert (settings.local.epochs, settings.run.selected) == (work.epochs, 32)
         assert (settings.scheme.name, settings.local.update_bound) == ("wfl-p", 1.0)
-        cell = build_cell(settings, work.parameters, np.ones(40))
-        of_sum = 32 * open_round(cell, 0, cell.memory).link.at_bound().noise_std
+        scenario = build_scenario(settings, work.parameters, np.ones(40))
+        of_sum = 32 * open_round(scenario, 0, scenario.memory).link.at_bound().noise_std
         assert 0.01 < of_sum < 1.0, name  # the peers' is 0.1
         assert task.partition.sizes.tolist() == [work.samples] * 40
         assert len(task.train) == 40 * work.samples

@@ -14,7 +14,7 @@ from airfl.analysis.budget import link_budget
 from airfl.analysis.calculator import privacy_of, unmet
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.round_plan import open_round
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
@@ -195,35 +195,41 @@ def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> Non
     """The energy of the added noise is charged: a device spends a_i^2 (C^2 + m f^2 sigma_i^2), and never more than its
     limit."""
     settings = calibrated(*ANALOG, "power.max_snr_db=[25,35]", "run.rounds=2")
-    cell, opening, report = opened(settings, DIMENSION)
-    assert noise_multiplier(cell, report) == pytest.approx(cell.recipe.noise_target, rel=1e-6)
-    channel, own = report.protection, cell.bound.noise_std * math.sqrt(report.noisy_devices)
+    scenario, opening, report = opened(settings, DIMENSION)
+    assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target, rel=1e-6)
+    channel, own = report.protection, scenario.bound.noise_std * math.sqrt(report.noisy_devices)
     assert 0 < opening.own_noise < 1
     assert channel > 0
-    assert math.hypot(channel, own) == pytest.approx(cell.recipe.noise_target * cell.bound.sensitivity, rel=1e-6)
-    noise_energy = cell.bound.entries * (opening.own_noise * cell.bound.noise_std) ** 2
+    assert math.hypot(channel, own) == pytest.approx(
+        scenario.recipe.noise_target * scenario.bound.sensitivity, rel=1e-6
+    )
+    noise_energy = scenario.bound.entries * (opening.own_noise * scenario.bound.noise_std) ** 2
     energy, scales = report.devices.energy, report.devices.transmit_scale**2
-    np.testing.assert_allclose(energy, scales * (cell.bound.sensitivity**2 + noise_energy), rtol=1e-9)
-    assert np.all(energy <= cell.power_limits[opening.devices] * (1 + 1e-9))
+    np.testing.assert_allclose(energy, scales * (scenario.bound.sensitivity**2 + noise_energy), rtol=1e-9)
+    assert np.all(energy <= scenario.power_limits[opening.devices] * (1 + 1e-9))
     assert energy.max() > 0
     with run(settings).trace() as trace:
         spent, clipped = trace["transmit_energy_j"].values[0], trace["update_norm"].values[0]
     # What was really drawn: the noise's norm is within 5 standard errors of sqrt(m), d = 25,450.
-    tolerance = 5 * math.sqrt(2 / cell.bound.entries) + 0.01
+    tolerance = 5 * math.sqrt(2 / scenario.bound.entries) + 0.01
     np.testing.assert_allclose(spent, scales * (clipped**2 + noise_energy), rtol=tolerance)
 
 
 def test_devices_add_what_the_channel_lacks() -> None:
     """Nothing where it is enough, all of it without noise of the channel."""
-    cell, opening, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
+    scenario, opening, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
     assert (opening.own_noise, report.noisy_devices) == (0, 0)
-    assert noise_multiplier(cell, report) == report.protection / cell.bound.sensitivity > cell.recipe.noise_target
-    cell, opening, report = opened(calibrated(*ANALOG, "channel.noise=false"))
+    assert (
+        noise_multiplier(scenario, report)
+        == report.protection / scenario.bound.sensitivity
+        > scenario.recipe.noise_target
+    )
+    scenario, opening, report = opened(calibrated(*ANALOG, "channel.noise=false"))
     assert report.protection == 0
     assert opening.own_noise == pytest.approx(1.0)
-    assert noise_multiplier(cell, report) == pytest.approx(cell.recipe.noise_target)
-    cell, opening, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
-    assert (cell.recipe.noise_target, opening.own_noise) == (None, 1)  # given noise is left alone
+    assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
+    scenario, opening, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
+    assert (scenario.recipe.noise_target, opening.own_noise) == (None, 1)  # given noise is left alone
 
 
 LINKS = {"analog": ANALOG, "antennas": (*ANALOG, "antennas.count=4"), "tapped line": (*ANALOG, TAPPED, POLICY)} | {
@@ -237,11 +243,11 @@ def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
 ) -> None:
     """Bit for bit, in everything that it reports; and one uplink is opened a round, however many factors are tried."""
     settings = calibrated(*overrides)
-    cell = build_cell(settings, 500, np.ones(settings.run.devices))
-    uplink, terms = cell.recipe.uplink, []
+    scenario = build_scenario(settings, 500, np.ones(settings.run.devices))
+    uplink, terms = scenario.recipe.uplink, []
     opens = type(uplink).open
     monkeypatch.setattr(type(uplink), "open", lambda self, given: (terms.append(given), opens(self, given))[1])
-    opening = open_round(cell, 0, cell.memory)
+    opening = open_round(scenario, 0, scenario.memory)
     assert len(terms) == 1
     for factor in (0.0, 0.7, 2.0, opening.own_noise):
         first, again = opens(uplink, terms[0]).with_own_noise(factor), opens(uplink, terms[0].with_own_noise(factor))
@@ -255,9 +261,9 @@ def test_a_lost_device_s_noise_is_made_up_for() -> None:
     settings = calibrated("scheme.name=dp-fedavg", "digital.error_model=finite-blocklength", "digital.target_error=0.3")
     factors = []
     for index in range(12):
-        cell, opening, report = opened(settings, DIMENSION, index)
+        scenario, opening, report = opened(settings, DIMENSION, index)
         if heard := int(report.devices.active.sum()):
-            assert noise_multiplier(cell, report) == pytest.approx(cell.recipe.noise_target)
+            assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
             assert opening.own_noise == pytest.approx(math.sqrt(settings.run.selected / heard))
             factors.append(opening.own_noise)
     assert max(factors) > 1

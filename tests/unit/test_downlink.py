@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from airfl.analysis.budget import link_budget
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.downlink import broadcast
 from channels.csi import ChannelState, perfect_knowledge
 from tests.conftest import small_settings
@@ -26,7 +26,7 @@ def test_the_weakest_listener_s_capacity_and_the_bits_of_all() -> None:
     The second antenna hears much more, but one beam serves everybody.
     """
     settings = small_settings(*FOUR_SUBCARRIERS, AT_NOISE, "antennas.count=2", "csi.phase_bits=3", "csi.gain_bits=2")
-    radio = build_cell(settings, 10, np.ones(settings.run.devices)).radio
+    radio = build_scenario(settings, 10, np.ones(settings.run.devices)).radio
     first, second = np.sqrt([15.0, 1.0, 3.0]), np.full(3, 100.0)
     response = np.stack([first, second], axis=1)[:, :, None, None].astype(np.complex128)
     knowledge = perfect_knowledge(ChannelState(response), np.ones(3), np.zeros(3))

@@ -12,7 +12,7 @@ import torch
 
 import airfl
 from airfl.config import Settings
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.checkpoint.state import from_arrays, to_arrays
 from airfl.core.round_plan import open_round
 from airfl.core.state import State
@@ -105,20 +105,20 @@ def registered() -> Iterator[None]:
 
 def test_an_own_rule_chooses_and_nothing_is_amplified() -> None:
     settings = with_rule(EveryOther(start=1))
-    cell = build_cell(settings, 20, np.ones(12))
-    devices = open_round(cell, 0, cell.memory).devices
+    scenario = build_scenario(settings, 20, np.ones(12))
+    devices = open_round(scenario, 0, scenario.memory).devices
     assert len(devices) == 3
     assert (devices % 2 == 1).all()
-    assert cell.statement.sampling == "by_channel"
+    assert scenario.statement.sampling == "by_channel"
     uniform = settings.resolved(selection={"kind": "uniform"}, privacy={"observer": "third_party"})
     assert airfl.privacy(settings).epsilon > airfl.privacy(uniform).epsilon
 
 
 def test_what_it_remembers_goes_through_a_checkpoint() -> None:
-    cell = build_cell(with_rule(Rested()), 20, np.ones(12))
-    memory, taken = cell.memory, []
+    scenario = build_scenario(with_rule(Rested()), 20, np.ones(12))
+    memory, taken = scenario.memory, []
     for t in range(4):
-        opening = open_round(cell, t, memory)
+        opening = open_round(scenario, t, memory)
         taken += list(opening.devices)
         state = State(t + 1, ZERO, opening.memory)
         memory = from_arrays(t + 1, to_arrays(state), ZERO.device).memory
@@ -166,9 +166,9 @@ def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
     ],
 )
 def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str) -> None:
-    cell = build_cell(with_rule(rule), 20, np.ones(12))
+    scenario = build_scenario(with_rule(rule), 20, np.ones(12))
     with pytest.raises(UserError, match=f"^{type(rule).__name__}.*{told}"):
-        open_round(cell, 0, cell.memory)
+        open_round(scenario, 0, scenario.memory)
 
 
 class Biased(Uniform):
@@ -214,7 +214,7 @@ class NoMemory(Rested):
 )
 def test_a_claim_holds_for_the_draws_that_it_was_made_of(rule: SelectionRule, claimed: str) -> None:
     assert sampling_of(rule).startswith(claimed)
-    assert build_cell(with_rule(rule), 20, np.ones(12)).statement.sampling == sampling_of(rule)
+    assert build_scenario(with_rule(rule), 20, np.ones(12)).statement.sampling == sampling_of(rule)
 
 
 @pytest.mark.parametrize(

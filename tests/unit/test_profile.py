@@ -69,11 +69,11 @@ def test_inner_time_is_not_the_outer_ones(clock: Clock) -> None:
 def test_stages_add_up_to_the_round_and_change_nothing(scheme: str) -> None:
     settings = small_settings(f"scheme.name={scheme}", "run.evaluate_every=1")
     world = build_world(settings, CPU)
-    plain, record = run_round(world, State(0, world.model.initial(), world.cell.memory))
+    plain, record = run_round(world, State(0, world.model.initial(), world.scenario.memory))
     world = build_world(settings, CPU)
     appended: list[Any] = []
     begin = time.perf_counter()
-    state, stages = profiled_round(world, State(0, world.model.initial(), world.cell.memory), appended.append)
+    state, stages = profiled_round(world, State(0, world.model.initial(), world.scenario.memory), appended.append)
     within = time.perf_counter() - begin
     assert tuple(stages) == STAGES
     assert all(seconds >= 0 for seconds in stages.values())
@@ -113,7 +113,7 @@ def test_more_rounds_than_the_run_has_begin_anew(rounds: int, monkeypatch: pytes
     seen: list[tuple[int, int]] = []
 
     def watched(world: Any, state: State) -> Any:
-        seen.append((state.round_index, world.cell.run.rounds))
+        seen.append((state.round_index, world.scenario.run.rounds))
         return run_round(world, state)
 
     monkeypatch.setattr(airfl.analysis.bench, "run_round", watched)

@@ -166,10 +166,10 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
             signals = link.close().signals
             assert signals is not None
             largest = max(largest, float(np.abs(signals.rx).max()))
-    cell, _, report = opened(system(*overrides, "channel.noise_std=1.7"), 10)
+    scenario, _, report = opened(system(*overrides, "channel.noise_std=1.7"), 10)
     # Beta follows sigma_0 here, as limits are given over it.
     assert report.protection == pytest.approx(1.7 / (1.7 * largest), rel=1e-5)
-    assert noise_multiplier(cell, report) == pytest.approx(report.protection / cell.bound.peak)
+    assert noise_multiplier(scenario, report) == pytest.approx(report.protection / scenario.bound.peak)
     if name != "flat":  # what is unknown moved it
         assert report.protection != pytest.approx(1.7 / report.alignment_coefficient, rel=1e-3)
 
@@ -287,10 +287,10 @@ def test_fades_that_are_lifted_keep_within_the_quantile(least: str) -> None:
     """Half of all fades clipped up to 0.5, which no Gaussian law knows of: 200 rounds at 0.2 a round."""
     share, rounds = 0.2, 200
     overrides = ("csi.estimation=mmse", "csi.pilot_snr_db=10", "privacy.csi_error=quantile", "channel.fading=rayleigh")
-    cell, _, _ = opened(system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}"))
+    scenario, _, _ = opened(system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}"))
     exceeded = []
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
+        opening = open_round(scenario, t, scenario.memory)
         report, estimate = opening.link.at_bound(), opening.estimate.gains
         observed = np.abs((opening.channel.gains * estimate.conj() / np.abs(estimate)).real)
         exceeded.append((observed * report.devices.transmit_scale).max() > 1 / report.protection)
@@ -316,7 +316,7 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
     unit = ("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}", "channel.min_gain=1e-9")
     quantile = ("privacy.csi_error=quantile", "privacy.delta=0.01", "run.rounds=5", f"grid.packing={packing}")
     settings = system(*overrides, *unit, *quantile)
-    cell, opening, report = opened(settings)
+    scenario, opening, report = opened(settings)
     each = 0.005 / 5 / 3
     if packing == "real":
         width = stats.norm.isf(each / 2) * math.sqrt(variance / 2)
@@ -324,7 +324,7 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
         width = math.sqrt(-math.log(each) * variance)  # |e|^2 is exponential
     bound = report.alignment_coefficient * (abs(slope) + (width + 1e-9) / np.abs(opening.estimate.gains).min())
     assert 1 / report.protection == pytest.approx(bound, rel=1e-6)
-    multiplier = noise_multiplier(cell, report)
+    multiplier = noise_multiplier(scenario, report)
     ledger = PrivacyLedger(Statement("client", "by_channel", 3, 3, "third_party", settings.delta, settings.csi_tail))
     assert settings.csi_tail == 0.005
     figures = ledger.record(Gaussian(multiplier), compose=True, devices=np.arange(3))
@@ -353,10 +353,10 @@ def test_without_a_bound_nothing_protects(packing: Packing) -> None:
 
 
 def test_an_unbounded_error_costs_everything() -> None:
-    cell, _, report = opened(system("csi.estimation=mmse", "privacy.csi_error=unbounded"))
+    scenario, _, report = opened(system("csi.estimation=mmse", "privacy.csi_error=unbounded"))
     assert report.protection == 0
     ledger = PrivacyLedger(Statement("client", "without_replacement", 3, 3, "third_party", 1e-3))
-    figures = ledger.record(Gaussian(noise_multiplier(cell, report)), compose=True)
+    figures = ledger.record(Gaussian(noise_multiplier(scenario, report)), compose=True)
     assert figures.epsilon == figures.epsilon_round == math.inf
 
 

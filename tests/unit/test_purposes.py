@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.scheduling import choose
 from airfl.runtime import streams
 from airfl.runtime.streams import Purpose, Streams
@@ -97,9 +97,9 @@ def test_impairments_draw_apart() -> None:
 
 def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose]) -> None:
     settings = small_settings("selection.kind=best-k", "selection.candidates=20")
-    cell = build_cell(settings, 100, np.ones(settings.run.devices))
+    scenario = build_scenario(settings, 100, np.ones(settings.run.devices))
     drawn.clear()
-    choose(replace(cell, streams=Streams(5)), 0, cell.memory)
+    choose(replace(scenario, streams=Streams(5)), 0, scenario.memory)
     assert {Purpose.CANDIDATES, Purpose.SELECT} <= drawn
 
 

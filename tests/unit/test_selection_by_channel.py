@@ -16,11 +16,11 @@ from scipy import stats
 from airfl.analysis.budget import link_budget
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
-from airfl.core.building import build_cell
+from airfl.core.building import build_scenario
 from airfl.core.record import Record
 from airfl.core.round import run_round
 from airfl.core.round_plan import Opening, open_round
-from airfl.core.scenario import Cell
+from airfl.core.scenario import Scenario
 from airfl.core.state import State, World
 from airfl.errors import UserError
 from airfl.privacy.accountants import account
@@ -64,34 +64,34 @@ def chosen(rule: ChannelRule, given: Candidates, selected: int, seed: int = 0) -
     return [int(row) for row in rows]
 
 
-def cell_of(*overrides: str, entries: int = 20) -> Cell:
+def scenario_of(*overrides: str, entries: int = 20) -> Scenario:
     settings = small_settings("run.devices=12", "run.selected=3", "scheme.ratio=1.0", *UNBOUNDED_RAYLEIGH, *overrides)
-    return build_cell(settings, entries, np.ones(settings.run.devices))
+    return build_scenario(settings, entries, np.ones(settings.run.devices))
 
 
-def opened(cell: Cell) -> Opening:
+def opened(scenario: Scenario) -> Opening:
     """The first round."""
-    return open_round(cell, 0, cell.memory)
+    return open_round(scenario, 0, scenario.memory)
 
 
-def rounds_of(cell: Cell, count: int) -> list[Opening]:
-    openings = [opened(cell)]
+def rounds_of(scenario: Scenario, count: int) -> list[Opening]:
+    openings = [opened(scenario)]
     for t in range(1, count):
-        openings.append(open_round(cell, t, openings[-1].memory))
+        openings.append(open_round(scenario, t, openings[-1].memory))
     return openings
 
 
-def everybodys_gains(cell: Cell, t: int) -> Array:
+def everybodys_gains(scenario: Scenario, t: int) -> Array:
     """|hhat| of the whole population, flat channels."""
-    ids = np.arange(cell.run.devices)
-    knowledge = cell.radio.know(t, ids, cell.frame, cell.power_limits / cell.dimension)
+    ids = np.arange(scenario.run.devices)
+    knowledge = scenario.radio.know(t, ids, scenario.frame, scenario.power_limits / scenario.dimension)
     return np.abs(knowledge.estimate.gains)
 
 
 def rounds_run(settings: Settings) -> tuple[World, torch.Tensor, list[Record]]:
     """A whole run, round by round, without a trace: the parameters it ends with, and the records."""
     world = world_of(settings)
-    state, records = State(0, world.model.initial(), world.cell.memory), []
+    state, records = State(0, world.model.initial(), world.scenario.memory), []
     for _ in range(settings.run.rounds):
         state, record = run_round(world, state)
         records.append(record)
@@ -155,7 +155,7 @@ def test_in_a_round_the_estimated_gains_choose(fading: str, antennas: int) -> No
     """Root mean square of |hhat| over antennas and elements, under estimation error: of all candidates, by hand."""
     radio = (f"channel.fading={fading}", f"antennas.count={antennas}", "grid.subcarriers=5", "csi.estimation=mmse")
     noisy = ("csi.pilot_snr_db=0", "selection.min_gain=0.8")
-    best, above = (cell_of(*radio, *noisy, f"selection.kind={kind}") for kind in ("best-k", "threshold"))
+    best, above = (scenario_of(*radio, *noisy, f"selection.kind={kind}") for kind in ("best-k", "threshold"))
     for t in range(5):
         ids = np.arange(12)
         knowledge = best.radio.know(t, ids, best.frame, best.power_limits / best.dimension)
@@ -185,14 +185,14 @@ def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
         file["h"] = gains * np.exp(1j)
     replayed = ("channel.noise_std=3", "channel.fading=replay", f"channel.replay_file={tmp_path / 'gains.h5'}")
     fair = ("selection.kind=proportional-fair", "selection.window=4", "power.max_snr_db=10")
-    cell = cell_of("run.devices=3", "run.selected=2", "run.rounds=3", *fair, *replayed)
+    scenario = scenario_of("run.devices=3", "run.selected=2", "run.rounds=3", *fair, *replayed)
     rate = {gain: math.log2(1 + gain**2 * 10 / 2) for gain in (0.5, 1.0, 2.0)}
     assert rate[1.0] == pytest.approx(2.5850, abs=5e-5)
-    np.testing.assert_array_equal(cell.memory.mean_rate, [0, 0, 0])
+    np.testing.assert_array_equal(scenario.memory.mean_rate, [0, 0, 0])
     # Nobody was served: the two largest rates. Then device 2, never served, and of 0 and 1 the larger ratio,
     # 1.17/0.49 against 2.59/0.82. Last, 4.40/0.36, 1.17/1.27, 2.59/1.10.
     expected = np.zeros(3)
-    for t, (served, opening) in enumerate(zip(([0, 1], [1, 2], [0, 2]), rounds_of(cell, 3), strict=True)):
+    for t, (served, opening) in enumerate(zip(([0, 1], [1, 2], [0, 2]), rounds_of(scenario, 3), strict=True)):
         np.testing.assert_array_equal(opening.devices, served)
         expected = 0.75 * expected
         for device in served:
@@ -210,11 +210,11 @@ def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str)
     (strong devices have flatter rates), whether mean SNR are equal or 20 dB apart. Served at the upper quarter of its
     fades, a device sees 1 + ln 4 = 2.39 times its mean power; the average that follows it costs a little."""
     fair = ("selection.kind=proportional-fair", "selection.window=50", snr)
-    cell = cell_of("run.devices=8", "run.selected=2", *fair)
-    snrs = cell.power_limits / cell.dimension
+    scenario = scenario_of("run.devices=8", "run.selected=2", *fair)
+    snrs = scenario.power_limits / scenario.dimension
     assert (snrs.max() / snrs.min() > 5) == ("[" in snr)
     count, power = np.zeros(8), np.zeros(8)
-    for opening in rounds_of(cell, 500)[100:]:
+    for opening in rounds_of(scenario, 500)[100:]:
         count[opening.devices] += 1
         power[opening.devices] += np.abs(opening.channel.gains) ** 2
     shares = count / 400
@@ -225,7 +225,7 @@ def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str)
     if "[" in snr:  # by gain times power alone the strong ones would be served nearly always
         greedy = np.zeros(8)
         for t in range(100):
-            greedy[np.argsort(everybodys_gains(cell, t) ** 2 * snrs)[-2:]] += 1
+            greedy[np.argsort(everybodys_gains(scenario, t) ** 2 * snrs)[-2:]] += 1
         assert greedy.min() < 0.05 * 100
 
 
@@ -245,8 +245,8 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
 ) -> None:
     """Over a whole run; beta follows the weakest of the round, so devices spend differently, and rest at last."""
     settings = small_settings(*BUDGET, *pilots, f"selection.energy_budget={allowed}")
-    cell = build_cell(settings, 25_450, np.ones(10))
-    openings = rounds_of(cell, 8)
+    scenario = build_scenario(settings, 25_450, np.ones(10))
+    openings = rounds_of(scenario, 8)
     _, _, records = rounds_run(settings)
     spent, could_spend = np.zeros(10), np.zeros(10)
     for opening, record in zip(openings, records, strict=True):
@@ -275,9 +275,9 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
 def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
     """In the end nobody is selected, and nothing is spent or received."""
     everybody = ("run.devices=3", "run.selected=3", "privacy.epsilon=1e6")
-    enough = float(cell_of(*everybody).most_energy.max())
-    cell = cell_of(*everybody, "selection.kind=energy-budget", f"selection.energy_budget={enough!r}")
-    first, *_, last = rounds_of(cell, 60)
+    enough = float(scenario_of(*everybody).most_energy.max())
+    scenario = scenario_of(*everybody, "selection.kind=energy-budget", f"selection.energy_budget={enough!r}")
+    first, *_, last = rounds_of(scenario, 60)
     assert len(first.devices) == 3
     assert len(last.devices) == 0
     reception = last.link.close()
@@ -291,19 +291,19 @@ def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
 def test_a_budget_below_one_round_is_refused(cost: int, pilots: tuple[str, ...]) -> None:
     """A round may take P_i and its pilots; with one device's limit, 20 entries at 10 dB: 200, and 2 pilots at 20 dB."""
     common = ("selection.kind=energy-budget", "power.max_snr_db=10", *pilots)
-    cell = cell_of(*common, f"selection.energy_budget={cost + 1}")
-    np.testing.assert_allclose(cell.most_energy, cost)
-    assert len(opened(cell).devices) == 3
+    scenario = scenario_of(*common, f"selection.energy_budget={cost + 1}")
+    np.testing.assert_allclose(scenario.most_energy, cost)
+    assert len(opened(scenario).devices) == 3
     with pytest.raises(UserError, match=rf"selection\.energy_budget: {cost - 1} does not cover"):
-        cell_of(*common, f"selection.energy_budget={cost - 1}")
+        scenario_of(*common, f"selection.energy_budget={cost - 1}")
 
 
 def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
     """There a single round may take more than P_i, and what it may take is what has to be covered."""
     fading = ("power.policy=truncated-inversion", "power.threshold=0.1", "power.average_over=fading")
     loose = ("power.max_snr_db=20", "privacy.epsilon=1e6")
-    cell = cell_of("selection.kind=energy-budget", "selection.energy_budget=3e4", *loose, *fading)
-    openings = rounds_of(cell, 60)
+    scenario = scenario_of("selection.kind=energy-budget", "selection.energy_budget=3e4", *loose, *fading)
+    openings = rounds_of(scenario, 60)
     assert max(opening.link.at_bound().devices.energy.max(initial=0) for opening in openings) > 20 * 100
     for opening in openings:
         assert opening.memory.spent is not None
@@ -316,12 +316,12 @@ def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
 def test_candidates_are_drawn_uniformly_and_the_choice_is_among_them() -> None:
     """Best 1 of 4 candidates of 12 in 300 rounds: everybody is it equally often, by chi-square, and the best of all 12
     is a candidate in a third of them, within 5 standard errors."""
-    cell = cell_of("run.selected=1", "selection.kind=best-k", "selection.candidates=4")
+    scenario = scenario_of("run.selected=1", "selection.kind=best-k", "selection.candidates=4")
     counts, best = np.zeros(12), 0
     for t in range(300):
-        (device,) = open_round(cell, t, cell.memory).devices
+        (device,) = open_round(scenario, t, scenario.memory).devices
         counts[device] += 1
-        best += int(everybodys_gains(cell, t).argmax() == device)
+        best += int(everybodys_gains(scenario, t).argmax() == device)
     assert stats.chisquare(counts).pvalue > 1e-4
     assert abs(best / 300 - 1 / 3) < 5 * math.sqrt(2 / 9 / 300)
 
@@ -329,9 +329,9 @@ def test_candidates_are_drawn_uniformly_and_the_choice_is_among_them() -> None:
 def test_candidates_do_not_move_anybodys_fade() -> None:
     """A device has the channel that it has where it is drawn blindly, and its estimate."""
     noisy = ("csi.estimation=mmse", "csi.pilot_snr_db=5")
-    everybody = opened(cell_of(*noisy, "run.selected=12"))
+    everybody = opened(scenario_of(*noisy, "run.selected=12"))
     for kind in ("best-k", "proportional-fair"):
-        opening = opened(cell_of(*noisy, f"selection.kind={kind}", "selection.candidates=7"))
+        opening = opened(scenario_of(*noisy, f"selection.kind={kind}", "selection.candidates=7"))
         np.testing.assert_array_equal(opening.channel.gains, everybody.channel.gains[opening.devices])
         np.testing.assert_array_equal(opening.estimate.gains, everybody.estimate.gains[opening.devices])
 
@@ -342,7 +342,7 @@ def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fadi
     """2 pilots for each of 1 or 5 coefficients, 100 sigma0^2 each, of 7 candidates; the blind rule estimates its r."""
     choice = (f"selection.kind={kind}", "selection.candidates=7", "selection.min_gain=0.1")
     radio = (f"channel.fading={fading}", "grid.subcarriers=5", "channel.noise_std=2")
-    link = opened(cell_of(*choice, *radio, "csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20")).link
+    link = opened(scenario_of(*choice, *radio, "csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20")).link
     report = link.at_bound()
     assert report.pilot_elements == heard * 2 * coefficients
     assert report.use.resource_elements == 20 + report.pilot_elements
@@ -354,12 +354,12 @@ def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fadi
 
 def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
     """By default a pilot has the energy of an element, P_i/d under real packing, and limits differ."""
-    cell = cell_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
-    opening = opened(cell)
+    scenario = scenario_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
+    opening = opened(scenario)
     opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
     report = opening.link.close().report
-    np.testing.assert_allclose(report.devices.energy, cell.power_limits[opening.devices] / 20)
-    assert report.energy_of_others == pytest.approx(np.delete(cell.power_limits, opening.devices).sum() / 20)
+    np.testing.assert_allclose(report.devices.energy, scenario.power_limits[opening.devices] / 20)
+    assert report.energy_of_others == pytest.approx(np.delete(scenario.power_limits, opening.devices).sum() / 20)
 
 
 def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
@@ -372,11 +372,13 @@ def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
 
 def test_the_mean_is_over_those_that_were_selected() -> None:
     """A threshold that fewer than r pass: what they send is divided by how many they are."""
-    cell = cell_of("run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false")
-    opening = opened(cell)
+    scenario = scenario_of(
+        "run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false"
+    )
+    opening = opened(scenario)
     count = len(opening.devices)
     assert 1 < count < 12
-    np.testing.assert_array_equal(opening.devices, np.flatnonzero(everybodys_gains(cell, 0) >= 0.9))
+    np.testing.assert_array_equal(opening.devices, np.flatnonzero(everybodys_gains(scenario, 0) >= 0.9))
     messages = torch.arange(count * 20, dtype=torch.float32).reshape(count, 20)
     opening.link.send(Batch(messages, torch.ones(count)), slice(0, count))
     torch.testing.assert_close(opening.link.close().mean, messages.mean(dim=0))
@@ -498,14 +500,14 @@ def test_epsilon_of_a_run_is_that_of_its_worst_device() -> None:
 
 @pytest.mark.parametrize("kind", ["best-k", "threshold", "proportional-fair", "energy-budget"])
 def test_no_rule_by_the_channel_is_amplified(kind: str) -> None:
-    cell = cell_of(f"selection.kind={kind}", "selection.min_gain=0.02", "selection.energy_budget=1e9")
-    assert cell.statement.sampling == "by_channel"
+    scenario = scenario_of(f"selection.kind={kind}", "selection.min_gain=0.02", "selection.energy_budget=1e9")
+    assert scenario.statement.sampling == "by_channel"
 
 
 def test_the_link_budget_counts_rounds_without_amplification() -> None:
     settings = small_settings("selection.kind=best-k", "run.rounds=3", "scheme.name=wfl-p", "privacy.delta=0.01")
-    cell = build_cell(settings, 25_450, np.ones(100))
-    least = min(noise_multiplier(cell, opening.link.at_bound()) for opening in rounds_of(cell, 3))
+    scenario = build_scenario(settings, 25_450, np.ones(100))
+    least = min(noise_multiplier(scenario, opening.link.at_bound()) for opening in rounds_of(scenario, 3))
     budget = link_budget(settings)
     assert budget.noise_multiplier_min == pytest.approx(least, rel=1e-12)
     assert budget.epsilon_round_max == pytest.approx(gaussian_epsilon(0.01, 2 / least), rel=1e-9)

@@ -20,8 +20,8 @@ SERVER = ("privacy.observer=server", "scheme.name=pfels")
 
 
 def multiplier(*overrides: str) -> float:
-    cell, _, report = opened(small_settings(*overrides), 200)
-    return noise_multiplier(cell, report)
+    scenario, _, report = opened(small_settings(*overrides), 200)
+    return noise_multiplier(scenario, report)
 
 
 def statement_of(*overrides: str) -> Statement:
@@ -40,24 +40,24 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
     """mu of the best test for one device among the others: with y = h u + z on 2 A real dimensions, ||h|| b C/sigma_0.
     20,000 draws tell mu to 1% (5 standard errors 0.04 of mu around 1)."""
     policy = ["power.policy=per-subcarrier"] if fading == "tapped-line" else []
-    cell, opening, report = opened(
+    scenario, opening, report = opened(
         small_settings(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy), 200
     )
     response = opening.channel.response  # [devices, antennas, blocks, subcarriers]
     amplitudes = np.abs(opening.link._control.precoders)
     norms = np.linalg.norm(response, axis=1) * amplitudes
-    used = cell.frame.weights > 0
+    used = scenario.frame.weights > 0
     if norms.shape[1:] == used.shape:
         norms = norms[:, used]
-    strongest = norms.max() * cell.bound.sensitivity
-    assert noise_multiplier(cell, report) == pytest.approx(cell.radio.noise_std / strongest, rel=1e-6)
+    strongest = norms.max() * scenario.bound.sensitivity
+    assert noise_multiplier(scenario, report) == pytest.approx(scenario.radio.noise_std / strongest, rel=1e-6)
     if fading == "tapped-line":
         return
     device = int(norms.reshape(len(norms), -1).max(axis=1).argmax())
-    h = response[device, :, 0, 0] * amplitudes[device, 0, 0] * cell.bound.sensitivity
-    noise = cell.radio.noise_std * np.random.default_rng(1).standard_normal((20_000, 4, 2)) @ np.array([1, 1j])
+    h = response[device, :, 0, 0] * amplitudes[device, 0, 0] * scenario.bound.sensitivity
+    noise = scenario.radio.noise_std * np.random.default_rng(1).standard_normal((20_000, 4, 2)) @ np.array([1, 1j])
     matched = (h.conj() @ (noise + h).T).real
-    assert matched.mean() / matched.std() == pytest.approx(1 / noise_multiplier(cell, report), rel=0.05)
+    assert matched.mean() / matched.std() == pytest.approx(1 / noise_multiplier(scenario, report), rel=0.05)
 
 
 def test_a_device_pays_for_its_own_rounds_in_full() -> None:
@@ -81,10 +81,10 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
 def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple[str, ...], covering: float) -> None:
     """With several antennas, or unknown phases, the server may look past it: a device's own is left."""
     own = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=1.0", "channel.noise=false")
-    cell, _, report = opened(small_settings(*own, "privacy.observer=server", *radio), 200)
+    scenario, _, report = opened(small_settings(*own, "privacy.observer=server", *radio), 200)
     assert report.noisy_devices == pytest.approx(covering, rel=1e-6)
-    of_one = cell.bound.noise_std / cell.bound.sensitivity
-    assert noise_multiplier(cell, report) == pytest.approx(math.sqrt(covering) * of_one, rel=1e-6)
+    of_one = scenario.bound.noise_std / scenario.bound.sensitivity
+    assert noise_multiplier(scenario, report) == pytest.approx(math.sqrt(covering) * of_one, rel=1e-6)
 
 
 def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:

@@ -58,7 +58,7 @@ def test_slabs_change_nothing(scheme: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_links_that_take_slabs(by_entry: bool, overrides: tuple[str, ...]) -> None:
     """Those that look at a message as a whole, or at where its entries are, take none."""
     small = world(*overrides)
-    assert open_round(small.cell, 0, small.cell.memory).link.by_entry is by_entry
+    assert open_round(small.scenario, 0, small.scenario.memory).link.by_entry is by_entry
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_small_round_shares_no_threads_with_those_that_train(
             return keep_finite(*given)
 
         monkeypatch.setattr(airfl.core.round, "keep_finite", finite)
-        run_round(built, State(0, built.model.initial(), built.cell.memory))
+        run_round(built, State(0, built.model.initial(), built.scenario.memory))
         assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
         elsewhere = dataclasses.replace(built, device=torch.device("cuda"))
         assert not elsewhere.keeps_to_one_thread

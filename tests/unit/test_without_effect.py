@@ -143,10 +143,10 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def what_is_accounted(world: World, exchanged: Exchange, rounds: int, compose: bool) -> dict[str, Any]:
     """All that the figures of a round's privacy follow from, in the place of the figures, which take longer than the
     rest of the round."""
-    opening, multiplier = exchanged.opening, noise_multiplier(world.cell, exchanged.reception.report)
+    opening, multiplier = exchanged.opening, noise_multiplier(world.scenario, exchanged.reception.report)
     if not multiplier:  # nothing is private, whatever is claimed
         return {"accounted": ""}
-    event = release_event(world.cell, multiplier)
+    event = release_event(world.scenario, multiplier)
     return {"accounted": repr((event, world.ledger.statement, opening.devices, opening.disclosure))}
 
 
@@ -161,15 +161,15 @@ def _no_figures_of_privacy() -> Iterator[None]:
 def numbers_of(*overrides: str) -> dict[str, NDArray[Any]]:
     """All that a run's trace holds or that follows from it, round by round."""
     built = world(small_settings(*SHORT, *overrides))
-    cell, placed = built.cell, built.cell.radio.drop
+    scenario, placed = built.scenario, built.scenario.radio.drop
     found: dict[str, Any] = {
         "device_samples": built.task.partition.sizes,
-        "device_power_limit": cell.power_limits * cell.radio.energy_unit,
+        "device_power_limit": scenario.power_limits * scenario.radio.energy_unit,
         "device_distance_m": placed and placed.distance_m,
         "device_path_loss_db": placed and placed.path_loss_db,
     }
-    state = State(0, built.model.initial(), cell.memory)
-    for t in range(cell.run.rounds):
+    state = State(0, built.model.initial(), scenario.memory)
+    for t in range(scenario.run.rounds):
         state, record = run_round(built, state)
         found |= {f"{name} of round {t}": value for name, value in record.items()}
     return {name: np.asarray(value) for name, value in found.items()}

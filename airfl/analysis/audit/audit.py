@@ -12,7 +12,7 @@ import torch
 
 from airfl.analysis.audit.one_round import RoundAudit, audit_rounds
 from airfl.analysis.audit.one_run import RunAudit, audit_run
-from airfl.analysis.audit.options import Options, check_audit, check_cell, check_options
+from airfl.analysis.audit.options import Options, check_audit, check_options, check_scenario
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
@@ -135,7 +135,7 @@ def audit(
         "others": others,
     }
     options = replace(options or Options(), **{key: value for key, value in asked.items() if value is not None})  # type: ignore[arg-type]
-    if task is None:  # a task given as an object is already loaded, and its cell is checked below
+    if task is None:  # a task given as an object is already loaded, and its scenario is checked below
         check_audit(settings, options)
     else:
         check_options(options)
@@ -144,7 +144,7 @@ def audit(
     torch.set_num_threads(settings.run.threads or threads)
     try:
         world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
-        check_cell(world.cell, settings, options)
+        check_scenario(world.scenario, settings, options)
         with asked_progress(progress, reporter, ()) as report:
             rounds = audit_rounds(world, options, _labelled(report, "one round")) if options.attack != "run" else None
             run = audit_run(world, options, _labelled(report, "one run")) if options.attack != "round" else None
@@ -167,7 +167,7 @@ def without_compiling(settings: Settings, options: Options) -> Settings:
 def _combined(
     world: World, scheme: str, options: Options, of_rounds: RoundAudit | None, of_run: RunAudit | None
 ) -> Audit:
-    claim, statement, nan = world.cell.recipe.claim, world.ledger.statement, math.nan
+    claim, statement, nan = world.scenario.recipe.claim, world.ledger.statement, math.nan
     first = of_rounds or of_run
     assert first is not None
     return Audit(
@@ -181,7 +181,7 @@ def _combined(
         others=options.others,
         delta=statement.delta,
         confidence=options.confidence,
-        rounds=world.cell.run.rounds,
+        rounds=world.scenario.run.rounds,
         trials=options.trials if of_rounds else 0,
         canaries=of_run.canaries if of_run else 0,
         claim_scope=claim.scope if claim else "none",

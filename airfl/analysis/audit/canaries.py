@@ -69,18 +69,18 @@ class Rules:
 
 def attacked(world: World, options: Options) -> World:
     """Return the world with an empty ledger, and without training where no device sends its own update."""
-    world = replace(world, ledger=build_ledger(world.cell))
+    world = replace(world, ledger=build_ledger(world.scenario))
     if options.others == "trained":
         return world
-    chunk = max(1, LARGEST_SILENT_CHUNK // world.cell.dimension)
+    chunk = max(1, LARGEST_SILENT_CHUNK // world.scenario.dimension)
     return replace(world, trainer=Silent(chunk))
 
 
 def rules(world: World, options: Options) -> Rules:
     """Return the rules under these settings. With opposed devices the canary's absence equals nothing being sent, once
     their known messages are subtracted."""
-    run = world.cell.run
-    known = sampling_of(world.cell.rule) == "by_channel"
+    run = world.scenario.run
+    known = sampling_of(world.scenario.rule) == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
     return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
 
@@ -130,7 +130,7 @@ def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
     encoder = exchanged.encoder
     where = torch.from_numpy(canary_coordinates(encoder, canaries)).to(exchanged.mean_update.device)
     observed = exchanged.mean_update[where].double().cpu().numpy()
-    level = noise_std(world.cell, exchanged.reception) * encoder.noise_gain
+    level = noise_std(world.scenario, exchanged.reception) * encoder.noise_gain
     return np.asarray(observed / level if level > 0 else observed)
 
 
@@ -142,7 +142,7 @@ def canary_mu(world: World, exchanged: Exchange, privacy: Record) -> float:
     received messages has more noise.
     """
     multiplier = float(privacy["noise_multiplier"])
-    uplink = world.cell.recipe.uplink
+    uplink = world.scenario.recipe.uplink
     if isinstance(uplink, DigitalUplink) and uplink.secure_aggregation == "off":
         multiplier *= float(np.sqrt(received_devices(exchanged)))
     return 1 / multiplier if multiplier > 0 else np.inf

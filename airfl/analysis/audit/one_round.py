@@ -85,17 +85,19 @@ def audit_rounds(world: World, options: Options, progress: Progress | None = Non
 def run_trial(world: World, options: Options, parameters: Tensor, index: int) -> Trial:
     """Run a round with the selection, fading, mask and noise of round `index`, with and without a canary in the device
     of largest weight."""
-    cell = world.cell
-    ids, norm = np.array([np.argmax(cell.weights)]), canary_norm(world)
+    scenario = world.scenario
+    ids, norm = np.array([np.argmax(scenario.weights)]), canary_norm(world)
     others = -norm if options.others == "opposed" else None
 
     def outcome(amplitude: float) -> tuple[float, float, bool, float, float]:
-        exchanged = exchange(world, State(index, parameters, cell.memory), plant(ids, np.array([amplitude]), others))
+        exchanged = exchange(
+            world, State(index, parameters, scenario.memory), plant(ids, np.array([amplitude]), others)
+        )
         # Past the end of the run, as the ledger would compose all rounds after the run's last one.
-        privacy = account(world, exchanged, cell.run.rounds + 1 + index, compose=False)
-        claim = cell.recipe.claim
+        privacy = account(world, exchanged, scenario.run.rounds + 1 + index, compose=False)
+        claim = scenario.recipe.claim
         if claim and claim.scope == "run":
-            privacy["epsilon_paper"] = claim.epsilon(exchanged.reception.report, cell.run.rounds)
+            privacy["epsilon_paper"] = claim.epsilon(exchanged.reception.report, scenario.run.rounds)
         mu = canary_mu(world, exchanged, privacy)
         # The observer knows what opposed devices send, and subtracts the sum of their messages.
         known = received_devices(exchanged) * mu if others and math.isfinite(mu) else 0.0

@@ -50,17 +50,17 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
     """Train for run.rounds rounds and return the bounds. The score of a canary is the sum of the log-likelihood ratios
     of its rounds."""
     world = attacked(world, options)
-    cell, knowledge = world.cell, rules(world, options)
-    rounds, canaries, norm = cell.run.rounds, canaries_of(cell, options), canary_norm(world)
-    generator = cell.streams.generator(Purpose.AUDIT)
-    ids = generator.choice(cell.run.devices, canaries, replace=False)
+    scenario, knowledge = world.scenario, rules(world, options)
+    rounds, canaries, norm = scenario.run.rounds, canaries_of(scenario, options), canary_norm(world)
+    generator = scenario.streams.generator(Purpose.AUDIT)
+    ids = generator.choice(scenario.run.devices, canaries, replace=False)
     included = generator.random(canaries) < 0.5
     planted = plant(ids, np.where(included, norm, absent_value(world, options)))
-    weights = cell.weights[ids] / cell.weights.max()
+    weights = scenario.weights[ids] / scenario.weights.max()
 
     scores = np.zeros(canaries)
     claimed, tight, composed = [], [], math.nan
-    state = State(0, world.model.initial(), cell.memory)
+    state = State(0, world.model.initial(), scenario.memory)
     for index in range(rounds):
         exchanged = exchange(world, state, planted)
         privacy = account(world, exchanged, index + 1, compose=index + 1 == rounds)
@@ -68,7 +68,7 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
             observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, knowledge
         )
         scores += ratio * np.isin(ids, exchanged.opening.devices) if knowledge.known else ratio
-        parameters = cell.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
+        parameters = scenario.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
         state = State(index + 1, parameters, exchanged.opening.memory, state.store)
         claimed.append(float(privacy["epsilon_paper"]))
         tight.append(float(privacy["epsilon_round"]))
@@ -76,7 +76,7 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
         if progress:
             progress(index + 1, rounds)
 
-    claim = cell.recipe.claim
+    claim = scenario.recipe.claim
     return RunAudit(
         canaries=canaries,
         epsilon_paper=claimed[-1] if claim and claim.scope == "run" else max(claimed),

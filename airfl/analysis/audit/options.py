@@ -9,7 +9,7 @@ from airfl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from airfl.config import Settings
-    from airfl.core.scenario import Cell
+    from airfl.core.scenario import Scenario
 
 ATTACKS = ("round", "run", "both")
 AGAINST = ("absent", "opposite")
@@ -64,13 +64,13 @@ def check_audit(settings: Settings, options: Options) -> None:
     UserError if not."""
     import numpy as np
 
-    from airfl.core.building import build_cell
+    from airfl.core.building import build_scenario
     from airfl.core.preflight import nominal_samples
     from airfl.learning.chosen_task import dimension_of
 
     check_options(options)
-    check_cell(
-        build_cell(
+    check_scenario(
+        build_scenario(
             settings,
             dimension_of(settings.task),
             np.ones(settings.run.devices),
@@ -81,12 +81,12 @@ def check_audit(settings: Settings, options: Options) -> None:
     )
 
 
-def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
+def check_scenario(scenario: Scenario, settings: Settings, options: Options) -> None:
     """Check that the scheme and the size of the run allow this audit, and raise UserError if not. settings: of the
-    cell."""
+    scenario."""
     from airfl.core.accounting import build_ledger
 
-    statement = build_ledger(cell).statement
+    statement = build_ledger(scenario).statement
     if statement.level != "client":
         raise UserError(
             f"scheme.name: the audit needs a scheme with client-level privacy, but {settings.scheme.name!r} protects "
@@ -99,7 +99,7 @@ def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
         )
     if options.others == "opposed" and settings.server.weights != "equal":
         raise UserError("--others: 'opposed' needs server.weights = 'equal'; set it, or use 'silent'")
-    room = room_for_canaries(cell)
+    room = room_for_canaries(scenario)
     if options.canaries is not None and options.canaries > room:
         raise UserError(
             f"--canaries: must be at most {room}, one per device and per transmitted entry, got {options.canaries}; "
@@ -107,13 +107,13 @@ def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
         )
 
 
-def room_for_canaries(cell: Cell) -> int:
+def room_for_canaries(scenario: Scenario) -> int:
     """Return the largest number of canaries: one per device and per transmitted entry."""
-    return min(cell.run.devices, cell.bound.entries, cell.dimension)
+    return min(scenario.run.devices, scenario.bound.entries, scenario.dimension)
 
 
-def canaries_of(cell: Cell, options: Options) -> int:
+def canaries_of(scenario: Scenario, options: Options) -> int:
     """Return the requested number of canaries, or else the smallest of 100, half of the devices, and what fits."""
     if options.canaries is not None:
         return options.canaries
-    return max(1, min(CANARIES, cell.run.devices // 2, room_for_canaries(cell)))
+    return max(1, min(CANARIES, scenario.run.devices // 2, room_for_canaries(scenario)))

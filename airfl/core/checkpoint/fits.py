@@ -44,7 +44,7 @@ def check_fits(world: World, saved: Saved, folder: Path) -> None:
 
 
 def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None:
-    run, memory = world.cell.run, world.cell.memory
+    run, memory = world.scenario.run, world.scenario.memory
     if rounds > run.rounds:
         raise DamagedError(f"is the state after {rounds:,} rounds, but the run has {run.rounds:,}")
     initial = world.model.initial()
@@ -67,7 +67,7 @@ def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None
             raise DamagedError(f"is not a state of this run: {name[:60]!r} is {array.dtype} of shape {array.shape}")
         if array.dtype.kind != "f":
             raise DamagedError(f"is not a state of this run: {name[:60]!r} is not an array of real numbers")
-    together = [holders.get(one.name, set()) for one in world.cell.recipe.local.kept(len(initial), 1)]
+    together = [holders.get(one.name, set()) for one in world.scenario.recipe.local.kept(len(initial), 1)]
     if any(one != together[0] for one in together):
         raise DamagedError("is not a state of this run: some devices have only a part of their local state")
 
@@ -85,8 +85,8 @@ def _of_a_row(
         return None
     device = int(number)
     holders.setdefault(state, set()).add(device)
-    cell = world.cell
-    states = (*cell.recipe.local.kept(cell.dimension, int(sizes[device])), *cell.bound.kept)
+    scenario = world.scenario
+    states = (*scenario.recipe.local.kept(scenario.dimension, int(sizes[device])), *scenario.bound.kept)
     return next(((dtype, one.shape) for one in states if one.name == state), None)
 
 
@@ -94,8 +94,8 @@ def _check_record(world: World, record: Mapping[str, Array]) -> None:
     missing = [name for name in (*NEEDED, *REPLAYED) if name not in record]
     if missing:
         raise DamagedError(f"contains a record without {missing[0]}")
-    cell = world.cell
-    sizes = {"slot": slots_of(cell), **(signal_dimensions(cell) if cell.link == "analog" else {})}
+    scenario = world.scenario
+    sizes = {"slot": slots_of(scenario), **(signal_dimensions(scenario) if scenario.link == "analog" else {})}
     own = {f"{METRIC}{name}": metric_variable(name) for name in world.task.metrics}
     for name, value in record.items():
         variable = OF_A_ROUND.get(name) or own.get(name)
@@ -107,7 +107,7 @@ def _check_record(world: World, record: Mapping[str, Array]) -> None:
         if not fits or value.dtype.kind not in KINDS[dtype.kind] or not _holds(dtype, value):
             raise DamagedError(f"contains a record whose {name} is {value.dtype} of shape {value.shape}, or too large")
     devices, multiplier = record["device_id"], float(record["noise_multiplier"])
-    if devices.size and not (devices.min() >= 0 and devices.max() < cell.run.devices):
+    if devices.size and not (devices.min() >= 0 and devices.max() < scenario.run.devices):
         raise DamagedError("contains a record of a device that does not exist")
     if len(set(devices.tolist())) < devices.size or not multiplier >= 0:
         raise DamagedError("contains a record with a device twice, or with negative noise")

@@ -127,9 +127,9 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         scale: Factor on the artificial update.
     """
     tap, own_noise = _Tap(), []
-    recipe = world.cell.recipe
+    recipe = world.scenario.recipe
     stages: Sequence[Stage] = (*recipe.stages, tap)
-    tapped = replace(world, cell=replace(world.cell, recipe=replace(recipe, stages=tuple(stages))))
+    tapped = replace(world, scenario=replace(world.scenario, recipe=replace(recipe, stages=tuple(stages))))
     if update:
         inner = world.trainer
         planted = _Planted(update, scale, world.model.dimension, inner, inner.engine, inner.chunk)
@@ -142,4 +142,4 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
 
 def plants(world: World) -> dict[str, Update | None]:
     """Return the updates to try; only trained ones if the local work does not clip its updates."""
-    return dict(KINDS) if world.cell.recipe.local.clips_update else {"as computed": None}
+    return dict(KINDS) if world.scenario.recipe.local.clips_update else {"as computed": None}

@@ -140,7 +140,7 @@ def costs(short: Short) -> str | None:
 def clipping(short: Short) -> str | None:
     """Check that a scheme whose `uses` names local.clip_norm sends the same for updates of any length."""
     world = short.world()
-    if not (world.cell.recipe.local.clips_update and uses(type(short.scheme), "local.clip_norm")):
+    if not (world.scenario.recipe.local.clips_update and uses(type(short.scheme), "local.clip_norm")):
         return None
     limit = world.update_bound
     largest = float(short.trace["update_norm"].max())
@@ -158,7 +158,7 @@ def clipping(short: Short) -> str | None:
 def bounds(short: Short) -> str | None:
     """Check the bounds that the stages declare, on which power control and the privacy ledger rely."""
     world = short.world()
-    bound, of_clients = world.cell.bound, isinstance(world.cell.recipe.release, ClientRelease)
+    bound, of_clients = world.scenario.bound, isinstance(world.scenario.recipe.release, ClientRelease)
     # The devices' own noise with the same random numbers, subtracted from messages to obtain the part from updates.
     silence = sent(world, 3, nothing).messages if of_clients and bound.noise_std else 0.0
     for name, update in plants(world).items():
@@ -190,7 +190,7 @@ def bounds(short: Short) -> str | None:
 def noise(short: Short) -> str | None:
     """Check the noise that is sent for an update of zeros."""
     world = short.world()
-    declared, recipe = world.cell.bound.noise_std, world.cell.recipe
+    declared, recipe = world.scenario.bound.noise_std, world.scenario.recipe
     if not declared or not recipe.local.clips_update or not isinstance(recipe.release, ClientRelease):
         return None
     silent = sent(world, 3, nothing)
@@ -240,7 +240,7 @@ def chunks(short: Short) -> str | None:
     for size in (3, all_of_them):
         world = short.world({"run": {"chunk": size}})
         exchanged = exchange(world, first_state(world))
-        decoded.append((record_exchange(world.cell, exchanged, 0), exchanged.mean_update.double()))
+        decoded.append((record_exchange(world.scenario, exchanged, 0), exchanged.mean_update.double()))
     (one, mean), (other, whole) = decoded
     for name in ("update_norm", "energy_j"):
         if not np.allclose(one[name], other[name], rtol=1e-4):
@@ -284,7 +284,7 @@ def links(short: Short) -> str | None:
 def memory(short: Short) -> str | None:
     """Check the size of the state after two rounds, for each device that took part."""
     world = short.world()
-    declared, _ = store_bytes(world.cell, int(world.task.partition.sizes.max()))
+    declared, _ = store_bytes(world.scenario, int(world.task.partition.sizes.max()))
     state = first_state(world)
     for _ in range(2):
         state, _ = run_round(world, state)

@@ -147,4 +147,4 @@ def trace_of(finished: Run) -> xarray.Dataset:
 
 def first_state(world: World) -> State:
     """Return the state before the first round."""
-    return State(0, world.model.initial(), world.cell.memory)
+    return State(0, world.model.initial(), world.scenario.memory)

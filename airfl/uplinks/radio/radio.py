@@ -29,7 +29,7 @@ from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
-from channels.selective.scenario import Scenario
+from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
 from channels.topology import drop
@@ -163,7 +163,7 @@ def build_radio(sections: RadioSections, streams: Streams, *, devices: int, roun
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model
-    if isinstance(fading, (Tdl, Cdl, Scenario)):
+    if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)

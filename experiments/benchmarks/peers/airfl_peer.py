@@ -82,7 +82,7 @@ def task_of(work: Workload) -> DividedTask:
 
 def rounds_of(world: World) -> Callable[[], None]:
     """Return a function that runs a round from the state of the last one."""
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = State(0, world.model.initial(), world.scenario.memory)
 
     def one_round() -> None:
         nonlocal state
@@ -93,7 +93,7 @@ def rounds_of(world: World) -> Callable[[], None]:
 
 def stages_of(world: World, rounds: int = 100) -> dict[str, float]:
     """Return the median time in ms of each stage of a round, by name."""
-    state, profiles = State(0, world.model.initial(), world.cell.memory), []
+    state, profiles = State(0, world.model.initial(), world.scenario.memory), []
     for _ in range(rounds):
         state, stages = profiled_round(world, state, lambda _: None)
         profiles.append(stages)
