@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from channels import csi
-from channels.csi import IMPAIRMENTS, Imperfections, Knowledge, Surroundings
+from channels.csi import IMPAIRMENTS, ChannelInformation, Imperfections, Surroundings
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.part import parameters_of
@@ -26,6 +25,6 @@ def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
     return Imperfections(**made), around  # type: ignore[arg-type]
 
 
-def impair(knowledge: Knowledge, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> Knowledge:
-    """Return the CSI (`knowledge`) after all impairments with these parameters."""
-    return csi.impair(knowledge, *csi_of(**given), frame, draws)
+def impair(csi: ChannelInformation, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> ChannelInformation:
+    """Return the CSI (`csi`) after all impairments with these parameters."""
+    return csi.impair(csi, *csi_of(**given), frame, draws)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
@@ -29,8 +29,8 @@ def a_round(
     return Round(streams, index, torch.device("cpu"), ids, heard, Store(), lambda: update)
 
 
-def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Scenario, Opening, LinkReport]:
+def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Scenario, RoundPlan, LinkReport]:
     """Return scenario and plan of a round with `entries` parameters, and what is reported before anything is sent."""
     scenario = build_scenario(settings, entries, np.ones(settings.run.devices))
-    opening = open_round(scenario, index, scenario.memory)
-    return scenario, opening, opening.link.at_bound()
+    plan = plan_round(scenario, index, scenario.memory)
+    return scenario, plan, plan.link.link_budget()

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.runtime.streams import Streams
-from airfl.uplinks import Terms
+from airfl.uplinks import UplinkContext
 from airfl.uplinks.stages.stage import MessageBound
 from airfl.uplinks.uplink import PilotCost
-from channels.csi import ChannelState, perfect_knowledge
+from channels.csi import ChannelState, perfect_csi
 from channels.frame import Frame
 
 PILOT_ELEMENTS, PILOT_ENERGY, ENERGY_OF_OTHERS = 8, 0.25, 0.125
@@ -31,7 +31,7 @@ def terms_of(
     leakage: float = 0.0,
     own_noise: float = 1.0,
     streams: Streams | None = None,
-) -> Terms:
+) -> UplinkContext:
     """Return the terms of a round of all devices with perfect CSI.
 
     A resource element has unit power, and the norm of an update is at most 1.
@@ -44,10 +44,10 @@ def terms_of(
     """
     devices = len(response)
     state = ChannelState(np.asarray(response, dtype=np.complex128))
-    knowledge = perfect_knowledge(state, np.ones(devices), np.zeros(devices))
+    csi = perfect_csi(state, np.ones(devices), np.zeros(devices))
     given = np.ones(devices) if weights is None else np.array(weights)
-    return Terms(
-        knowledge=replace(knowledge, leakage=np.full(devices, leakage)),
+    return UplinkContext(
+        csi=replace(csi, leakage=np.full(devices, leakage)),
         frame=Frame(np.arange(min(subcarriers, elements)) * 15e3, elements, SYMBOL_S, 1000),
         power_limits=np.full(devices, limit),
         rms_norms=given.copy(),

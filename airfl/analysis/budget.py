@@ -22,7 +22,7 @@ from airfl.config.task import OWN
 from airfl.core.accounting import build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
 from airfl.core.building import build_scenario
 from airfl.core.preflight import equal_weights
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.core.state_size import store_bytes
 from airfl.learning.chosen_task import dimension_of, equal_share, load_data, training_samples, with_task
@@ -133,7 +133,7 @@ def link_budget(
     """
     settings = load_settings(config, overrides)
     scenario = scenario_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
-    rounds = [_in_short(scenario, opening, index + 1) for index, opening in enumerate(opened_rounds(scenario))]
+    rounds = [_in_short(scenario, plan, index + 1) for index, plan in enumerate(planned_rounds(scenario))]
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
@@ -171,13 +171,13 @@ def link_budget(
     )
 
 
-def opened_rounds(scenario: Scenario) -> Iterator[Opening]:
+def planned_rounds(scenario: Scenario) -> Iterator[RoundPlan]:
     """Yield the plans of all rounds of a run in order. No device trains, so nothing is sent."""
     memory = scenario.memory
     for index in range(scenario.run.rounds):
-        opening = open_round(scenario, index, memory)
-        memory = opening.memory
-        yield opening
+        plan = plan_round(scenario, index, memory)
+        memory = plan.memory
+        yield plan
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class _Round:
     told: Disclosure | None
 
 
-def _in_short(scenario: Scenario, opening: Opening, rounds: int) -> _Round:
-    claim, report = scenario.recipe.claim, opening.link.at_bound()
+def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
+    claim, report = scenario.recipe.claim, plan.link.link_budget()
     return _Round(
         noise_multiplier=noise_multiplier(scenario, report),
         alignment_coefficient=report.alignment_coefficient,
@@ -207,12 +207,12 @@ def _in_short(scenario: Scenario, opening: Opening, rounds: int) -> _Round:
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
         use=report.use,
         pilot_elements=report.pilot_elements,
-        downlink=opening.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
-        devices=len(opening.devices),
+        downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
+        devices=len(plan.devices),
         bits=int(report.devices.bits.sum()),
         silent=int((report.devices.active == 0).sum()),
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
-        told=opening.disclosure,
+        told=plan.disclosure,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.analysis.budget import opened_rounds, scenario_of
+from airfl.analysis.budget import planned_rounds, scenario_of
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
@@ -85,7 +85,7 @@ class RunPrivacy:
         epsilon_rdp: Of the run by Renyi divergences, a looser upper bound.
         epsilon_at_least: epsilon_lower where a pair of neighbours is known that attains it.
         wanted: privacy.epsilon, the target.
-        would_do: Changes that let the run end at `wanted` if beta reveals nothing; None where no change does, or
+        remedies: Changes that let the run end at `wanted` if beta reveals nothing; None where no change does, or
             without a target.
         alignment_coefficient: The largest beta with which the run ends at `wanted`, nan where there is none.
         released: What the rounds release.
@@ -112,7 +112,7 @@ class RunPrivacy:
     epsilon_rdp: float
     epsilon_at_least: float
     wanted: float
-    would_do: Remedies | None
+    remedies: Remedies | None
     alignment_coefficient: float
     released: Rounds = field(repr=False)
 
@@ -141,7 +141,7 @@ class RunPrivacy:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures that `airfl privacy --json` prints."""
-        plain = {name: value for name, value in vars(self).items() if name not in ("statement", "would_do", "released")}
+        plain = {name: value for name, value in vars(self).items() if name not in ("statement", "remedies", "released")}
         statement = self.statement
         return {
             **plain,
@@ -150,7 +150,7 @@ class RunPrivacy:
             "adjacency": statement.adjacency,
             "sampling": statement.sampling,
             "observer": statement.observer,
-            "would_do": None if self.would_do is None else vars(self.would_do),
+            "remedies": None if self.remedies is None else vars(self.remedies),
         }
 
 
@@ -247,23 +247,23 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
         f"{privacy.scheme}, seed {privacy.seed}: the run ends at epsilon {figure(epsilon)}, above the target of "
         f"{target:g}"
     )
-    if privacy.would_do is None and privacy.noise_multiplier_min > 0:
+    if privacy.remedies is None and privacy.noise_multiplier_min > 0:
         return f"{start}; the accountant cannot tell how much noise this scheme needs: increase it"
-    if privacy.would_do is None:
+    if privacy.remedies is None:
         return f"{start}; the run has no noise, and no N, r, T or power meets the target: use a scheme with noise"
-    return f"{start}; changes that meet it: {privacy.would_do.in_words(not math.isnan(privacy.alignment_coefficient))}"
+    return f"{start}; changes that meet it: {privacy.remedies.in_words(not math.isnan(privacy.alignment_coefficient))}"
 
 
 def rounds_of(scenario: Scenario) -> Rounds:
     """Return what the rounds of a run release, with all updates at their norm bound and without training."""
     claim = scenario.recipe.claim
     events, devices, claimed, multipliers, disclosures = [], [], [], [], []
-    for index, opening in enumerate(opened_rounds(scenario)):
-        report = opening.link.at_bound()
+    for index, plan in enumerate(planned_rounds(scenario)):
+        report = plan.link.link_budget()
         multipliers.append(noise_multiplier(scenario, report))
         events.append(release_event(scenario, multipliers[-1]))
-        devices.append(opening.devices)
-        disclosures.append(opening.disclosure)
+        devices.append(plan.devices)
+        disclosures.append(plan.disclosure)
         claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
     return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(disclosures))
 
@@ -351,11 +351,11 @@ def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64])
 
 
 def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> dict[str, Any]:
-    """Return would_do and alignment_coefficient of `RunPrivacy`: None and nan without a target or without noise."""
+    """Return remedies and alignment_coefficient of `RunPrivacy`: None and nan without a target or without noise."""
     statement, event = scenario.statement, release_event(scenario, multiplier)
     if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
-        return {"would_do": None, "alignment_coefficient": math.nan}
-    would_do = remedies(
+        return {"remedies": None, "alignment_coefficient": math.nan}
+    needed = remedies(
         statement,
         settings.privacy.epsilon,
         settings.run.rounds,
@@ -364,7 +364,7 @@ def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> di
         event_of=lambda needed: scaled(event, needed / multiplier),
     )
     beta = math.nan
-    if scenario.link == "analog" and would_do.noise_multiplier:
+    if scenario.link == "analog" and needed.noise_multiplier:
         largest = scenario.bound.sensitivity * float(scenario.weights.max())
-        beta = scenario.radio.noise_std / (would_do.noise_multiplier * largest)
-    return {"would_do": would_do, "alignment_coefficient": beta}
+        beta = scenario.radio.noise_std / (needed.noise_multiplier * largest)
+    return {"remedies": needed, "alignment_coefficient": beta}

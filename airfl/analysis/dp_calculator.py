@@ -25,7 +25,7 @@ Sampling = Literal["poisson", "without_replacement", "none"]
 
 
 @dataclass(frozen=True)
-class BareNumbers:
+class AccountedRun:
     """The parameters of a run that determine its epsilon, given without a settings file.
 
     Attributes:
@@ -88,7 +88,7 @@ class Checked:
     delta: float
 
 
-def bare_figures(numbers: BareNumbers) -> dict[str, Any]:
+def accounted_figures(numbers: AccountedRun) -> dict[str, Any]:
     """Return the figures that `airfl privacy --json` prints without a settings file.
 
     epsilon_round is exact, epsilon is the accountant's upper bound for all rounds, and epsilon_lower a lower bound. For

@@ -58,13 +58,13 @@ def privacy(
     from airfl.config import to_json
 
     if config is None:
-        from airfl.analysis.dp_calculator import BareNumbers, bare_figures
+        from airfl.analysis.dp_calculator import AccountedRun, accounted_figures
         from airfl.report.privacy import bare_table
 
         if overrides or plot:
             raise UserError("privacy: --plot and section.key=value need CONFIG; give one, or leave them out")
-        numbers = BareNumbers(noise_multiplier, sampling_rate, rounds, delta, sampling, adjacency, accountant, epsilon)
-        figures = bare_figures(numbers)
+        numbers = AccountedRun(noise_multiplier, sampling_rate, rounds, delta, sampling, adjacency, accountant, epsilon)
+        figures = accounted_figures(numbers)
         if as_json:
             typer.echo(to_json(figures))
         else:

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from airfl.config.json_numbers import from_plain, to_json
-from airfl.config.parts import PartOf, schema_of, told
+from airfl.config.parts import PartOf, error_text, schema_of
 from airfl.config.section import Scale, ScaleOrInfinite, ScaleOrZero, Section
 from channels.part import (
     LEAST_SCALE,
@@ -168,7 +168,7 @@ class NamedPart(Generic[P]):
         try:
             part = (self.factory or self.registry.build)(value)  # type: ignore[arg-type]
         except PartError as error:
-            raise ValueError(told(error, self.key)) from None
+            raise ValueError(error_text(error, self.key)) from None
         if self.accepts is not None and not self.accepts(type(part)):
             raise ValueError(f"{self.key}: the {self.registry.kind} {part!r} cannot be used here{self._allowed()}")
         for name, parameter in part.values().items():
@@ -204,7 +204,7 @@ class NamedPart(Generic[P]):
         """Return the message of an error, with the section's key for the parameter in it."""
         section_key = next((parameter.key for parameter in parameters_of(part) if parameter.name == error.key), "")
         if not section_key:
-            return told(error, self.key)
+            return error_text(error, self.key)
         message, key = str(error), f"{self.key.partition('.')[0]}.{section_key}"
         if message.startswith(f"{error.key} "):
             return f"{key} {message.removeprefix(f'{error.key} ')}"

@@ -41,7 +41,7 @@ class PartOf(Generic[P]):
         try:
             return self.registry.build(value, self.default)  # type: ignore[arg-type]
         except PartError as error:
-            raise ValueError(told(error, self.section)) from None
+            raise ValueError(error_text(error, self.section)) from None
 
     def table(self, part: P, *, changed: bool = False) -> dict[str, Any]:
         """Return the name and parameters as in a file. With `changed`, only those that differ from their defaults."""
@@ -62,7 +62,7 @@ class PartOf(Generic[P]):
         return schema_of(self)
 
 
-def told(error: PartError, section: str) -> str:
+def error_text(error: PartError, section: str) -> str:
     """Return the message of a part's error with the dotted key in it."""
     message, key = str(error), error.key
     if key is None:

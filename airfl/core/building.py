@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
-from airfl.core.fitting import fitted
-from airfl.core.round_plan import open_round
+from airfl.core.fitting import settings_for_scheme
+from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
@@ -46,7 +46,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         weights: Weights of the devices' updates, [N].
         samples: m, samples of the device with the fewest.
     """
-    settings = fitted(settings)
+    settings = settings_for_scheme(settings)
     if settings.power.alignment == "auto":
         return _best_aligned(settings, dimension, weights, samples)
     check_radio(settings.radio, settings.run.devices)
@@ -129,7 +129,7 @@ def _signal_over_noise(scenario: Scenario) -> float:
     replayed = range(min(rounds, ROUNDS_TO_COMPARE))
     logs = []
     for index in replayed if scenario.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
-        report = open_round(scenario, index, scenario.memory).link.at_bound()
+        report = plan_round(scenario, index, scenario.memory).link.link_budget()
         heard = float(report.devices.active.sum()) / scenario.run.selected
         noise = np.hypot(report.noise_std, scenario.bound.noise_std * report.own_noise_gain)
         logs.append(np.log(heard / noise) if heard and noise else -np.inf)

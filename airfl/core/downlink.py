@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.uplinks.orthogonal import power_gains, spilled_gains
+from airfl.uplinks.orthogonal import leaked_gains, power_gains
 from airfl.uplinks.radio import Radio
 from airfl.uplinks.radio.parts import link_noise_std_of
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
-from channels.csi import Knowledge
+from channels.csi import ChannelInformation
 from channels.digital.sequential import single_user_rates
 from channels.noise import disturbance_energy
 from channels.units import db_to_linear, subcarrier_power_w
 
 
-def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
+def broadcast(radio: Radio, dimension: int, csi: ChannelInformation, mask_bits: int = 0) -> Broadcast:
     """Return the cost of the broadcast at the capacity of the weakest selected device, over the uplink's reciprocal
     channel.
 
@@ -24,8 +24,8 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
 
     mask_bits: bits that encode coordinates selected by the server, which no seed determines.
     """
-    channel, grid, feedback = radio.sections.channel, radio.sections.grid, radio.csi.feedback
-    response = knowledge.state.response
+    channel, grid, feedback = radio.sections.channel, radio.sections.grid, radio.imperfections.feedback
+    response = csi.state.response
     if radio.physical:
         element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
     else:
@@ -33,12 +33,12 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
     over_noise = element_power / disturbance_energy(link_noise_std_of(channel, grid), channel.interference_to_noise_db)
-    spilled = spilled_gains(knowledge.state)
+    leaked_power = leaked_gains(csi.state)
     rates = single_user_rates(
         power_gains(response[:, :1]) * over_noise,  # a broadcast has no array gain
         radio.grid.used_subcarriers,
-        knowledge.offsets,
-        None if spilled is None else spilled * over_noise,
+        csi.offsets,
+        None if leaked_power is None else leaked_power * over_noise,
     )
     coefficients = int(np.prod(response.shape[2:]))
     fed_back = len(response) * coefficients * (feedback.phase_bits + feedback.gain_bits)

@@ -6,7 +6,7 @@ from airfl.config.settings import Settings
 from airfl.errors import UserError
 
 
-def fitted(settings: Settings) -> Settings:
+def settings_for_scheme(settings: Settings) -> Settings:
     """Return the settings adapted to the scheme.
 
     If the scheme prescribes a power policy, it is set, and any other policy raises UserError. On a frequency-selective

@@ -89,17 +89,17 @@ def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDA
 
 def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -> Record:
     """Return the selected devices and their channels, the figures and cost of both links, and the aggregation error."""
-    opening, encoder, reception = exchanged.opening, exchanged.encoder, exchanged.reception
-    devices = opening.devices
+    plan, encoder, reception = exchanged.plan, exchanged.encoder, exchanged.reception
+    devices = plan.devices
     record = {
         **record_reception(reception, scenario.bound.entries),
-        **record_downlink(opening.broadcast),
+        **record_downlink(plan.broadcast),
         "noise_std": noise_std(scenario, reception) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
         "device_id": devices,
-        "channel_gain": opening.channel.gains,
-        "channel_estimate": opening.estimate.gains,
+        "channel_gain": plan.channel.gains,
+        "channel_estimate": plan.estimate.gains,
         "power_limit": scenario.power_limits[devices] * scenario.radio.energy_unit,
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,

@@ -13,8 +13,8 @@ from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
 from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
-from airfl.core.round_plan import disclosure_again, open_round
-from airfl.core.state import Exchange, Plant, State, World
+from airfl.core.round_plan import disclosure_again, plan_round
+from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
 from airfl.learning.engines.parallel import operations_alone
 from airfl.learning.evaluation import evaluate
@@ -43,14 +43,14 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
     check_losses(evaluation, t)
     with step("record"):
-        computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.opening.devices, t))
+        computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.plan.devices, t))
         record = {
             **record_evaluation(evaluation),
             **happened,
             **privacy,
             **computation.record(),
         }
-    return State(t + 1, parameters, exchanged.opening.memory, state.store), record
+    return State(t + 1, parameters, exchanged.plan.memory, state.store), record
 
 
 def as_last(world: World, state: State, record: Record) -> Record:
@@ -68,16 +68,16 @@ def as_last(world: World, state: State, record: Record) -> Record:
     return last
 
 
-def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:
+def exchange(world: World, state: State, update_hook: UpdateHook | None = None) -> Exchange:
     """Select the devices, and train, encode, send and decode.
 
-    plant: changes the updates that single devices have computed, for an audit.
+    update_hook: changes the updates that single devices have computed, for an audit.
     """
     scenario, t, step = world.scenario, state.round_index, world.step
 
     with step("select and open"):
-        opening = open_round(scenario, t, state.memory, world.device)
-    devices, link = opening.devices, opening.link
+        plan = plan_round(scenario, t, state.memory, world.device)
+    devices, link = plan.devices, plan.link
     weights = scenario.weights[devices]
     with step("clip and encode"):
         encoder = open_encoder(
@@ -90,20 +90,20 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
                 heard=link.heard,
                 store=state.store,
                 public_update=lambda: world.public_update(state.parameters, t),
-                own_noise=opening.own_noise,
+                own_noise=plan.own_noise,
             ),
         )
         encoder = held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
 
-    by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
-    slabs = slabs_of(len(state.parameters)) if by_entry else [None]
+    elementwise = encoder.elementwise and link.elementwise and not state.parameters.is_cuda
+    slabs = slabs_of(len(state.parameters)) if elementwise else [None]
     reference = torch.zeros_like(state.parameters)
     update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         with step("local training"):
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
-        updates = plant(updates, devices[chunk], encoder) if plant else updates
-        norms, non_finite[chunk] = keep_finite(
+        updates = update_hook(updates, devices[chunk], encoder) if update_hook else updates
+        norms, non_finite[chunk] = replace_non_finite(
             updates, devices[chunk], t, scenario.run.non_finite, world.clip, state.store
         )
         unscaled = torch.ones_like(norms)
@@ -124,10 +124,10 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
     with step("decode"):
         mean_update = encoder.decode(reception.mean)
     reference /= scenario.run.selected
-    return Exchange(opening, encoder, reception, mean_update, reference, update_norms, non_finite)
+    return Exchange(plan, encoder, reception, mean_update, reference, update_norms, non_finite)
 
 
-def keep_finite(
+def replace_non_finite(
     updates: Tensor, devices: NDArray[np.int64], round_index: int, policy: NonFinite, clip: Clip, store: Store
 ) -> tuple[Tensor, NDArray[np.bool_]]:
     """Replace updates that are not finite, and return the norms of all updates and a mask of those replaced.
@@ -160,8 +160,8 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     multiplier = noise_multiplier(world.scenario, report)
     last = rounds == world.scenario.run.rounds
     event = release_event(world.scenario, multiplier)
-    opening = exchanged.opening
-    privacy = world.ledger.record(event, compose, opening.devices, last, opening.disclosure)
+    plan = exchanged.plan
+    privacy = world.ledger.record(event, compose, plan.devices, last, plan.disclosure)
     return record_privacy(world.scenario, report, privacy, multiplier, rounds)
 
 

@@ -11,12 +11,12 @@ from scipy.optimize import brentq
 from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
 from airfl.core.scenario import Scenario
-from airfl.core.scheduling import choose, rates
+from airfl.core.scheduling import rates, schedule
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import ChannelRule, Ids, Memory, remembered
-from airfl.uplinks import AnalogUplink, Link, Terms
+from airfl.uplinks import AnalogUplink, Link, UplinkContext
 from channels.broadcast import Broadcast
-from channels.csi import ChannelEstimate, ChannelState, Knowledge
+from channels.csi import ChannelEstimate, ChannelInformation, ChannelState
 
 if TYPE_CHECKING:
     from torch import device
@@ -26,12 +26,12 @@ MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
 
 
 @dataclass(frozen=True)
-class Opening:
+class RoundPlan:
     """The plan of a round, made before training.
 
     Attributes:
         devices: S^t, ids of the selected devices, [r].
-        knowledge: Their channels and CSI.
+        csi: Their channels and CSI.
         link: The uplink, opened for them.
         memory: Memory of device selection after this round.
         broadcast: Cost of the downlink; None if it is ideal.
@@ -40,7 +40,7 @@ class Opening:
     """
 
     devices: Ids
-    knowledge: Knowledge
+    csi: ChannelInformation
     link: Link
     memory: Memory
     broadcast: Broadcast | None
@@ -50,24 +50,24 @@ class Opening:
     @property
     def channel(self) -> ChannelState:
         """The true channels of the selected devices."""
-        return self.knowledge.state
+        return self.csi.state
 
     @property
     def estimate(self) -> ChannelEstimate:
         """The estimated channels of the selected devices."""
-        return self.knowledge.estimate
+        return self.csi.estimate
 
 
-def open_round(scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
+def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> RoundPlan:
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
-    devices, knowledge, candidates, rows = choose(scenario, round_index, memory)
+    devices, csi, candidates, rows = schedule(scenario, round_index, memory)
     divisor = len(devices) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
     if scenario.everybody_sets_beta:
         candidates, rows = np.arange(run.devices), devices  # all channels are estimated
-    terms = Terms(
-        knowledge=knowledge,
+    context = UplinkContext(
+        csi=csi,
         frame=scenario.frame,
         power_limits=scenario.power_limits[devices],
         rms_norms=scenario.bound.rms * weights,
@@ -80,7 +80,7 @@ def open_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         dimension=scenario.dimension,
         divisor=float(divisor),
         fades=radio.fades,
-        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, scenario.element_power),
+        pilots=radio.pilots(csi.estimate.response.shape, candidates, rows, scenario.element_power),
         energy_unit=radio.energy_unit,
         streams=scenario.streams,
         round_index=round_index,
@@ -89,37 +89,37 @@ def open_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         multipath=radio.multipath(round_index, devices, scenario.frame),
     )
     if scenario.everybody_sets_beta or (scenario.discloses and scenario.population_fits):
-        terms = replace(terms, population=_everybody(scenario, terms))
-    link = scenario.recipe.uplink.open(terms)
+        context = replace(context, population=_everybody(scenario, context))
+    link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
         own_noise = _own_noise(scenario, link, scenario.recipe.noise_target)
         if own_noise is not None:
-            terms, link = terms.with_own_noise(own_noise), link.with_own_noise(own_noise)
+            context, link = context.with_own_noise(own_noise), link.with_own_noise(own_noise)
     if scenario.rule.remembers:
-        energy = link.at_bound().devices.energy
-        memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, knowledge), energy)
+        energy = link.link_budget().devices.energy
+        memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, csi), energy)
     downlink = None
     if radio.sections.grid.downlink:
-        downlink = broadcast(radio, scenario.dimension, knowledge, scenario.bound.mask_bits)
-    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(scenario, terms))
+        downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
+    return RoundPlan(devices, csi, link, memory, downlink, context.own_noise, _disclosure(scenario, context))
 
 
-def _everybody(scenario: Scenario, terms: Terms) -> Terms | None:
-    """Return the terms of all devices.
+def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:
+    """Return the context of all devices.
 
-    If some channels are not finite, return None, or the terms of the other devices if all devices set beta.
+    If some channels are not finite, return None, or that of the other devices if all devices set beta.
     """
     everyone = np.arange(scenario.run.devices)
-    knowledge = scenario.radio.know(terms.round_index, everyone, scenario.frame, scenario.element_power)
-    finite = knowledge.finite
+    csi = scenario.radio.csi_of(context.round_index, everyone, scenario.frame, scenario.element_power)
+    finite = csi.finite
     if not finite.all():
         if not scenario.everybody_sets_beta:
             return None
-        everyone, knowledge = everyone[finite], knowledge.take(np.flatnonzero(finite))
+        everyone, csi = everyone[finite], csi.take(np.flatnonzero(finite))
     weights = scenario.weights[everyone]
     return replace(
-        terms,
-        knowledge=knowledge,
+        context,
+        csi=csi,
         power_limits=scenario.power_limits[everyone],
         rms_norms=scenario.bound.rms * weights,
         peak_norms=scenario.bound.peak * weights,
@@ -131,12 +131,12 @@ def _everybody(scenario: Scenario, terms: Terms) -> Terms | None:
     )
 
 
-def _disclosure(scenario: Scenario, terms: Terms) -> Disclosure | None:
+def _disclosure(scenario: Scenario, context: UplinkContext) -> Disclosure | None:
     """Return what beta reveals about the selected devices; None if it reveals nothing that is accounted for."""
     if not scenario.discloses:
         return None
     assert isinstance(scenario.recipe.uplink, AnalogUplink)
-    return scenario.recipe.uplink.control.disclosure(terms, poisson=scenario.statement.sampling == "poisson")
+    return scenario.recipe.uplink.control.disclosure(context, poisson=scenario.statement.sampling == "poisson")
 
 
 def disclosure_again(scenario: Scenario, round_index: int) -> Disclosure | None:
@@ -144,7 +144,7 @@ def disclosure_again(scenario: Scenario, round_index: int) -> Disclosure | None:
 
     No memory of earlier rounds is needed: only blind selection hides devices, and it has no memory.
     """
-    return open_round(scenario, round_index, scenario.memory).disclosure if scenario.discloses else None
+    return plan_round(scenario, round_index, scenario.memory).disclosure if scenario.discloses else None
 
 
 def _own_noise(scenario: Scenario, link: Link, target: float) -> float | None:
@@ -157,7 +157,7 @@ def _own_noise(scenario: Scenario, link: Link, target: float) -> float | None:
     """
 
     def excess(factor: float) -> float:
-        return noise_multiplier(scenario, link.with_own_noise(factor).at_bound()) / target - 1
+        return noise_multiplier(scenario, link.with_own_noise(factor).link_budget()) / target - 1
 
     if excess(0.0) >= 0:
         return 0.0

@@ -14,35 +14,35 @@ from airfl.runtime.streams import Purpose
 from airfl.selection import BlindRule, Candidates, ChannelRule, Ids, Memory, select, select_among
 from airfl.selection.energy_budget import EnergyBudget
 from airfl.uplinks.radio.parts import link_noise_std_of
-from channels.csi import Knowledge, received_power
+from channels.csi import ChannelInformation, received_power
 from channels.noise import disturbance_energy
 
 Array = NDArray[np.float64]
 
 
-class Choice(NamedTuple):
+class Schedule(NamedTuple):
     """The devices that take part in a round, and the channels that were estimated to choose them.
 
     Attributes:
         devices: Ids of the devices that take part, [r].
-        knowledge: Their channels and CSI, [r] on the first axis.
+        csi: Their channels and CSI, [r] on the first axis.
         estimated: Ids of the devices whose channel was estimated, [c].
         rows: Positions of `devices` in `estimated`, [r].
     """
 
     devices: Ids
-    knowledge: Knowledge
+    csi: ChannelInformation
     estimated: Ids
     rows: Ids
 
 
-def choose(scenario: Scenario, round_index: int, memory: Memory) -> Choice:
+def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
     """Return the devices of a round with their channels and CSI."""
     run, streams, rule = scenario.run, scenario.streams, scenario.rule
     if not isinstance(rule, ChannelRule):
         assert isinstance(rule, BlindRule)
         drawn = select(rule, streams, round_index, run.devices, run.selected)
-        return _without_hearing(scenario, round_index, drawn)
+        return _without_csi(scenario, round_index, drawn)
     count = rule.candidates or run.devices
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
@@ -67,27 +67,27 @@ def choose(scenario: Scenario, round_index: int, memory: Memory) -> Choice:
         run.selected,
     )
     if everyone is None:
-        return _without_hearing(scenario, round_index, ids[rows])
-    return Choice(ids[rows], everyone.take(rows), ids, rows)
+        return _without_csi(scenario, round_index, ids[rows])
+    return Schedule(ids[rows], everyone.take(rows), ids, rows)
 
 
-def _without_hearing(scenario: Scenario, round_index: int, devices: Ids) -> Choice:
+def _without_csi(scenario: Scenario, round_index: int, devices: Ids) -> Schedule:
     """Return the choice of devices selected regardless of their channels, so that only their channels are estimated."""
-    devices, knowledge = _known(scenario, round_index, devices)
-    return Choice(devices, knowledge, devices, np.arange(len(devices)))
+    devices, csi = _known(scenario, round_index, devices)
+    return Schedule(devices, csi, devices, np.arange(len(devices)))
 
 
-def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
+def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, ChannelInformation]:
     """Return the devices with their channels and CSI.
 
     Devices whose channel is not finite are left out if the run drops them.
     """
-    knowledge = scenario.radio.know(round_index, devices, scenario.frame, scenario.element_power[devices])
-    finite = knowledge.finite
+    csi = scenario.radio.csi_of(round_index, devices, scenario.frame, scenario.element_power[devices])
+    finite = csi.finite
     if finite.all():
-        return devices, knowledge
+        return devices, csi
     check_channel(finite, devices, round_index, scenario.run.non_finite)
-    return devices[finite], knowledge.take(np.flatnonzero(finite))
+    return devices[finite], csi.take(np.flatnonzero(finite))
 
 
 def check_energy_budget(scenario: Scenario) -> None:
@@ -102,13 +102,13 @@ def check_energy_budget(scenario: Scenario) -> None:
             )
 
 
-def gains(knowledge: Knowledge) -> Array:
+def gains(csi: ChannelInformation) -> Array:
     """Return |hhat|, the root mean square over antennas and elements, [devices]."""
-    response = knowledge.estimate.response
+    response = csi.estimate.response
     return np.asarray(np.sqrt(received_power(response).mean(axis=(1, 2)) / response.shape[1]))
 
 
-def rates(scenario: Scenario, devices: Ids, knowledge: Knowledge) -> Array:
+def rates(scenario: Scenario, devices: Ids, csi: ChannelInformation) -> Array:
     """Return the mean of log2(1 + SINR) over a device's elements at its power limit, in bit/s/Hz, [devices].
 
     Antennas are combined by maximum ratio combining. The disturbance consists of the noise N_0 = 2 sigma_0^2 of a
@@ -119,8 +119,8 @@ def rates(scenario: Scenario, devices: Ids, knowledge: Knowledge) -> Array:
     noise_std = link_noise_std_of(channel, scenario.radio.sections.grid)
     disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
     # The leakage of paths beyond the prefix is missing from the estimate but is received nevertheless.
-    energy = scenario.element_power[devices] / (1 - knowledge.late)
-    received = received_power(knowledge.estimate.response) * energy[:, None, None]
-    leakage = knowledge.leakage[:, None, None]
+    energy = scenario.element_power[devices] / (1 - csi.late)
+    received = received_power(csi.estimate.response) * energy[:, None, None]
+    leakage = csi.leakage[:, None, None]
     leaked = received.mean(axis=(1, 2), keepdims=True) * leakage
     return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + leaked)).mean(axis=(1, 2)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.config.run import ComputeSettings
-from airfl.core.round_plan import Opening
+from airfl.core.round_plan import RoundPlan
 from airfl.core.scenario import Scenario
 from airfl.learning.engines.table import THREADS_OF_THEIR_OWN
 from airfl.learning.flat import FlatModel
@@ -97,7 +97,7 @@ class Exchange:
     """A round up to the mean update that the server decodes.
 
     Attributes:
-        opening: The plan of the round, known before training.
+        plan: The plan of the round, known before training.
         encoder: The scheme's stages in this round, combined.
         reception: Output of the uplink.
         mean_update: The decoded mean update, [d].
@@ -106,7 +106,7 @@ class Exchange:
         non_finite: Whether each device's update was not finite, [r].
     """
 
-    opening: Opening
+    plan: RoundPlan
     encoder: Coder
     reception: Reception
     mean_update: Tensor
@@ -115,5 +115,5 @@ class Exchange:
     non_finite: NDArray[np.bool_]
 
 
-Plant = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
+UpdateHook = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
 """Maps (updates of a chunk [chunk, d], ids of its devices, encoder of the round) to the updates that replace them."""

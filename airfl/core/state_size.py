@@ -20,7 +20,7 @@ LARGEST_SHARE = 0.7
 def store_bytes(scenario: Scenario, samples: int) -> tuple[int, int]:
     """Return the bytes that a device with this many samples stores, and the largest number of devices that may have
     taken part by the end."""
-    kept = (*scenario.recipe.local.kept(scenario.dimension, samples), *scenario.bound.kept)
+    kept = (*scenario.recipe.local.device_state(scenario.dimension, samples), *scenario.bound.device_state)
     run = scenario.run
     return sum(one.nbytes for one in kept), min(run.devices, run.selected * run.rounds)
 

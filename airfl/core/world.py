@@ -11,7 +11,7 @@ import torch
 from airfl.config import Settings
 from airfl.core.accounting import build_ledger
 from airfl.core.building import build_scenario
-from airfl.core.fitting import fitted
+from airfl.core.fitting import settings_for_scheme
 from airfl.core.state import World
 from airfl.core.state_size import check_store
 from airfl.learning.chosen_task import load_data, with_task
@@ -66,7 +66,7 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
 
 def resolve(world: World, settings: Settings) -> Settings:
     """Return the settings with automatic values replaced by those that this world uses."""
-    settings, uplink = fitted(settings), world.scenario.recipe.uplink
+    settings, uplink = settings_for_scheme(settings), world.scenario.recipe.uplink
     power = {}
     if settings.power.alignment == "auto":
         power["alignment"] = uplink.control.alignment if isinstance(uplink, AnalogUplink) else "sample"

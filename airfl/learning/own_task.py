@@ -17,7 +17,7 @@ from torch.utils import data as torch_data
 
 from airfl.config import Settings
 from airfl.config.part_keys import NamedPart
-from airfl.config.parts import told
+from airfl.config.parts import error_text
 from airfl.config.task import DATASET, MODEL, OWN, PARTITION, TaskSettings
 from airfl.errors import UserError, unknown_name
 from airfl.learning.fingerprint import fingerprint, of_code, of_tensors, path_of
@@ -307,7 +307,7 @@ def _part(value: Any, slot: NamedPart[Any], what: str) -> Any:
     try:
         return registry.build(value)
     except PartError as error:
-        raise UserError(f"{what}: {error}" if isinstance(value, str) else told(error, what)) from None
+        raise UserError(f"{what}: {error}" if isinstance(value, str) else error_text(error, what)) from None
 
 
 def _wrong_shape(model: Model, data: str) -> str:

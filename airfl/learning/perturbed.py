@@ -24,7 +24,7 @@ from airfl.learning.work import Ids, PerturbedSgd
 from airfl.runtime.draws import distinct, fill_normals, spread
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
-from airfl.uplinks.stages.masks import own_coordinates
+from airfl.uplinks.stages.masks import per_device_coordinates
 
 # Most numbers over which the median of the initial round is taken.
 MEDIAN_NUMBERS = 1 << 25
@@ -193,7 +193,7 @@ class PerturbedTrainer:
 
         def draw(start: int, end: int) -> None:
             for mask, device in zip(masks[start:end], devices[start:end].tolist(), strict=True):
-                mask[:] = own_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
+                mask[:] = per_device_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
 
         spread(draw, len(devices), torch.get_num_threads())
         return torch.from_numpy(masks).to(self._device)

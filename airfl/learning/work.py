@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.store import Kept
+from airfl.runtime.store import DeviceState
 from channels.part import class_at
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class LocalWork(Protocol):
         """Whether the result is an update that is clipped to C as a whole."""
         ...
 
-    def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
+    def device_state(self, dimension: int, samples: int) -> tuple[DeviceState, ...]:
         """Return the state that a device with this many samples keeps between rounds."""
         ...
 
@@ -75,7 +75,7 @@ class LocalSgd:
 
     clips_update: ClassVar[bool] = True
 
-    def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
+    def device_state(self, dimension: int, samples: int) -> tuple[DeviceState, ...]:
         """Return (): no state is kept."""
         return ()
 
@@ -106,7 +106,7 @@ class PerturbedSgd:
     coordinate_clip: float | None
     clips_update: ClassVar[bool] = False
 
-    def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
+    def device_state(self, dimension: int, samples: int) -> tuple[DeviceState, ...]:
         """Return (): no state is kept."""
         return ()
 
@@ -140,12 +140,12 @@ class GradientEstimate:
     noise_std: float = 0.0
     clips_update: ClassVar[bool] = False
 
-    def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
+    def device_state(self, dimension: int, samples: int) -> tuple[DeviceState, ...]:
         """Return the state: for SVRG snapshot and its gradient, for SAGA a gradient per sample and their mean."""
         if self.estimator == "svrg":
-            return (Kept("snapshot", dimension), Kept("snapshot_gradient", dimension))
+            return (DeviceState("snapshot", dimension), DeviceState("snapshot_gradient", dimension))
         if self.estimator == "saga":
-            return (Kept("saga_table", samples * dimension, samples), Kept("saga_mean", dimension))
+            return (DeviceState("saga_table", samples * dimension, samples), DeviceState("saga_mean", dimension))
         return ()
 
     def build(

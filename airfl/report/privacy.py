@@ -74,7 +74,7 @@ def _beta_note(privacy: RunPrivacy) -> str:
 
 def _calibration(privacy: RunPrivacy) -> list[tuple[str, str]]:
     """Return the lines on what would meet the target epsilon."""
-    needed = privacy.would_do
+    needed = privacy.remedies
     if needed is None:
         return []
     aim = f"for ε = {privacy.wanted:g}: "

@@ -20,7 +20,7 @@ FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Kept:
+class DeviceState:
     """The shape of one named state tensor of a device, in float32.
 
     Attributes:

@@ -8,7 +8,7 @@ from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
+from airfl.uplinks.stages import Clip, ErrorFeedback, PerDeviceTopK, kept_entries
 from airfl.uplinks.stages.projection import Projection
 from channels.part import parameter
 
@@ -46,7 +46,7 @@ class ADsgd(Scheme):
         kept = kept_entries(KEPT_FRACTION * self.ratio if self.sparsity is None else self.sparsity, dimension)
         return Recipe(
             stages=(
-                ErrorFeedback((OwnTopK(dimension, kept), Clip(settings.local.update_bound)), dimension),
+                ErrorFeedback((PerDeviceTopK(dimension, kept), Clip(settings.local.update_bound)), dimension),
                 Projection(dimension, kept_entries(self.ratio, dimension), self.iterations),
             ),
             uplink=problem.uplink(),

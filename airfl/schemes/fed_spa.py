@@ -8,7 +8,7 @@ from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, th
 from airfl.schemes.keys import ADAPTIVE, LOCAL_STEPS, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import OwnRandK, kept_entries
+from airfl.uplinks.stages import PerDeviceRandK, kept_entries
 
 
 class FedSpa(Scheme):
@@ -33,7 +33,7 @@ class FedSpa(Scheme):
         kept = kept_entries(self.ratio, dimension)
         return Recipe(
             local=perturbed_sgd(problem, kept, self.noise_multiplier, self.coordinate_clip),  # lines 5 to 11
-            stages=(OwnRandK(dimension, kept, rescale=False),),  # the k coordinates that were trained
+            stages=(PerDeviceRandK(dimension, kept, rescale=False),),  # the k coordinates that were trained
             uplink=problem.uplink(),
             server=Adaptive(problem.settings.server),  # lines 13 to 15
             release=record_release(problem, self.noise_multiplier),

@@ -10,7 +10,7 @@ from airfl.schemes.fed_smp_parts import PAPER
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import Clip, OwnTopK, kept_entries
+from airfl.uplinks.stages import Clip, PerDeviceTopK, kept_entries
 
 
 class FedAvgTopK(Scheme):
@@ -28,7 +28,7 @@ class FedAvgTopK(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, sparsify, average."""
         settings, dimension = problem.settings, problem.dimension
-        top_k = OwnTopK(dimension, kept_entries(self.ratio, dimension))  # eq. 6
+        top_k = PerDeviceTopK(dimension, kept_entries(self.ratio, dimension))  # eq. 6
         return Recipe(
             stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (top_k,), dimension)),
             uplink=problem.uplink(),

@@ -19,7 +19,7 @@ from airfl.schemes.keys import PRIVACY, STEP
 from airfl.schemes.recipe import Claim, Problem, Recipe
 from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
+from airfl.uplinks.stages import PerDeviceRandK, ShiftedCompression, Stage, kept_entries, shift_step
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 PAPER = (
@@ -103,7 +103,7 @@ class GradientScheme(Scheme):
 
 def direct(problem: Problem, ratio: float) -> tuple[Stage, ...]:
     """Return direct compression: independent rand-k of each device, scaled by d/k."""
-    return (OwnRandK(problem.dimension, kept_entries(ratio, problem.dimension), rescale=True),)
+    return (PerDeviceRandK(problem.dimension, kept_entries(ratio, problem.dimension), rescale=True),)
 
 
 def shifted(problem: Problem, ratio: float, gamma: float | None) -> tuple[Stage, ...]:
@@ -112,7 +112,7 @@ def shifted(problem: Problem, ratio: float, gamma: float | None) -> tuple[Stage,
     kept = kept_entries(ratio, dimension)
     return (
         ShiftedCompression(
-            OwnRandK(dimension, kept, rescale=True),
+            PerDeviceRandK(dimension, kept, rescale=True),
             gamma=shift_step(dimension / kept - 1) if gamma is None else gamma,
             participation=settings.run.selected / settings.run.devices,
             dimension=dimension,

@@ -4,7 +4,7 @@ is closed."""
 from airfl.uplinks.analog import AnalogUplink
 from airfl.uplinks.digital import DigitalUplink
 from airfl.uplinks.ideal import IdealUplink
-from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms, Uplink
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Uplink, UplinkContext
 
 __all__ = [
     "AnalogUplink",
@@ -14,6 +14,6 @@ __all__ = [
     "Link",
     "LinkReport",
     "Reception",
-    "Terms",
     "Uplink",
+    "UplinkContext",
 ]

@@ -12,7 +12,7 @@ from airfl.runtime.streams import Purpose
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.mac import MultipleAccessChannel, Part, baseband, energy, pack
@@ -61,17 +61,17 @@ class AnalogUplink:
     least_gain: float = 0.0
     raw_samples: bool = False
 
-    def open(self, terms: Terms) -> Link:
+    def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
-        return _AnalogLink(self, terms)
+        return _AnalogLink(self, context)
 
 
 class _AnalogLink:
-    def __init__(self, uplink: AnalogUplink, terms: Terms, placement: Placement | None = None) -> None:
-        self._uplink, self._terms = uplink, terms
-        self._control = uplink.control.of_round(terms)
-        self._gains = combine(self._control.combiner, terms.knowledge.state.response)
-        self._placement = placement or _placement(terms, self._gains.shape[1:])
+    def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: Placement | None = None) -> None:
+        self._uplink, self._context = uplink, context
+        self._control = uplink.control.of_round(context)
+        self._gains = combine(self._control.combiner, context.csi.state.response)
+        self._placement = placement or _placement(context, self._gains.shape[1:])
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
         self._clipped = 0
@@ -83,22 +83,22 @@ class _AnalogLink:
         return self._control.plan.active
 
     @property
-    def by_entry(self) -> bool:
+    def elementwise(self) -> bool:
         """Whether the channel is flat and no step needs whole messages."""
-        needs_whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._terms.record
+        needs_whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._context.record
         return self._flat and not needs_whole and self._uplink.grid.packing == "real"
 
     @cached_property
     def _channel(self) -> MultipleAccessChannel | WaveformChannel:
         """The channel simulator, created on first use because a link budget does not need it."""
-        uplink, terms, control = self._uplink, self._terms, self._control
+        uplink, context, control = self._uplink, self._context, self._control
         if uplink.waveform is None:
             return MultipleAccessChannel(
                 self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
             )
-        assert terms.multipath is not None
+        assert context.multipath is not None
         return WaveformChannel(
-            uplink.waveform, terms.multipath, control.precoders, uplink.grid.packing, self._placement
+            uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
         )
 
     def send(self, batch: Batch, devices: slice) -> None:
@@ -109,12 +109,12 @@ class _AnalogLink:
             sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            part = Part(batch.part, self._terms.entries)
+            part = Part(batch.part, self._context.entries)
             sent = self._channel.send(batch.values, scale, devices, part=part)
         self._energy[devices] += sent.energy
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
-        if self._terms.record:
+        if self._context.record:
             precoders = self._control.precoders[devices] * scale[:, None, None]
             place = None if self._flat else self._placement
             values = batch.values if sent.cut is None else sent.cut
@@ -125,37 +125,37 @@ class _AnalogLink:
         13)."""
         import torch
 
-        terms = self._terms
-        signal = self._channel.close(torch.zeros(terms.entries, device=terms.device))
+        context = self._context
+        signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         received = signal + self._draw_noise(signal, self._disturbance(self._energy, self._received))
         return Reception(
             mean=received * self._decoder(signal),
             receive_snr_db=float(self._snr_db(np.array(energy(signal)))),
             report=self._report(self._energy, self._received),
-            signals=self._signals(received) if terms.record else None,
+            signals=self._signals(received) if context.record else None,
         )
 
-    def at_bound(self) -> LinkReport:
+    def link_budget(self) -> LinkReport:
         """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2."""
-        rms, control = self._terms.rms_norms, self._control
+        rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
-        share = sum_constant_axes(self._terms.frame.weights, power.shape[1:])
+        share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
         return self._report(
             control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
         )
 
     def with_own_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
-        return _AnalogLink(self._uplink, self._terms.with_own_noise(factor), self._placement)
+        return _AnalogLink(self._uplink, self._context.with_own_noise(factor), self._placement)
 
     def _report(self, energy: Array, received: Array) -> LinkReport:
         """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of
         it."""
-        terms, control, uplink = self._terms, self._control, self._uplink
-        plan, weights, pilots = control.plan, control.weights, terms.pilots
+        context, control, uplink = self._context, self._control, self._uplink
+        plan, weights, pilots = control.plan, control.weights, context.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
-        elements = uplink.grid.elements_for(terms.entries)
-        share = sum_constant_axes(terms.frame.weights, self._gains.shape[1:])
+        elements = uplink.grid.elements_for(context.entries)
+        share = sum_constant_axes(context.frame.weights, self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
@@ -168,7 +168,7 @@ class _AnalogLink:
             use=uplink.grid.occupy(elements + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
-                energy=energy * terms.energy_unit + pilots.energy,
+                energy=energy * context.energy_unit + pilots.energy,
                 bits=np.zeros(len(energy), dtype=np.int64),
                 active=plan.active.astype(np.int8),
                 snr_db=self._snr_db(received),
@@ -183,16 +183,16 @@ class _AnalogLink:
         """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
         server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
-        uplink, control, knowledge = self._uplink, self._control, self._terms.knowledge
+        uplink, control, csi = self._uplink, self._control, self._context.csi
         if not control.plan.active.any() and not uplink.raw_samples:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if uplink.raw_samples:
-            return largest_raw_amplitude(knowledge.state.response, control, share)
+            return largest_raw_amplitude(csi.state.response, control, share)
         return largest_amplitude(
             self._gains * (share > 0),
             control,
-            knowledge,
+            csi,
             uplink.grid.packing,
             uplink.csi_error,
             uplink.tail,
@@ -202,14 +202,14 @@ class _AnalogLink:
     def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
         """Return the report's figures on the noise that devices add to their messages, the minimum over the used
         coefficients."""
-        control, noise_factor = self._control, self._terms.own_noise
+        control, noise_factor = self._control, self._context.own_noise
         effective = self._gains * control.precoders
         observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
-        amplitudes = observed * self._terms.weights[:, None, None]
+        amplitudes = observed * self._context.weights[:, None, None]
         power = np.broadcast_to((amplitudes**2).sum(axis=0), share.shape)
         used = share > 0
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
-        several_antennas = self._terms.knowledge.state.response.shape[1] > 1
+        several_antennas = self._context.csi.state.response.shape[1] > 1
         misaligned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
         if self._uplink.raw_samples and (several_antennas or misaligned):
             # The noise of other devices has other directions in the samples, so only a device's own noise is sure to
@@ -241,34 +241,34 @@ class _AnalogLink:
     def _disturbance(self, energy: Array, received: Array) -> float:
         """Return the standard deviation of interference on an observed entry: other cells, and leakage between elements
         due to offsets and late paths. energy, received: energies of each device's message."""
-        knowledge, uplink = self._terms.knowledge, self._uplink
+        csi, uplink = self._context.csi, self._uplink
         other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
-        if uplink.waveform is not None or not knowledge.leakage.any():  # a simulated waveform contains its leakage
+        if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
             return other_cells
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
-        in_phase = knowledge.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
-        offsets = knowledge.leakage - knowledge.late
-        observed = in_phase + (offsets - knowledge.in_phase) / 2
-        leaked = received / (1.0 - knowledge.leakage) * observed + energy * self._spilled() / 2
-        return float(np.sqrt(leaked.sum() / self._terms.frame.elements + other_cells**2))
+        in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
+        offsets = csi.leakage - csi.late
+        observed = in_phase + (offsets - csi.in_phase) / 2
+        leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
+        return float(np.sqrt(leaked.sum() / self._context.frame.elements + other_cells**2))
 
-    def _spilled(self) -> Array:
+    def _leaked_power(self) -> Array:
         """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
         device inverts a deep fade."""
-        spilled = self._terms.knowledge.state.spilled
+        leaked_power = self._context.csi.state.leaked_power
         power = np.abs(self._control.precoders) ** 2
-        if spilled is None:
+        if leaked_power is None:
             return np.zeros(len(power))
-        power, spilled = np.broadcast_arrays(power, spilled)
-        power = power * sum_constant_axes(self._terms.frame.weights, power.shape[1:])
+        power, leaked_power = np.broadcast_arrays(power, leaked_power)
+        power = power * sum_constant_axes(self._context.frame.weights, power.shape[1:])
         sent = power.sum(axis=(1, 2))
-        return np.asarray((power * spilled).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
+        return np.asarray((power * leaked_power).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
 
     def _real_share(self) -> Array:
         """Return the fraction of each device's received power on the real part, which carries the payload,
         [devices]."""
         effective = self._gains * self._control.precoders
-        share = sum_constant_axes(self._terms.frame.weights, effective.shape[1:])
+        share = sum_constant_axes(self._context.frame.weights, effective.shape[1:])
         power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
@@ -283,27 +283,27 @@ class _AnalogLink:
 
     def _snr_db(self, energy: Array) -> Array:
         """Return the receive SNR of signals with this total energy over all entries; inf without noise."""
-        noise_energy = self._terms.entries * self._noise_std**2
+        noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
     def _draw_noise(self, signal: Tensor, disturbance: float) -> Tensor | float:
         import torch
 
-        terms = self._terms
+        context = self._context
         noise: Tensor | float = 0.0
         for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
             if std:
-                generator = terms.streams.generator(purpose, terms.round_index)
-                noise = noise + torch.from_numpy(receiver_noise(generator, terms.entries, std)).to(signal)
+                generator = context.streams.generator(purpose, context.round_index)
+                noise = noise + torch.from_numpy(receiver_noise(generator, context.entries, std)).to(signal)
         return noise
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing
         entries = received.cpu().numpy()
-        elements = self._uplink.grid.elements_for(self._terms.entries)
+        elements = self._uplink.grid.elements_for(self._context.entries)
         tx = np.concatenate(self._sent) if self._sent else np.zeros((0, elements), dtype=np.complex64)
         rx = entries if packing == "real" else pack(entries.astype(np.float64), packing).astype(np.complex64)
-        response = np.moveaxis(self._terms.knowledge.state.response, 1, -1)
+        response = np.moveaxis(self._context.csi.state.response, 1, -1)
         return Signals(tx=tx, rx=rx, response=response)
 
 
@@ -312,11 +312,11 @@ def _largest_used(coefficient: Array, weights: Array) -> float:
     return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
 
 
-def _placement(terms: Terms, shape: tuple[int, ...]) -> Placement:
+def _placement(context: UplinkContext, shape: tuple[int, ...]) -> Placement:
     """Draw the placement of the entries; on a flat channel without offsets it has no effect and is not drawn."""
-    path = terms.multipath
+    path = context.multipath
     offsets = path is not None and (path.timing_samples.any() or path.frequency_offset.any())
     if shape == (1, 1) and not offsets:
-        return Placement(terms.frame, 0)
-    generator = terms.streams.generator(Purpose.PLACEMENT, terms.round_index)
-    return Placement(terms.frame, int(generator.integers(terms.frame.elements)))
+        return Placement(context.frame, 0)
+    generator = context.streams.generator(Purpose.PLACEMENT, context.round_index)
+    return Placement(context.frame, int(generator.integers(context.frame.elements)))

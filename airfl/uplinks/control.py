@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure, beta_disclosure, whole_sample_named
-from airfl.uplinks.uplink import Array, Terms
+from airfl.uplinks.uplink import Array, UplinkContext
 from channels.antennas import COMBINERS, Combiner, check_weights, combine
 from channels.csi import Response
 from channels.part import is_built_in
@@ -124,45 +124,45 @@ class PowerControl:
         """Whether a peak or strict limit may lower beta depending on the selected devices."""
         return (self.strict and not flat) or (self.peak_db is not None and self.peak == "back-off")
 
-    def disclosure(self, terms: Terms, poisson: bool) -> Disclosure:
+    def disclosure(self, context: UplinkContext, poisson: bool) -> Disclosure:
         """Return what beta reveals about the sample to an observer who knows the gains and limits of all devices.
 
-        The observer is assumed to learn the whole sample if nothing better is proven, or if `terms` do not contain the
-        population. poisson: whether the sample is a Poisson sample.
+        The observer is assumed to learn the whole sample if nothing better is proven, or if the context
+        does not contain the population. poisson: whether the sample is a Poisson sample.
         """
-        everyone = terms.population
+        everyone = context.population
         if everyone is None:
-            return whole_sample_named(terms.ids)
-        _, antennas, *coefficients = everyone.knowledge.estimate.response.shape
+            return whole_sample_named(context.ids)
+        _, antennas, *coefficients = everyone.csi.estimate.response.shape
         if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
-            return whole_sample_named(terms.ids)
-        return beta_disclosure(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
+            return whole_sample_named(context.ids)
+        return beta_disclosure(context.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
 
-    def _announced(self, terms: Terms) -> float | None:
+    def _announced(self, context: UplinkContext) -> float | None:
         """Return the beta that is announced independently of the selected devices' channels, None if there is none."""
         if self.alignment == "sample":
             return None
         if self.alignment == "schedule":
             return self.coefficient
-        assert terms.population is not None
-        reaches = self.rule.reaches(self._task(terms.population)[0])
+        assert context.population is not None
+        reaches = self.rule.reaches(self._task(context.population)[0])
         return float(np.min(reaches, where=reaches > 0, initial=np.inf))
 
-    def _task(self, terms: Terms) -> tuple[PowerTask, NDArray[np.complex128], Response]:
+    def _task(self, context: UplinkContext) -> tuple[PowerTask, NDArray[np.complex128], Response]:
         """Return the task for the policy, the combiner, and the estimated channel after combining."""
-        limits = round_energy_limits(terms.power_limits, terms.entries / terms.dimension, self.limit)
-        response = terms.knowledge.estimate.response
-        combiner = self._weights(response, np.sqrt(limits) / terms.rms_norms)
+        limits = round_energy_limits(context.power_limits, context.entries / context.dimension, self.limit)
+        response = context.csi.estimate.response
+        combiner = self._weights(response, np.sqrt(limits) / context.rms_norms)
         estimate = combine(combiner, response)
         task = PowerTask(
             gains=np.abs(estimate).astype(np.float64),
-            weights=sum_constant_axes(terms.frame.weights, estimate.shape[1:]),
+            weights=sum_constant_axes(context.frame.weights, estimate.shape[1:]),
             energy_limits=limits,
-            rms_norms=terms.rms_norms,
-            noise_energy=terms.entries * self.noise_std**2,
+            rms_norms=context.rms_norms,
+            noise_energy=context.entries * self.noise_std**2,
             privacy_bound=self.privacy_bound,
-            mean_power=terms.knowledge.mean_power,
-            inverse_power=terms.fades.inverse_power if terms.fades else None,
+            mean_power=context.csi.mean_power,
+            inverse_power=context.fades.inverse_power if context.fades else None,
         )
         return task, combiner, estimate
 
@@ -180,22 +180,22 @@ class PowerControl:
             raise UserError(f"antennas.combining: {error}") from None
         return np.asarray(weights, dtype=np.complex128)
 
-    def of_round(self, terms: Terms) -> Control:
+    def of_round(self, context: UplinkContext) -> Control:
         """Return the power control of a round, which does not depend on the updates."""
-        task, combiner, estimate = self._task(terms)
+        task, combiner, estimate = self._task(context)
         limits, weights = task.energy_limits, task.weights
-        announced = self._announced(terms)
+        announced = self._announced(context)
         plan = self._plan(replace(task, announced=announced))
         if self.alignment == "population" and announced is not None and np.isfinite(announced):
             plan = replace(plan, power_bound_binding=announced <= self.privacy_bound)
         if self.strict and plan.amplitudes.shape[1:] != (1, 1):
             # The limit then holds for every placement of the entries, not only on average over placements.
-            plan = back_off(plan, terms.peak_norms, limits)
+            plan = back_off(plan, context.peak_norms, limits)
         peaks = None
         if self.peak_db is not None:
-            peaks = terms.element_power * db_to_linear(self.peak_db)
+            peaks = context.element_power * db_to_linear(self.peak_db)
             if self.peak == "back-off":
-                plan, peaks = back_off(plan, terms.peak_norms, peaks), None
+                plan, peaks = back_off(plan, context.peak_norms, peaks), None
         phases = estimate.conj() / np.maximum(np.abs(estimate), np.finfo(np.float32).tiny)
         return Control(
             combiner=combiner,
@@ -203,7 +203,7 @@ class PowerControl:
             plan=plan,
             precoders=np.asarray(plan.amplitudes * phases),
             weights=weights,
-            decoder=self._decoder(plan, terms),
+            decoder=self._decoder(plan, context),
             clip_energy=peaks,
         )
 
@@ -217,15 +217,15 @@ class PowerControl:
                 raise UserError(f"power.policy: {error}") from None
         return plan
 
-    def _decoder(self, plan: PowerPlan, terms: Terms) -> Array:
+    def _decoder(self, plan: PowerPlan, context: UplinkContext) -> Array:
         """Return 1/(divisor beta); 0 for a coefficient on which no device sends."""
         shape = np.broadcast_shapes(plan.coefficient.shape, plan.amplitudes.shape[1:])
         coefficient = np.broadcast_to(plan.coefficient, shape)
         if self.divide_by == "selected":
-            divisor: NDArray[np.float64] = np.full(shape, terms.divisor)
+            divisor: NDArray[np.float64] = np.full(shape, context.divisor)
         elif self.divide_by == "expected":
-            assert terms.fades is not None
-            divisor = np.full(shape, terms.divisor * terms.fades.exceedance(self.rule.least_power))
+            assert context.fades is not None
+            divisor = np.full(shape, context.divisor * context.fades.exceedance(self.rule.least_power))
         else:
             divisor = np.broadcast_to((plan.amplitudes > 0).sum(axis=0), shape).astype(np.float64)
         # A coefficient that holds only noise is skipped if beta itself reveals that no device sends. Otherwise, and for

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.orthogonal import accumulate, coupling, mean_message, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import accumulate, coupling, leaked_gains, mean_message, own_noise_gain, power_gains
 from airfl.uplinks.stages.stage import Batch
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
 from channels.noise import disturbance_energy
@@ -55,34 +55,34 @@ class DigitalUplink:
     divide_by_received: bool = False
     interference_to_noise_db: float | None = None
 
-    def open(self, terms: Terms) -> Link:
+    def open(self, context: UplinkContext) -> Link:
         """Open the link. Rates, errors and retransmissions are determined here, since they depend only on the channel
         and the message length. Raises UserError if the link is so weak that its cost overflows."""
-        return _DigitalLink(self, terms)
+        return _DigitalLink(self, context)
 
 
 class _DigitalLink:
-    by_entry = True
+    elementwise = True
 
-    def __init__(self, uplink: DigitalUplink, terms: Terms) -> None:
-        self._uplink, self._terms = uplink, terms
+    def __init__(self, uplink: DigitalUplink, context: UplinkContext) -> None:
+        self._uplink, self._context = uplink, context
         self._sum: Tensor | None = None
-        knowledge = terms.knowledge
-        self._power = power_gains(knowledge.state.response)
+        csi = context.csi
+        self._power = power_gains(csi.state.response)
         devices = len(self._power)
-        bits = message_bits(terms, devices, uplink.secure_aggregation)
+        bits = message_bits(context, devices, uplink.secure_aggregation)
         subcarriers = uplink.grid.used_subcarriers
         self._bits = np.full(devices, bits, dtype=np.int64)
         # Rates follow a measured SINR, which includes leakage. The estimate of a flat channel is flat, although an
         # offset may have put a phase ramp on the true channel.
-        useful = (1.0 - knowledge.leakage) / (1.0 - knowledge.late)  # the estimate already excludes late paths
-        estimate = power_gains(knowledge.estimate.response) * useful[:, None, None]
+        useful = (1.0 - csi.leakage) / (1.0 - csi.late)  # the estimate already excludes late paths
+        estimate = power_gains(csi.estimate.response) * useful[:, None, None]
         known, true = np.broadcast_arrays(estimate, self._power)
         task = DigitalTask(
             bits=self._bits,
             known=known,
             true=true,
-            symbol_energy=terms.element_power * min(subcarriers, uplink.grid.elements_for(terms.dimension)),
+            symbol_energy=context.element_power * min(subcarriers, uplink.grid.elements_for(context.dimension)),
             noise_energy=disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db),
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
@@ -90,19 +90,19 @@ class _DigitalLink:
             allocation=uplink.allocation,
             error_model=uplink.error_model,
             uniforms=self._uniforms,
-            offsets=knowledge.offsets,
-            spilled=spilled_gains(knowledge.state),
-            coupling=coupling(knowledge.state.response) if knowledge.offsets.present else None,
+            offsets=csi.offsets,
+            leaked_power=leaked_gains(csi.state),
+            coupling=coupling(csi.state.response) if csi.offsets.present else None,
         )
         try:
             self._outcome: DigitalOutcome = send(task)
         except OverflowError as error:
             raise UserError(
-                f"digital.deadline_s: round {terms.round_index}: {error}; set a deadline, or raise the transmit power "
-                "(power.max_snr_db, power.tx_power_dbm)"
+                f"digital.deadline_s: round {context.round_index}: {error}; set a deadline, or raise the transmit "
+                "power (power.max_snr_db, power.tx_power_dbm)"
             ) from None
         except ValueError as error:  # an invalid result of a user-defined part
-            raise UserError(f"digital: round {terms.round_index}: {error}") from None
+            raise UserError(f"digital: round {context.round_index}: {error}") from None
 
     @property
     def heard(self) -> NDArray[np.bool_]:
@@ -112,28 +112,28 @@ class _DigitalLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Add the received messages of a chunk to the sum."""
         weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        self._sum = accumulate(self._sum, batch, weights, self._terms.entries)
+        self._sum = accumulate(self._sum, batch, weights, self._context.entries)
 
     def close(self) -> Reception:
         """Return the exact mean of the received messages."""
-        mean = mean_message(self._sum, self._terms, self._divisor)
+        mean = mean_message(self._sum, self._context, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
-    def at_bound(self) -> LinkReport:
+    def link_budget(self) -> LinkReport:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
     def with_own_noise(self, factor: float) -> Link:
         """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
         link = copy(self)
-        link._terms = self._terms.with_own_noise(factor)
+        link._context = self._context.with_own_noise(factor)
         return link
 
     @property
     def _report(self) -> LinkReport:
-        terms, outcome, grid = self._terms, self._outcome, self._uplink.grid
-        pilots = terms.pilots
-        weights = terms.weights[outcome.heard]
+        context, outcome, grid = self._context, self._outcome, self._uplink.grid
+        pilots = context.pilots
+        weights = context.weights[outcome.heard]
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
@@ -141,15 +141,15 @@ class _DigitalLink:
             privacy_bound_binding=False,
             protection=0.0,
             noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((weights**2).sum()))
-            * terms.own_noise**2,
-            own_noise_gain=own_noise_gain(weights, self._divisor) * terms.own_noise,
+            * context.own_noise**2,
+            own_noise_gain=own_noise_gain(weights, self._divisor) * context.own_noise,
             use=self._use(),
             devices=DeviceUse(
-                transmit_scale=np.sqrt(terms.element_power),
-                energy=outcome.energy * terms.energy_unit + pilots.energy,
+                transmit_scale=np.sqrt(context.element_power),
+                energy=outcome.energy * context.energy_unit + pilots.energy,
                 bits=self._bits,
                 active=outcome.heard.astype(np.int8),
-                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * terms.element_power / self._uplink.noise_std**2),
+                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * context.element_power / self._uplink.noise_std**2),
                 rate=outcome.rate,
                 air_time_s=np.asarray(outcome.symbols * grid.mean_symbol_s, dtype=np.float64),
                 block_error_rate=outcome.block_error_rate,
@@ -161,7 +161,7 @@ class _DigitalLink:
 
     def _use(self) -> GridUse:
         """Return the use of the grid. Elements add up, and the round ends when the last device has finished."""
-        grid, pilots = self._uplink.grid, self._terms.pilots.resource_elements
+        grid, pilots = self._uplink.grid, self._context.pilots.resource_elements
         elements = int(self._outcome.resource_elements.sum())
         first = grid.occupy(pilots)
         symbols = int(self._outcome.air_time_symbols) + first.ofdm_symbols
@@ -174,20 +174,20 @@ class _DigitalLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._context.divisor
 
     def _uniforms(self, count: int) -> Array:
-        terms = self._terms
-        return terms.streams.device_uniforms(Purpose.BLOCK_ERRORS, terms.round_index, terms.ids, count)
+        context = self._context
+        return context.streams.device_uniforms(Purpose.BLOCK_ERRORS, context.round_index, context.ids, count)
 
 
-def message_bits(terms: Terms, devices: int, secure_aggregation: SecureAggregation) -> int:
+def message_bits(context: UplinkContext, devices: int, secure_aggregation: SecureAggregation) -> int:
     """Return the bits that a device sends: its values and the indices of their coordinates. If secure aggregation is
     charged, they are all entries modulo r times their range, and the keys and shares of Bonawitz et al. 2017.
 
     In their protocol, a client sends 2 public keys, 2(r - 1) encrypted shares and r shares for unmasking (section 7.1).
     """
-    message = terms.message
+    message = context.message
     if secure_aggregation != "counted":
         return message.payload_bits
     entry_bits = math.ceil(message.value_bits) + math.ceil(math.log2(max(devices, 1)))

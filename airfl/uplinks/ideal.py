@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.orthogonal import accumulate, mean_message, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import accumulate, leaked_gains, mean_message, own_noise_gain, power_gains
 from airfl.uplinks.stages.stage import Batch
-from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
 from channels.noise import disturbance_energy
@@ -47,34 +47,34 @@ class IdealUplink:
     deadline_s: float = math.inf
     divide_by_received: bool = False
 
-    def open(self, terms: Terms) -> Link:
+    def open(self, context: UplinkContext) -> Link:
         """Open the link and compute its cost. Raises UserError if the link is so weak that its cost overflows."""
-        return _IdealLink(self, terms)
+        return _IdealLink(self, context)
 
 
 class _IdealLink:
-    by_entry = True
+    elementwise = True
 
-    def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
-        self._uplink, self._terms = uplink, terms
+    def __init__(self, uplink: IdealUplink, context: UplinkContext) -> None:
+        self._uplink, self._context = uplink, context
         self._sum: Tensor | None = None
-        grid, knowledge = uplink.grid, terms.knowledge
-        self._power = power_gains(knowledge.state.response)
+        grid, csi = uplink.grid, context.csi
+        self._power = power_gains(csi.state.response)
         noise_energy = disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db)
-        per_gain = (terms.element_power / noise_energy)[:, None, None]
-        spilled = spilled_gains(knowledge.state)
+        per_gain = (context.element_power / noise_energy)[:, None, None]
+        leaked_power = leaked_gains(csi.state)
         self._rates = single_user_rates(
             self._power * per_gain,
             grid.used_subcarriers,
-            knowledge.offsets,
-            None if spilled is None else spilled * per_gain,
+            csi.offsets,
+            None if leaked_power is None else leaked_power * per_gain,
         )
         limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf
         try:
-            self._cost = sequential_cost(terms.message.payload_bits, self._rates, limit * grid.used_subcarriers)
+            self._cost = sequential_cost(context.message.payload_bits, self._rates, limit * grid.used_subcarriers)
         except OverflowError as error:
             raise UserError(
-                f"digital.deadline_s: round {terms.round_index} of the ideal link: {error}; set a deadline, or raise "
+                f"digital.deadline_s: round {context.round_index} of the ideal link: {error}; set a deadline, or raise "
                 "the transmit power (power.max_snr_db, power.tx_power_dbm)"
             ) from None
 
@@ -86,42 +86,42 @@ class _IdealLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Add the received messages of a chunk to the sum."""
         weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        self._sum = accumulate(self._sum, batch, weights, self._terms.entries)
+        self._sum = accumulate(self._sum, batch, weights, self._context.entries)
 
     def close(self) -> Reception:
         """Return the exact mean of the received messages."""
-        mean = mean_message(self._sum, self._terms, self._divisor)
+        mean = mean_message(self._sum, self._context, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
-    def at_bound(self) -> LinkReport:
+    def link_budget(self) -> LinkReport:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
     def with_own_noise(self, factor: float) -> Link:
         """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
         link = copy(self)
-        link._terms = self._terms.with_own_noise(factor)
+        link._context = self._context.with_own_noise(factor)
         return link
 
     @property
     def _report(self) -> LinkReport:
-        terms, elements, pilots = self._terms, self._cost.resource_elements, self._terms.pilots
-        weights = terms.weights[self.heard]
+        context, elements, pilots = self._context, self._cost.resource_elements, self._context.pilots
+        weights = context.weights[self.heard]
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((weights**2).sum()) * terms.own_noise**2,
-            own_noise_gain=own_noise_gain(weights, self._divisor) * terms.own_noise,
+            noisy_devices=float((weights**2).sum()) * context.own_noise**2,
+            own_noise_gain=own_noise_gain(weights, self._divisor) * context.own_noise,
             use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
-                transmit_scale=np.sqrt(terms.element_power),
-                energy=elements * terms.element_power * terms.energy_unit + pilots.energy,
-                bits=np.full(len(elements), terms.message.payload_bits, dtype=np.int64),
+                transmit_scale=np.sqrt(context.element_power),
+                energy=elements * context.element_power * context.energy_unit + pilots.energy,
+                bits=np.full(len(elements), context.message.payload_bits, dtype=np.int64),
                 active=self.heard.astype(np.int8),
-                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * terms.element_power / self._uplink.noise_std**2),
+                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * context.element_power / self._uplink.noise_std**2),
                 rate=self._rates,
             ),
             pilot_elements=pilots.resource_elements,
@@ -130,4 +130,4 @@ class _IdealLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._context.divisor

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.uplinks.stages.stage import Batch
-from airfl.uplinks.uplink import Array, Terms
+from airfl.uplinks.uplink import Array, UplinkContext
 from channels.csi import ChannelState, Response, received_power
 from channels.mac import add_weighted
 
@@ -32,11 +32,11 @@ def accumulate(total: Tensor | None, batch: Batch, weights: Tensor, entries: int
     return total
 
 
-def mean_message(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
+def mean_message(total: Tensor | None, context: UplinkContext, divisor: float) -> Tensor:
     """Return the mean message from the sum, [m]. It is 0 if no device was selected or no message was received."""
     import torch
 
-    total = torch.zeros(terms.entries, device=terms.device) if total is None else total
+    total = torch.zeros(context.entries, device=context.device) if total is None else total
     return total / divisor if divisor else total
 
 
@@ -53,10 +53,10 @@ def power_gains(response: Response) -> Array:
     return np.asarray(power[:, :1] if same else power)
 
 
-def spilled_gains(state: ChannelState) -> Array | None:
+def leaked_gains(state: ChannelState) -> Array | None:
     """Return the power that late paths leak per unit of power on an element, [devices, blocks, subcarriers]; None if
     there are no late paths."""
-    return None if state.spilled is None else state.spilled.astype(np.float64)
+    return None if state.leaked_power is None else state.leaked_power.astype(np.float64)
 
 
 def coupling(response: Response) -> Array | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from airfl.uplinks.control import Control
-from channels.csi import Knowledge, Response
+from channels.csi import ChannelInformation, Response
 from channels.grid import Packing
 
 CsiError = Literal["realised", "quantile", "unbounded"]
@@ -25,7 +25,7 @@ that holds except with a small probability over the error; unbounded: no bound, 
 def largest_amplitude(
     gains: Response,
     control: Control,
-    knowledge: Knowledge,
+    csi: ChannelInformation,
     packing: Packing,
     csi_error: CsiError,
     tail: float,
@@ -37,7 +37,7 @@ def largest_amplitude(
     Args:
         gains: True effective channel, [devices, blocks, subcarriers].
         control: Power control of the round.
-        knowledge: The true and the estimated channel.
+        csi: The true and the estimated channel.
         packing: How entries are packed into resource elements.
         csi_error: How the accounting treats the channel estimation error.
         tail: Probability, over all devices and elements of the round, that a "quantile" is exceeded.
@@ -53,9 +53,9 @@ def largest_amplitude(
         effective = gains * control.precoders
         observed = np.abs(effective.real) if packing == "real" else np.abs(effective)
         return float(np.max(observed * used, initial=0.0))
-    error = knowledge.error_variance
+    error = csi.error_variance
     nominal = np.abs(control.estimate) * control.plan.amplitudes * used
-    slope = np.abs(knowledge.slope)[:, None, None]
+    slope = np.abs(csi.slope)[:, None, None]
     if error is not None and not error.any():
         return float((slope * nominal).max())
     if csi_error == "unbounded" or error is None:

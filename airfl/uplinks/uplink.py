@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.stage import Batch, MessageBound
-from channels.csi import Knowledge, Response
+from channels.csi import ChannelInformation, Response
 from channels.fading import FadeStatistics
 from channels.frame import Frame
 from channels.grid import GridUse
@@ -39,11 +39,11 @@ class PilotCost:
 
 
 @dataclass(frozen=True)
-class Terms:
+class UplinkContext:
     """The input for opening an uplink: the channel of the round and the known properties of its messages.
 
     Attributes:
-        knowledge: The true and the estimated channel.
+        csi: The true and the estimated channel.
         frame: Resource elements of the message.
         power_limits: P_i over the energy unit, [r].
         rms_norms: Bounds on sqrt(E||m_i||^2), weights included, [r].
@@ -66,11 +66,11 @@ class Terms:
         record: Whether to keep the signals.
         multipath: Taps of the channel if the waveform is modulated; else None.
         own_noise: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
-        population: The terms of all devices, if beta depends on them or reveals information about who was selected;
+        population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
     """
 
-    knowledge: Knowledge
+    csi: ChannelInformation
     frame: Frame
     power_limits: Array
     rms_norms: Array
@@ -91,10 +91,10 @@ class Terms:
     record: bool
     multipath: Multipath | None = None
     own_noise: float = 1.0
-    population: Terms | None = field(default=None, repr=False)
+    population: UplinkContext | None = field(default=None, repr=False)
 
-    def with_own_noise(self, factor: float) -> Terms:
-        """Return the terms with this factor on the devices' own noise, for which their power is then set."""
+    def with_own_noise(self, factor: float) -> UplinkContext:
+        """Return the context with this factor on the devices' own noise, for which their power is then set."""
         more = (factor**2 - self.own_noise**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
         population = self.population and self.population.with_own_noise(factor)
@@ -213,7 +213,7 @@ class Link(Protocol):
         ...
 
     @property
-    def by_entry(self) -> bool:
+    def elementwise(self) -> bool:
         """Whether messages may be sent a slab of entries at a time (`Batch.part`)."""
         ...
 
@@ -225,7 +225,7 @@ class Link(Protocol):
         """Finish the round after all messages were sent, and return the mean."""
         ...
 
-    def at_bound(self) -> LinkReport:
+    def link_budget(self) -> LinkReport:
         """Return the link budget: the report if every message had its rms norm, without sending anything."""
         ...
 
@@ -241,6 +241,6 @@ class Link(Protocol):
 class Uplink(Protocol):
     """A link that carries the messages of a run."""
 
-    def open(self, terms: Terms) -> Link:
+    def open(self, context: UplinkContext) -> Link:
         """Open the link for a round: power control and allocation, before any update is known."""
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
+from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_phase
 from channels.antennas.bound import upper_bound
 from channels.antennas.combiner import Combiner, check_antennas, combine
 from channels.antennas.correlation import (
@@ -46,7 +46,7 @@ __all__ = [
     "correlation_matrices",
     "correlation_roots",
     "register",
-    "steering_turns",
+    "steering_phase",
     "upper_bound",
 ]
 

@@ -60,7 +60,7 @@ class Directions:
         return Directions(self.azimuth_rad[rows], self.elevation_rad[rows])
 
 
-def steering_turns(array: AntennaArray, directions: Directions) -> Array:
+def steering_phase(array: AntennaArray, directions: Directions) -> Array:
     """Return the phase of a plane wave from each direction at each antenna in units of 2 pi, [devices, antennas].
 
     It is p u, with the position p of an antenna and the unit vector u towards the device. For a linear array, this is

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from channels.antennas.array import AntennaArray, Directions, steering_turns
+from channels.antennas.array import AntennaArray, Directions, steering_phase
 from channels.draws import Array, Complex
 from channels.part import Part, parameter
 
@@ -86,7 +86,7 @@ def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, 
 
 
 def _steering(array: AntennaArray, azimuths: Array, elevation: float) -> Complex:
-    phases = steering_turns(array, Directions(azimuths, np.full(len(azimuths), elevation)))
+    phases = steering_phase(array, Directions(azimuths, np.full(len(azimuths), elevation)))
     return np.asarray(np.exp(2j * np.pi * phases))
 
 

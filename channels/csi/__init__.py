@@ -9,7 +9,7 @@ from channels.csi.feedback import Feedback
 from channels.csi.frequency import FrequencyOffset
 from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.imperfections import IMPAIRMENTS, Imperfections, impair
-from channels.csi.knowledge import Knowledge, match, perfect_knowledge
+from channels.csi.information import ChannelInformation, match, perfect_csi
 from channels.csi.offsets import Offsets
 from channels.csi.phase import ResidualPhase
 from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response, received_power
@@ -19,13 +19,13 @@ __all__ = [
     "IMPAIRMENTS",
     "Ageing",
     "ChannelEstimate",
+    "ChannelInformation",
     "ChannelState",
     "Estimation",
     "Feedback",
     "FrequencyOffset",
     "Impairment",
     "Imperfections",
-    "Knowledge",
     "LineOfSight",
     "Offsets",
     "ResidualPhase",
@@ -34,6 +34,6 @@ __all__ = [
     "TimingOffset",
     "impair",
     "match",
-    "perfect_knowledge",
+    "perfect_csi",
     "received_power",
 ]

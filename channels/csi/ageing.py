@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import j0
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, if_exact
+from channels.csi.information import ChannelInformation, if_exact
 from channels.csi.state import ChannelEstimate, Response
 from channels.draws import Array, Draw, circular_gaussian, correlate
 from channels.frame import Frame
@@ -43,7 +43,7 @@ class Ageing(Impairment):
         """Whether devices move and the delay is positive."""
         return self.delay_s > 0 and around.doppler_hz > 0
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Replace h by e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
 
         The line-of-sight component s is rotated by psi = 2 pi f_s delay, with its Doppler shift f_s. The diffuse part,
@@ -51,13 +51,13 @@ class Ageing(Impairment):
         and correlated between antennas as the diffuse part is. rho may be negative. If the Doppler shift is known, the
         line-of-sight component of the estimate is rotated as well.
         """
-        sight, rho = knowledge.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
+        sight, rho = csi.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
         if sight is None:
-            return _age_diffuse(knowledge, np.zeros_like(knowledge.state.response), knowledge.mean_power, rho, draw)
-        diffuse_power = knowledge.mean_power * (1 - sight.share)
-        aged = _age_diffuse(knowledge, sight.part, diffuse_power, rho, draw)
+            return _age_diffuse(csi, np.zeros_like(csi.state.response), csi.mean_power, rho, draw)
+        diffuse_power = csi.mean_power * (1 - sight.share)
+        aged = _age_diffuse(csi, sight.part, diffuse_power, rho, draw)
         phases = np.exp(2j * np.pi * sight.doppler_hz * self.delay_s)[:, None, None, None]
-        estimate = knowledge.estimate.response
+        estimate = csi.estimate.response
         if self.los_doppler == "known":
             estimate = estimate + ((phases - 1) * sight.estimated).astype(estimate.dtype)
         # Without a diffuse part, h is a rotated version of an exact estimate. Otherwise, the law of h given the
@@ -67,27 +67,29 @@ class Ageing(Impairment):
             aged,
             state=replace(aged.state, response=aged.state.response + (phases * sight.part).astype(estimate.dtype)),
             estimate=ChannelEstimate(estimate),
-            slope=knowledge.slope if rotated_only else aged.slope,
-            error_variance=if_exact(knowledge.error_variance) if rotated_only else None,
+            slope=csi.slope if rotated_only else aged.slope,
+            error_variance=if_exact(csi.error_variance) if rotated_only else None,
         )
 
 
-def _age_diffuse(knowledge: Knowledge, sight: Response, diffuse_power: Array, rho: float, draw: Draw) -> Knowledge:
+def _age_diffuse(
+    csi: ChannelInformation, sight: Response, diffuse_power: Array, rho: float, draw: Draw
+) -> ChannelInformation:
     """Apply the Gauss-Markov step to the diffuse part, and return that part only, with its moments.
 
     sight: line-of-sight component, in the shape of the response; diffuse_power: E|h - s|^2, [devices].
     """
-    diffuse = knowledge.state.response - sight
+    diffuse = csi.state.response - sight
     spread = (1 - rho**2) * diffuse_power
     innovation = _innovation(diffuse, draw)
-    if knowledge.spatial_roots is not None:
-        innovation = correlate(knowledge.spatial_roots, innovation)
+    if csi.spatial_roots is not None:
+        innovation = correlate(csi.spatial_roots, innovation)
     w = innovation * np.sqrt(spread)[:, None, None, None].astype(diffuse.real.dtype)
-    error = knowledge.error_variance
+    error = csi.error_variance
     return replace(
-        knowledge,
-        state=replace(knowledge.state, response=rho * diffuse + w),
-        slope=rho * knowledge.slope,
+        csi,
+        state=replace(csi.state, response=rho * diffuse + w),
+        slope=rho * csi.slope,
         error_variance=None if error is None else rho**2 * error + spread,
     )
 

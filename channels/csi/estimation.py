@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge
+from channels.csi.information import ChannelInformation
 from channels.csi.state import ChannelEstimate
 from channels.draws import Array, Draw, circular_gaussian
 from channels.frame import Frame
@@ -39,23 +39,23 @@ class Estimation(Impairment):
         """Whether the estimate can differ from the channel."""
         return self.method != "perfect"
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Set hhat = h + n ("ls") or c (h + n) ("mmse"), n ~ CN(0, v/L) on every coefficient, c = P/(P + v/L).
 
         If h is Gaussian, its error variance given hhat is P (v/L)/(P + v/L) in both cases, and its regression slope on
         hhat is c under "ls" and 1 under "mmse". The noise is independent between coefficients; a coefficient that is
         constant along an axis is estimated once.
         """
-        h = knowledge.state.response
-        noise_variance = knowledge.pilot_noise_variance / self.pilots
-        shrinkage = _shrinkage(knowledge.mean_power, noise_variance)
+        h = csi.state.response
+        noise_variance = csi.pilot_noise_variance / self.pilots
+        shrinkage = _shrinkage(csi.mean_power, noise_variance)
         noise = circular_gaussian(draw(2 * int(np.prod(h.shape[1:])))).reshape(h.shape)
         observed = h + (_rows(np.sqrt(noise_variance)) * noise).astype(h.dtype)
-        mmse, sight = self.method == "mmse", knowledge.line_of_sight
+        mmse, sight = self.method == "mmse", csi.line_of_sight
         if mmse and sight is not None:
             sight = replace(sight, estimated=sight.estimated * _rows(shrinkage).astype(h.real.dtype))
         return replace(
-            knowledge,
+            csi,
             estimate=ChannelEstimate(observed * _rows(shrinkage).astype(h.real.dtype) if mmse else observed),
             slope=np.ones_like(shrinkage) if mmse else shrinkage,
             error_variance=shrinkage * noise_variance,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, if_exact
+from channels.csi.information import ChannelInformation, if_exact
 from channels.csi.state import ChannelEstimate
 from channels.draws import Array, Draw
 from channels.frame import Frame
@@ -46,22 +46,22 @@ class Feedback(Impairment):
         """Whether the phase or the modulus is quantised."""
         return self.phase_bits > 0 or self.gain_bits > 0
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Quantise hhat; uses no random numbers.
 
         After quantisation of the modulus, which can saturate, h given hhat has no known law. Phase bits alone only
         rotate an exact estimate, and |h/hhat| remains 1.
         """
-        hhat = knowledge.estimate.response
+        hhat = csi.estimate.response
         modulus, phase = np.abs(hhat).astype(np.float64), np.angle(hhat).astype(np.float64)
         if self.phase_bits:
             phase = quantise_phase(phase, self.phase_bits)
         if self.gain_bits:
-            rms = np.sqrt(knowledge.mean_power)[:, None, None, None]
+            rms = np.sqrt(csi.mean_power)[:, None, None, None]
             modulus = quantise_modulus(modulus, rms, self.gain_bits, self.gain_range_db)
         quantised = (modulus * np.exp(1j * phase)).astype(hhat.dtype)
-        error_variance = None if self.gain_bits else if_exact(knowledge.error_variance)
-        return replace(knowledge, estimate=ChannelEstimate(quantised), error_variance=error_variance)
+        error_variance = None if self.gain_bits else if_exact(csi.error_variance)
+        return replace(csi, estimate=ChannelEstimate(quantised), error_variance=error_variance)
 
 
 def quantise_phase(phase: Array, bits: int) -> Array:

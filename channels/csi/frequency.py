@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, apply_factor
+from channels.csi.information import ChannelInformation, apply_factor
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
@@ -36,7 +36,7 @@ class FrequencyOffset(Impairment):
         """Whether there can be an offset."""
         return self.frequency_offset_hz > 0
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Multiply h_b by sinc(eps) e^(j pi eps) e^(j 2 pi df t_b), df uniform within +-frequency_offset_hz.
 
         eps = df/spacing; t_b: start of block b, measured from the useful part of the first symbol, where the phase is
@@ -49,7 +49,7 @@ class FrequencyOffset(Impairment):
         useful = np.sinc(eps)
         phase = np.pi * eps + 2 * np.pi * offset_hz * frame.block_times_s
         factor = (useful * np.exp(1j * phase))[:, None, :, None]
-        shifted = apply_factor(knowledge, factor, 1 - useful[:, 0] ** 2, in_phase=True)
+        shifted = apply_factor(csi, factor, 1 - useful[:, 0] ** 2, in_phase=True)
         return replace(shifted, offsets=replace(shifted.offsets, carrier=eps[:, 0]))
 
     def check_within(self, around: Surroundings) -> None:

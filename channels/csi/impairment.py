@@ -7,7 +7,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from channels.csi.knowledge import Knowledge
+from channels.csi.information import ChannelInformation
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.part import Part
@@ -54,11 +54,11 @@ class Impairment(Part):
         """Whether the impairment has an effect in these surroundings."""
 
     @abstractmethod
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Return the CSI after the impairment.
 
         Args:
-            knowledge: CSI after the preceding impairments.
+            csi: CSI after the preceding impairments.
             around: Doppler shift, subcarrier spacing and cyclic prefix.
             frame: The resource elements of the message.
             draw: Uniform numbers in [0, 1) of each device, not shared with other impairments.

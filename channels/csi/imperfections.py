@@ -10,7 +10,7 @@ from channels.csi.estimation import Estimation
 from channels.csi.feedback import Feedback
 from channels.csi.frequency import FrequencyOffset
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, match
+from channels.csi.information import ChannelInformation, match
 from channels.csi.phase import ResidualPhase
 from channels.csi.timing import TimingOffset
 from channels.draws import Draw
@@ -63,12 +63,12 @@ IMPAIRMENTS: dict[str, type[Impairment]] = {one.name: type(one) for one in Imper
 
 
 def impair(
-    knowledge: Knowledge, imperfections: Imperfections, around: Surroundings, frame: Frame, draws: Mapping[str, Draw]
-) -> Knowledge:
+    csi: ChannelInformation, imperfections: Imperfections, around: Surroundings, frame: Frame, draws: Mapping[str, Draw]
+) -> ChannelInformation:
     """Apply all impairments that have an effect, in their order.
 
     Args:
-        knowledge: CSI before the impairments.
+        csi: CSI before the impairments.
         imperfections: The impairments.
         around: Properties of channel and grid.
         frame: The resource elements of the message.
@@ -76,12 +76,12 @@ def impair(
 
     Raises ValueError if the response has neither the frame's blocks and subcarriers nor length 1.
     """
-    match(knowledge.state, knowledge.estimate)
-    blocks, subcarriers = knowledge.state.response.shape[2:]
+    match(csi.state, csi.estimate)
+    blocks, subcarriers = csi.state.response.shape[2:]
     for what, length, expected in (("blocks", blocks, frame.blocks), ("subcarriers", subcarriers, frame.subcarriers)):
         if length not in (1, expected):
             raise ValueError(f"the number of {what} must be 1 or that of the frame, {expected}, got {length}")
     for one in imperfections:
         if one.present(around):
-            knowledge = one.apply(knowledge, around, frame, draws[one.name])
-    return knowledge
+            csi = one.apply(csi, around, frame, draws[one.name])
+    return csi

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, apply_factor
+from channels.csi.information import ChannelInformation, apply_factor
 from channels.draws import Draw, circular_gaussian
 from channels.frame import Frame
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
@@ -30,7 +30,7 @@ class ResidualPhase(Impairment):
         """Whether the phase has a positive standard deviation."""
         return self.phase_std_rad > 0
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Multiply h by e^(j phi_i), phi_i ~ N(0, phase_std_rad^2), one per device and round."""
         normal = np.sqrt(2) * circular_gaussian(draw(2)).real
-        return apply_factor(knowledge, np.exp(1j * self.phase_std_rad * normal)[:, :, None, None])
+        return apply_factor(csi, np.exp(1j * self.phase_std_rad * normal)[:, :, None, None])

@@ -24,12 +24,13 @@ class ChannelState:
         response: h_i at every receive antenna, time block and subcarrier, complex [devices, antennas, blocks,
             subcarriers]; flat fading with one antenna is [devices, 1, 1, 1]. Paths beyond the cyclic prefix contribute
             only the amplitude that stays on the element.
-        spilled: Total power that such paths leak to other elements and symbols for unit power on an element, averaged
-            over antennas, [devices, blocks, subcarriers] with the lengths of the response; None if no path is late.
+        leaked_power: Total power that such paths leak to other elements and symbols for unit power on an element,
+            averaged over antennas, [devices, blocks, subcarriers] with the lengths of the response; None if no path is
+            late.
     """
 
     response: Response
-    spilled: NDArray[np.float32] | None = None
+    leaked_power: NDArray[np.float32] | None = None
 
     @property
     def gains(self) -> NDArray[np.complex128]:

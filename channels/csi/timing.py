@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, apply_factor
+from channels.csi.information import ChannelInformation, apply_factor
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
@@ -36,7 +36,7 @@ class TimingOffset(Impairment):
         """Whether there can be an offset."""
         return self.timing_offset_s > 0
 
-    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+    def apply(self, csi: ChannelInformation, around: Surroundings, frame: Frame, draw: Draw) -> ChannelInformation:
         """Multiply h(f) by (1 - e/T) e^(-j 2 pi f tau_i), tau_i uniform in [0, timing_offset_s].
 
         e = max(tau_i - prefix, 0) of the useful duration T = 1/spacing is filled with the previous symbol. If all
@@ -47,7 +47,7 @@ class TimingOffset(Impairment):
         late_s = self.timing_offset_s * draw(1)
         lost = np.maximum(late_s - around.prefix_s, 0) * around.spacing_hz
         ramp = (1 - lost) * np.exp(-2j * np.pi * late_s * frame.frequencies_hz)
-        delayed = apply_factor(knowledge, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
+        delayed = apply_factor(csi, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
         return replace(delayed, offsets=replace(delayed.offsets, late=lost[:, 0]))
 
     def check_within(self, around: Surroundings) -> None:

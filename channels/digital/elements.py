@@ -71,14 +71,14 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
 
     known, true = over_noise(task.known), over_noise(task.true)
     # Leakage of paths beyond the cyclic prefix is assumed to fall on the device's own subcarriers.
-    spilled = 0.0 if task.spilled is None else over_noise(task.spilled)
+    leaked_power = 0.0 if task.leaked_power is None else over_noise(task.leaked_power)
     if offsets is not None:
         known, true = (
-            snr / (1.0 + spilled + leaked(snr, subcarriers, task.subcarriers, offsets, task.coupling))
+            snr / (1.0 + leaked_power + leaked(snr, subcarriers, task.subcarriers, offsets, task.coupling))
             for snr in (known, true)
         )
-    elif task.spilled is not None:
-        known, true = known / (1.0 + spilled), true / (1.0 + spilled)
+    elif task.leaked_power is not None:
+        known, true = known / (1.0 + leaked_power), true / (1.0 + leaked_power)
     return OwnElements(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
 
 

@@ -31,23 +31,25 @@ class SequentialCost:
 
 
 def single_user_rates(
-    snr: Array, subcarriers: int, offsets: Offsets | None = None, spilled: Array | None = None
+    snr: Array, subcarriers: int, offsets: Offsets | None = None, leaked_power: Array | None = None
 ) -> Array:
     """Return the rate of a codeword over the whole message in bits per resource element, [devices].
 
     It is the mean of log2(1 + SINR) over all subcarriers and blocks, which is at most the rate at the mean SINR
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
-    leakage due to `offsets` and late paths (`spilled`, over the noise, in the shape of `snr`) counts as interference.
+    leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference.
     """
     if offsets is None or not offsets.present:
-        return np.asarray(bits_per_element(snr if spilled is None else snr / (1.0 + spilled)).mean(axis=(1, 2)))
+        return np.asarray(
+            bits_per_element(snr if leaked_power is None else snr / (1.0 + leaked_power)).mean(axis=(1, 2))
+        )
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
         useful = np.broadcast_to(received, (len(received), subcarriers))
         interference = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
-        if spilled is not None:
-            interference = interference + spilled[device]
+        if leaked_power is not None:
+            interference = interference + leaked_power[device]
         rates[device] = bits_per_element(useful / (1.0 + interference)).mean()
     return rates
 

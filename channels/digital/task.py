@@ -39,8 +39,8 @@ class DigitalTask:
         offsets: Timing and frequency offsets of the devices, None for none.
         coupling: Share of device j's power over all antennas that passes the maximum-ratio combiner of device i,
             [i, j], with a diagonal of 1. None for one antenna, which passes everything.
-        spilled: Power that a device's late paths leak to other elements for unit power on each, averaged over antennas,
-            [devices, blocks, K]; None if no path is late.
+        leaked_power: Power that a device's late paths leak to other elements for unit power on each, averaged over
+            antennas, [devices, blocks, K]; None if no path is late.
     """
 
     bits: Counts
@@ -56,7 +56,7 @@ class DigitalTask:
     uniforms: Callable[[int], Array]
     offsets: Offsets | None = None
     coupling: Array | None = None
-    spilled: Array | None = None
+    leaked_power: Array | None = None
 
 
 @dataclass(frozen=True)

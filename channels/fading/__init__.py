@@ -26,7 +26,7 @@ from channels.fading.own import FunctionChannel, check_law, check_response, fadi
 from channels.fading.registry import FADING_LAWS, FADINGS
 from channels.fading.replay import Recorded, Replay, VariableError, read_replay
 from channels.fading.rician import rician_mean_square
-from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
+from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_phase
 from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
@@ -82,7 +82,7 @@ __all__ = [
     "inverse_power",
     "keep_within",
     "line_of_sight_cosines",
-    "line_of_sight_turns",
+    "line_of_sight_phase",
     "read_replay",
     "register",
     "rician_mean_square",

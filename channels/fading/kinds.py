@@ -90,8 +90,8 @@ class ChannelRequest:
         antennas: Number of receive antennas.
         frame: The resource elements of the round's message: subcarriers, their frequencies, blocks and times.
         start_s: Start of the round in s from the start of the run.
-        fresh: Uniform numbers from each device's stream for this round: fresh(count) is [devices, count].
-        lasting: Uniform numbers from each device's stream for the whole run, equal in every round.
+        per_round: Uniform numbers from each device's stream for this round: per_round(count) is [devices, count].
+        per_run: Uniform numbers from each device's stream for the whole run, equal in every round.
     """
 
     round_index: int
@@ -99,8 +99,8 @@ class ChannelRequest:
     antennas: int
     frame: Frame
     start_s: float
-    fresh: Draw
-    lasting: Draw
+    per_round: Draw
+    per_run: Draw
 
 
 class OwnChannel(Fading):

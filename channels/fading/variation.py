@@ -26,22 +26,22 @@ class Variation:
         diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
             antennas, times].
         columns: Number of uniform numbers per antenna.
-        lasting: Whether the uniform numbers are drawn once per run, or else once per round.
+        per_run: Whether the uniform numbers are drawn once per run, or else once per round.
         source: Source of the model.
     """
 
     diffuse: Callable[[Array, float, Array], Complex]
     columns: int
-    lasting: bool
+    per_run: bool
     source: str
 
-    def __call__(self, fresh: Draw, lasting: Draw, antennas: int, doppler_hz: float, times_s: Array) -> Complex:
+    def __call__(self, per_round: Draw, per_run: Draw, antennas: int, doppler_hz: float, times_s: Array) -> Complex:
         """Return CN(0, 1) numbers g, [devices, antennas, times].
 
-        fresh: streams of this round; lasting: streams of the run; times_s: times since the start of the run, [times].
-        The value at a time does not depend on the other requested times.
+        per_round: streams of this round; per_run: streams of the run; times_s: times since the start of the run,
+        [times]. The value at a time does not depend on the other requested times.
         """
-        uniforms = (lasting if self.lasting else fresh)(self.columns * antennas)
+        uniforms = (per_run if self.per_run else per_round)(self.columns * antennas)
         return self.diffuse(uniforms.reshape(-1, antennas, self.columns), doppler_hz, times_s)
 
 
@@ -71,36 +71,36 @@ def _gaussian(uniforms: Array) -> Complex:
 
 
 VARIATIONS: dict[str, Variation] = {
-    "independent": Variation(_block, columns=2, lasting=False, source="block fading, PFELS section 4.1"),
-    "constant": Variation(_block, columns=2, lasting=True, source="devices that stand still"),
+    "independent": Variation(_block, columns=2, per_run=False, source="block fading, PFELS section 4.1"),
+    "constant": Variation(_block, columns=2, per_run=True, source="devices that stand still"),
     "jakes": Variation(
-        _jakes, columns=3 * PATHS, lasting=True, source="Jakes, Microwave mobile communications (1974), section 1.1"
+        _jakes, columns=3 * PATHS, per_run=True, source="Jakes, Microwave mobile communications (1974), section 1.1"
     ),
 }
 
 
-def line_of_sight_turns(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
+def line_of_sight_phase(name: str, per_round: Draw, per_run: Draw, antennas: int) -> Array:
     """Return the phase of the line of sight in units of 2 pi at the start of the run, in [0, 1), [devices].
 
     It is drawn per round or per run, as the diffuse part is under the variation of that name, from the column after
     those that `VARIATIONS[name]` uses for all antennas, so that no random number is shared.
     """
-    return _beyond_the_diffuse_part(name, fresh, lasting, antennas, 1)
+    return _beyond_the_diffuse_part(name, per_round, per_run, antennas, 1)
 
 
-def line_of_sight_cosines(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
+def line_of_sight_cosines(name: str, per_round: Draw, per_run: Draw, antennas: int) -> Array:
     """Return the cosine of the angle between a device's motion and its line of sight, [devices].
 
     It equals the Doppler shift of the line of sight over f_D. The angle is uniform, is drawn as often as the phase, and
-    uses the column after that of `line_of_sight_turns`.
+    uses the column after that of `line_of_sight_phase`.
     """
-    return np.asarray(np.cos(2 * np.pi * _beyond_the_diffuse_part(name, fresh, lasting, antennas, 2)))
+    return np.asarray(np.cos(2 * np.pi * _beyond_the_diffuse_part(name, per_round, per_run, antennas, 2)))
 
 
-def _beyond_the_diffuse_part(name: str, fresh: Draw, lasting: Draw, antennas: int, column: int) -> Array:
+def _beyond_the_diffuse_part(name: str, per_round: Draw, per_run: Draw, antennas: int, column: int) -> Array:
     """Return the column-th random number after those of the diffuse part, counted from 1, [devices]."""
     variation = VARIATIONS[name]
-    return (lasting if variation.lasting else fresh)(variation.columns * antennas + column)[:, -1]
+    return (per_run if variation.per_run else per_round)(variation.columns * antennas + column)[:, -1]
 
 
 def doppler_hz(speed_m_s: float, carrier_hz: float) -> float:

@@ -27,12 +27,12 @@ class Late:
 
     Attributes:
         lost: Amplitude that the late paths lose on their own element, complex [antennas, blocks, subcarriers].
-        spilled: Total power that leaks to other elements and symbols for unit power on each element, averaged over
+        leaked_power: Total power that leaks to other elements and symbols for unit power on each element, averaged over
             antennas, [blocks, subcarriers].
     """
 
     lost: Complex
-    spilled: Array
+    leaked_power: Array
 
 
 def late_paths(
@@ -43,8 +43,8 @@ def late_paths(
     coefficients: a_l, [antennas, blocks, paths]; delays_s: tau_l relative to the first arrival, [paths].
 
     Let M_t(f) be the sum of a_l e^(-j 2 pi f tau_l) over the paths that have not arrived at time t of the window, t in
-    [0, 1]. Then lost is the integral of M_t. spilled is the integral of |M_t|^2 minus |lost|^2 for the current symbol
-    (inter-carrier interference), plus the integral of |M_t|^2 for the previous symbol (inter-symbol interference;
+    [0, 1]. Then lost is the integral of M_t. leaked_power is the integral of |M_t|^2 minus |lost|^2 for the current
+    symbol (inter-carrier interference), plus the integral of |M_t|^2 for the previous one (inter-symbol interference;
     Parseval over the window).
     """
     delays = np.asarray(delays_s, dtype=np.float64)
@@ -57,29 +57,29 @@ def late_paths(
     paths = np.moveaxis(np.asarray(coefficients)[..., late], -1, 0)
     phases = np.exp(-2j * np.pi * np.outer(delays[late], request.frame.frequencies_hz))
     lost = np.einsum("lab,l,lf->abf", paths, np.minimum(excess, 1.0), phases)
-    spilled = _overlapping(paths, phases, np.zeros_like(excess), np.minimum(excess, 1.0)) - np.abs(lost) ** 2
+    leaked_power = _overlapping(paths, phases, np.zeros_like(excess), np.minimum(excess, 1.0)) - np.abs(lost) ** 2
     symbol, ends = 1 + request.prefix_s * request.spacing_hz, excess
     while ends.max() > 0:  # the previous symbol, the one before it, ...
-        spilled += _overlapping(paths, phases, np.clip(ends - symbol, 0, 1), np.clip(ends, 0, 1))
+        leaked_power += _overlapping(paths, phases, np.clip(ends - symbol, 0, 1), np.clip(ends, 0, 1))
         ends = ends - symbol
-    return Late(lost, np.maximum(spilled, 0.0).mean(axis=0))
+    return Late(lost, np.maximum(leaked_power, 0.0).mean(axis=0))
 
 
 def take_late(response: Response, effects: Iterable[Late | None]) -> NDArray[np.float32] | None:
-    """Subtract the lost amplitudes from a response in place, and return the spilled power.
+    """Subtract the lost amplitudes from a response in place, and return the leaked power.
 
-    The response is [devices, antennas, blocks, subcarriers], the spilled power [devices, blocks, subcarriers], or None
+    The response is [devices, antennas, blocks, subcarriers], the leaked power [devices, blocks, subcarriers], or None
     if no device has a late path.
     """
-    spilled: NDArray[np.float32] | None = None
+    leaked_power: NDArray[np.float32] | None = None
     for device, late in enumerate(effects):
         if late is None:
             continue
-        if spilled is None:
-            spilled = np.zeros((len(response), *response.shape[2:]), np.float32)
+        if leaked_power is None:
+            leaked_power = np.zeros((len(response), *response.shape[2:]), np.float32)
         response[device] -= late.lost
-        spilled[device] = late.spilled
-    return spilled
+        leaked_power[device] = late.leaked_power
+    return leaked_power
 
 
 def _overlapping(paths: NDArray[np.complexfloating], phases: Complex, starts: Array, ends: Array) -> Array:

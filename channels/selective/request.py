@@ -25,12 +25,12 @@ class SelectiveResponse:
     Attributes:
         response: H on every resource element, complex64 [devices, antennas, blocks, subcarriers] as in `ChannelState`,
             with a single block if the channel is static (see `SelectiveRequest.moves`).
-        spilled: Power that paths beyond the cyclic prefix leak to other elements, float32 [devices, blocks,
+        leaked_power: Power that paths beyond the cyclic prefix leak to other elements, float32 [devices, blocks,
             subcarriers] as in `ChannelState`; None if there are no such paths.
     """
 
     response: NDArray[np.complex64]
-    spilled: NDArray[np.float32] | None = None
+    leaked_power: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class SelectiveRequest:
         variation: "independent" draws a new realisation each round, "constant" keeps one static realisation for the
             run, "jakes" is one process over the run with autocorrelation J0.
         start_s: Start of this round in s from the start of the run.
-        fresh: Uniform numbers from each device's stream for this round.
-        lasting: Uniform numbers from each device's stream for the whole run.
+        per_round: Uniform numbers from each device's stream for this round.
+        per_run: Uniform numbers from each device's stream for the whole run.
         bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may exceed that of the frame.
         positions_m: Positions of the devices in m, [devices, 3], with the base station at (0, 0, base_height_m); None
             if unknown. Used only by umi, uma and rma.
@@ -68,8 +68,8 @@ class SelectiveRequest:
     speed_m_s: float
     variation: Variation
     start_s: float
-    fresh: Draw
-    lasting: Draw
+    per_round: Draw
+    per_run: Draw
     bandwidth_hz: float
     positions_m: Array | None = None
     base_height_m: float = 10.0
@@ -99,7 +99,7 @@ class SelectiveRequest:
     @property
     def draw(self) -> Draw:
         """The streams to draw from: those of the round if the variation is "independent", else those of the run."""
-        return self.fresh if self.variation == "independent" else self.lasting
+        return self.per_round if self.variation == "independent" else self.per_run
 
     @property
     def first_block_s(self) -> float:

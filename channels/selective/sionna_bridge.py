@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from channels.antennas.array import AntennaArray, steering_turns
+from channels.antennas.array import AntennaArray, steering_phase
 from channels.draws import Complex
 from channels.selective.late import Late, late_paths, take_late
 from channels.selective.parameters import Tr38901Version
@@ -279,7 +279,7 @@ def _steering(request: SelectiveRequest) -> Complex | None:
     if request.directions is None or request.antennas == 1:
         return None
     array = request.array or AntennaArray(count=request.antennas)
-    return np.asarray(np.exp(2j * np.pi * steering_turns(array, request.directions)))
+    return np.asarray(np.exp(2j * np.pi * steering_phase(array, request.directions)))
 
 
 def _without_line_of_sight(line: Any) -> Any:

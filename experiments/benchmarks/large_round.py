@@ -101,7 +101,8 @@ def main(arguments: list[str]) -> None:
     seconds = min(rounds[1:], key=lambda stages: sum(stages.values()))
     total = sum(seconds.values())
     print(
-        f"PFELS, d = {world.model.dimension:,}, k = {world.scenario.bound.entries:,}, r = {settings.run.selected}, {data}"
+        f"PFELS, d = {world.model.dimension:,}, k = {world.scenario.bound.entries:,}, r = {settings.run.selected}, "
+        f"{data}"
     )
     print(
         f"torch {torch.__version__}, {torch.get_num_threads()} threads, engine {world.trainer.engine}, chunk "

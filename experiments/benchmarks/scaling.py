@@ -93,7 +93,7 @@ def measure(point: Point) -> Cost:
 
     from airfl.config import Settings
     from airfl.core.round import run_round
-    from airfl.core.round_plan import open_round
+    from airfl.core.round_plan import plan_round
     from airfl.core.state import State
     from airfl.core.world import world_of
     from airfl.learning.task import DividedTask, Samples
@@ -137,7 +137,7 @@ def measure(point: Point) -> Cost:
         times.append(time.perf_counter() - begin)
     for _ in range(OPENINGS):
         begin = time.perf_counter()
-        open_round(world.scenario, state.round_index, state.memory)
+        plan_round(world.scenario, state.round_index, state.memory)
         opening.append(time.perf_counter() - begin)
     return Cost(
         point.varied,

@@ -44,8 +44,8 @@ def round_request(round_index: int) -> SelectiveRequest:
         speed_m_s=1.4,
         variation="independent",
         start_s=0.0,
-        fresh=lambda count: streams.device_uniforms(Purpose.FADING, round_index, devices, count),
-        lasting=lambda count: streams.device_uniforms(Purpose.FADING, None, devices, count),
+        per_round=lambda count: streams.device_uniforms(Purpose.FADING, round_index, devices, count),
+        per_run=lambda count: streams.device_uniforms(Purpose.FADING, None, devices, count),
         bandwidth_hz=SUBCARRIERS * SPACING_HZ,
         positions_m=np.stack([100 * np.cos(angles), 100 * np.sin(angles), np.full(DEVICES, 1.5)], axis=1),
     )

@@ -29,7 +29,7 @@ def antennas(figure: Figure) -> list[str]:
         right.plot(COUNTS, error, label=name, **line(number, marked=True))
         numbers.append(quote(f"{name}: worst gain in dB", worst, at, ".1f"))
         error_lines.append(quote(f"{name}: error", error, at))
-    bounds = [[upper_bound(one.opening.estimate.response, EQUAL)[0, 0] for one in each] for each in rounds]
+    bounds = [[upper_bound(one.plan.estimate.response, EQUAL)[0, 0] for one in each] for each in rounds]
     bound = [10 * np.log10(np.median(each)) for each in bounds]
     left.plot(COUNTS, bound, label="upper bound", **line(6))
     ticks: dict[str, Any] = {"xscale": "log", "xticks": COUNTS, "xticklabels": [str(count) for count in COUNTS]}
@@ -46,5 +46,5 @@ def _rounds(count: int, name: str) -> list[Round]:
 
 
 def _worst(one: Round, name: str) -> float:
-    response = one.opening.estimate.response
+    response = one.plan.estimate.response
     return float(np.abs(combine(COMBINERS[name]().weights(response, EQUAL), response)).min()) ** 2

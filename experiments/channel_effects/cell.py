@@ -107,7 +107,7 @@ def _air_time_ms(dimension: int, *overrides: str) -> float:
         (*pfels, "grid.prefix=normal", "grid.subcarriers=3276", *overrides), entries=dimension, devices=1000
     )
     times = [
-        one.link.at_bound().use.air_time_s + (one.broadcast.air_time_s if one.broadcast else 0.0)
+        one.link.link_budget().use.air_time_s + (one.broadcast.air_time_s if one.broadcast else 0.0)
         for one in opened(scenario, 20)
     ]
     return float(1e3 * np.median(times))

@@ -51,7 +51,7 @@ def _against_snr(axis: Axes) -> list[str]:
 
 def law_2(one: Round, level_db: float) -> float:
     """Return the least error per device for a round's gains, implemented independently of the policy."""
-    reaches = np.sort(np.abs(one.opening.channel.gains)) * 10 ** (level_db / 20)
+    reaches = np.sort(np.abs(one.plan.channel.gains)) * 10 ** (level_db / 20)
     eta = np.min(((1 + np.cumsum(reaches**2)) / np.cumsum(reaches)) ** 2)
     missing = np.sqrt(np.minimum(reaches**2, eta) / eta) - 1
     return float((missing**2).sum() + 1 / eta) / len(reaches)

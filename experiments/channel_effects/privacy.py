@@ -50,7 +50,7 @@ def _quantiles(pilot_snr_db: float | None, csi_error: str) -> Array:
     csi = () if pilot_snr_db is None else ("csi.estimation=mmse", f"csi.pilot_snr_db={pilot_snr_db}")
     unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={csi_error}", f"run.rounds={ROUNDS}")
     scenario = scenario_of(unit, entries=1000, devices=1000)
-    multipliers = [noise_multiplier(scenario, one.link.at_bound()) for one in opened(scenario, ROUNDS)]
+    multipliers = [noise_multiplier(scenario, one.link.link_budget()) for one in opened(scenario, ROUNDS)]
     return np.asarray(np.quantile(multipliers, [0.05, 0.5, 0.95]))
 
 

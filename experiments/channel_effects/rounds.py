@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.uplinks import LinkReport
 from airfl.uplinks.stages import Batch
@@ -43,13 +43,13 @@ class Round:
         error: ||decoded mean - mean||^2 over the expected power of the mean, C^2/r.
         receive_snr_db: Receive SNR of the sum in dB.
         report: The link report.
-        opening: The opened round.
+        plan: The opened round.
     """
 
     error: float
     receive_snr_db: float
     report: LinkReport
-    opening: Opening
+    plan: RoundPlan
 
 
 def scenario_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, selected: int = 32) -> Scenario:
@@ -71,23 +71,23 @@ def scenario_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 
     return build_scenario(settings, entries, np.ones(devices))
 
 
-def opened(scenario: Scenario, rounds: int) -> list[Opening]:
+def opened(scenario: Scenario, rounds: int) -> list[RoundPlan]:
     """Open rounds without sending anything, at most `MOST_ROUNDS`."""
-    memory, openings = scenario.memory, []
+    memory, plans = scenario.memory, []
     for index in range(min(rounds, MOST_ROUNDS.get())):
-        openings.append(open_round(scenario, index, memory))
-        memory = openings[-1].memory
-    return openings
+        plans.append(plan_round(scenario, index, memory))
+        memory = plans[-1].memory
+    return plans
 
 
 def sent(scenario: Scenario, rounds: int) -> list[Round]:
     """Run rounds in which every device sends a message at its bound."""
-    return [_send(scenario, opening, index) for index, opening in enumerate(opened(scenario, rounds))]
+    return [_send(scenario, plan, index) for index, plan in enumerate(opened(scenario, rounds))]
 
 
 def coefficients(scenario: Scenario, rounds: int) -> Array:
     """Return beta of each round, [rounds]."""
-    return np.array([one.link.at_bound().alignment_coefficient for one in opened(scenario, rounds)])
+    return np.array([one.link.link_budget().alignment_coefficient for one in opened(scenario, rounds)])
 
 
 def errors(rounds: Sequence[Round]) -> Array:
@@ -97,7 +97,7 @@ def errors(rounds: Sequence[Round]) -> Array:
 
 def noise_error(one: Round) -> float:
     """Return the part of the error due to receiver noise, sigma_0^2 r/(r beta)^2."""
-    return 1 / (len(one.opening.devices) * one.report.alignment_coefficient**2)
+    return 1 / (len(one.plan.devices) * one.report.alignment_coefficient**2)
 
 
 def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.float32]:
@@ -106,13 +106,13 @@ def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.
     return np.asarray(norm * values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float32)
 
 
-def _send(scenario: Scenario, opening: Opening, index: int) -> Round:
+def _send(scenario: Scenario, plan: RoundPlan, index: int) -> Round:
     import torch
 
-    devices = len(opening.devices)
+    devices = len(plan.devices)
     values = messages(devices, scenario.bound.entries, scenario.bound.rms, index)
-    opening.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
-    reception = opening.link.close()
+    plan.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
+    reception = plan.link.close()
     missed = reception.mean.numpy().astype(np.float64) - values.astype(np.float64).mean(axis=0)
     error = float(missed @ missed) * devices / scenario.bound.rms**2
-    return Round(error, reception.receive_snr_db, reception.report, opening)
+    return Round(error, reception.receive_snr_db, reception.report, plan)

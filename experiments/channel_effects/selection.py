@@ -44,7 +44,7 @@ def _amplitude(axis: Axes) -> list[str]:
         for count in counts:
             unit = (*EXPONENTIAL, *overrides, "power.max_snr_db=0.0")
             links = opened(scenario_of(unit, entries=1, devices=DEVICES, selected=count), ROUNDS)
-            reports = [one.link.at_bound() for one in links]
+            reports = [one.link.link_budget() for one in links]
             measured.append(count * np.median([one.alignment_coefficient for one in reports]))
             spent.append(np.mean([one.devices.energy.mean() for one in reports]))
         axis.plot(smooth, laws[name], **line(number))
@@ -60,7 +60,7 @@ def _price(axis: Axes) -> list[str]:
     numbers, powers = [], 10 ** (np.arange(-30.0, 51.0) / 10)
     for number, (name, overrides) in enumerate(RULES.items()):
         scenario = scenario_of((*EXPONENTIAL, *overrides, "power.max_snr_db=0.0"), entries=1, devices=DEVICES)
-        reports = [one.link.at_bound() for one in opened(scenario, ROUNDS)]
+        reports = [one.link.link_budget() for one in opened(scenario, ROUNDS)]
         # At 0 dB. Without a privacy bound, beta grows with the square root of the power limits and energy linearly.
         beta = np.median([one.alignment_coefficient for one in reports])
         multiplier = float(np.median([noise_multiplier(scenario, one) for one in reports]))

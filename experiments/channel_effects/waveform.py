@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import erfc
 
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.uplinks import AnalogUplink
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, WIDE, errors, messages, scenario_of, sent
@@ -60,7 +60,7 @@ def _both(override: str) -> tuple[float, float, float]:
     difference, whole, measured = 0.0, 0.0, []
     for index in range(20):
         values = torch.from_numpy(messages(DEVICES, 4096, scenario.bound.rms, index))
-        links = [open_round(one, index, one.memory).link for one in (scenario, plain)]
+        links = [plan_round(one, index, one.memory).link for one in (scenario, plain)]
         for link in links:
             link.send(Batch(values, torch.ones(DEVICES)), slice(0, DEVICES))
         simulated, modelled = (link.close().mean.numpy().astype(np.float64) for link in links)

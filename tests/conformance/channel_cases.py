@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.selection import SELECTIONS
-from airfl.uplinks import Link, Reception, Terms
+from airfl.uplinks import Link, Reception, UplinkContext
 from airfl.uplinks.stages import Batch
 from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.csi import IMPAIRMENTS
@@ -207,7 +207,7 @@ class Kept:
         self._uplink = scenario.recipe.uplink
         self.scenario = replace(scenario, recipe=replace(scenario.recipe, uplink=self))
 
-    def open(self, terms: Terms) -> Link:
+    def open(self, terms: UplinkContext) -> Link:
         self.terms = terms
         return self._uplink.open(terms)
 
@@ -215,9 +215,9 @@ class Kept:
         return self._uplink.open(self.terms)
 
 
-def messages_of(opening: Opening, scenario: Scenario) -> torch.Tensor:
+def messages_of(plan: RoundPlan, scenario: Scenario) -> torch.Tensor:
     """Random messages at their bound; a device's own, whoever else is there."""
-    rows = [np.random.default_rng(int(device)).standard_normal(scenario.bound.entries) for device in opening.devices]
+    rows = [np.random.default_rng(int(device)).standard_normal(scenario.bound.entries) for device in plan.devices]
     values = torch.tensor(np.array(rows).reshape(len(rows), scenario.bound.entries), dtype=torch.float32)
     return values / values.norm(dim=1, keepdim=True).clamp_min(1e-30) * scenario.bound.rms
 
@@ -232,6 +232,6 @@ def send(link: Link, messages: torch.Tensor, chunk: int | None = None) -> Recept
     return link.close()
 
 
-def pass_through(scenario: Scenario, t: int = 0, chunk: int | None = None) -> tuple[Opening, Reception]:
-    opening = open_round(scenario, t, scenario.memory)
-    return opening, send(opening.link, messages_of(opening, scenario), chunk)
+def pass_through(scenario: Scenario, t: int = 0, chunk: int | None = None) -> tuple[RoundPlan, Reception]:
+    plan = plan_round(scenario, t, scenario.memory)
+    return plan, send(plan.link, messages_of(plan, scenario), chunk)

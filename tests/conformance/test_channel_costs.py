@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.runtime.streams import Streams
 from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, each_case, in_turn, messages_of, scenario_of, send
@@ -41,9 +41,9 @@ class Counted:
         return self.numbers
 
 
-def know(scenario: Scenario, devices: int) -> object:
+def csi_of(scenario: Scenario, devices: int) -> object:
     ids = np.arange(devices)
-    return scenario.radio.know(0, ids, scenario.frame, (scenario.power_limits / scenario.dimension)[ids])
+    return scenario.radio.csi_of(0, ids, scenario.frame, (scenario.power_limits / scenario.dimension)[ids])
 
 
 @each_case
@@ -52,14 +52,14 @@ def test_draws_and_arrays_grow_linearly(case: Case, monkeypatch: pytest.MonkeyPa
     counted = Counted(monkeypatch)
     more = 1 if case.is_sionna else 3
     scenario = scenario_of(case)
-    one = counted.of(partial(know, scenario, more))
-    assert counted.of(partial(know, scenario, 2 * more)) == 2 * one
+    one = counted.of(partial(csi_of, scenario, more))
+    assert counted.of(partial(csi_of, scenario, 2 * more)) == 2 * one
 
     sizes = [DIMENSION, 2 * DIMENSION, 4 * DIMENSION]
     drawn, pilots, coefficients = [], [], []
     for dimension in sizes:
         scenario = scenario_of(case, "csi.pilots=2", dimension=dimension)
-        drawn.append(counted.of(partial(know, scenario, 1)))
+        drawn.append(counted.of(partial(csi_of, scenario, 1)))
         shape = (1, scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
         coefficients.append(math.prod(shape))
         assert coefficients[-1] <= shape[1] * 8 * scenario.frame.symbols
@@ -91,10 +91,10 @@ def work_of(case: Case, devices: int, dimension: int, packing: str) -> Work:
     """Of sending one device after the other."""
     everybody = (f"run.devices={devices}", f"run.selected={devices}")
     scenario = scenario_of(case, *everybody, f"grid.packing={packing}", dimension=dimension)
-    opening = open_round(scenario, 0, scenario.memory)
-    messages = messages_of(opening, scenario)
+    plan = plan_round(scenario, 0, scenario.memory)
+    messages = messages_of(plan, scenario)
     with Work() as work:
-        send(opening.link, messages, chunk=1)
+        send(plan.link, messages, chunk=1)
     return work
 
 
@@ -126,10 +126,10 @@ def test_memory_of_a_round_grows_linearly(case: Case) -> None:
 
     def peak(devices: int) -> int:
         scenario = scenario_of(case, *small, f"run.devices={devices}", f"run.selected={devices}", dimension=32)
-        open_round(scenario, 0, scenario.memory)
+        plan_round(scenario, 0, scenario.memory)
         tracemalloc.start()
         try:
-            open_round(scenario, 0, scenario.memory)
+            plan_round(scenario, 0, scenario.memory)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

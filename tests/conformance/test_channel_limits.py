@@ -9,7 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.uplinks.stages import Batch, open_encoder
 from channels.antennas import COMBINERS
 from channels.power import POLICIES
@@ -37,8 +37,8 @@ def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Arra
     """Energies of messages that are one entry of that size, on every element in turn (or the first ones), [elements,
     devices], pilots left out. Over all elements a fixed start of the placement meets every coefficient, as random
     starts do for any one entry."""
-    opening = open_round(kept.scenario, 0, kept.scenario.memory)
-    grid, count = kept.scenario.radio.grid, len(opening.devices)
+    plan = plan_round(kept.scenario, 0, kept.scenario.memory)
+    grid, count = kept.scenario.radio.grid, len(plan.devices)
     energies = []
     for element in range(elements or kept.scenario.frame.elements):
         spikes = torch.zeros(count, kept.scenario.bound.entries)
@@ -49,7 +49,7 @@ def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Arra
 
 @pytest.mark.parametrize(("case", "limit"), in_turn(LIGHT, ("round_energy", "transmit_power", "strict"), "policy"))
 def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> None:
-    """Of messages at their bound, exactly: the mean energy over all starts of the placement is what `at_bound` says
+    """Of messages at their bound, exactly: the mean energy over all starts of the placement is what `link_budget` says
     and within the limit; in strict mode, and under a policy with an amplitude for each coefficient, no start exceeds
     it."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
@@ -58,13 +58,13 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     scenario, power = kept.scenario, kept.scenario.radio.sections.power
     assert scenario.bound.entries == DIMENSION // 2
     energies = spike_energies(kept, scenario.bound.rms)
-    at_bound = kept.again().at_bound().devices.energy - kept.terms.pilots.energy
-    np.testing.assert_allclose(energies.mean(axis=0), at_bound, rtol=1e-5)
+    link_budget = kept.again().link_budget().devices.energy - kept.terms.pilots.energy
+    np.testing.assert_allclose(energies.mean(axis=0), link_budget, rtol=1e-5)
     ratio = scenario.bound.entries / scenario.dimension if scenario.power_limit == "transmit_power" else 1.0
     allowed = kept.terms.power_limits * ratio * scenario.radio.energy_unit * (1 + 1e-5)
     if power.average_over == "fading" and not strict:
         return  # there the mean over fades is limited, not a round: see tests/laws/test_closed_forms.py
-    assert (at_bound <= allowed).all()
+    assert (link_budget <= allowed).all()
     if strict or power.power_policy.per_coefficient:
         assert scenario.bound.peak == pytest.approx(scenario.bound.rms) or not strict
         assert (energies <= allowed).all()
@@ -73,7 +73,7 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
 @pytest.mark.parametrize(("case", "packing"), in_turn(policy_cases(), ("real", "iq")))
 def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) -> None:
     """n = 120 rounds of one fade: rand-k, random placement, updates at their bound that differ a lot from entry to
-    entry. The mean energy within 5 standard errors of `at_bound`."""
+    entry. The mean energy within 5 standard errors of `link_budget`."""
     rounds = 120
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", "channel.variation=constant")
     scenario = scenario_of(case, *half, f"grid.packing={packing}", "run.devices=2", "run.selected=2", "run.rounds=1")
@@ -81,12 +81,12 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
     updates /= updates.norm(dim=1, keepdim=True)
     sent = np.empty((rounds, 2))
     for t in range(rounds):
-        opening = open_round(scenario, t, scenario.memory)
+        plan = plan_round(scenario, t, scenario.memory)
         encoder = open_encoder(scenario.recipe.stages, a_round(scenario.streams, t))
         batch = encoder.encode(Batch(updates, torch.ones(2)))
-        opening.link.send(batch, slice(0, 2))
-        sent[t] = opening.link.close().report.devices.energy
-    expected = opening.link.at_bound().devices.energy
+        plan.link.send(batch, slice(0, 2))
+        sent[t] = plan.link.close().report.devices.energy
+    expected = plan.link.link_budget().devices.energy
     assert np.all(np.abs(sent.mean(axis=0) - expected) <= 5 * sent.std(axis=0) / math.sqrt(rounds) + 1e-9 * expected)
 
 
@@ -124,11 +124,11 @@ def test_the_record_holds_elements_as_they_were_cut(fading: str, packing: str) -
     """With power.peak = clip too: |x|^2 of the recorded elements within the limit, their sum the energy charged."""
     cutting = (f"channel.fading={fading}", "power.peak_db=-3", "power.peak=clip", "trace.signals=true")
     scenario = scenario_of(Case("way", "clip", cutting), f"grid.packing={packing}")
-    opening, reception = pass_through(scenario)
+    plan, reception = pass_through(scenario)
     assert reception.signals is not None
     assert reception.report.clipped_share > 0
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
-    allowed = scenario.power_limits[opening.devices] / WHOLE[packing] * 10**-0.3
+    allowed = scenario.power_limits[plan.devices] / WHOLE[packing] * 10**-0.3
     np.testing.assert_allclose(power.sum(axis=1), reception.report.devices.energy, rtol=1e-5)
     assert (power.max(axis=1) <= allowed * (1 + 1e-5)).all()
 
@@ -150,20 +150,20 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
     value = 0.7 if field == "threshold" else 60.0
     case = Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", f"power.{field}={value}"))
     kept = Kept(scenario_of(case, *common, *pilots))
-    opening = open_round(kept.scenario, 0, kept.scenario.memory)
-    messages = messages_of(opening, kept.scenario)
+    plan = plan_round(kept.scenario, 0, kept.scenario.memory)
+    messages = messages_of(plan, kept.scenario)
     reception = send(kept.again(), messages)
     use = reception.report.devices
     silent = use.active == 0
     assert 3 <= silent.sum() <= 27
-    coefficients = int(np.prod(opening.estimate.response.shape[2:]))
+    coefficients = int(np.prod(plan.estimate.response.shape[2:]))
     pilot_energy = 2 * coefficients * 100.0  # 20 dB over sigma_0 = 1
     assert np.all(use.transmit_scale[silent] == 0)
     np.testing.assert_allclose(use.energy[silent], pilot_energy, rtol=1e-12)
     assert np.all(use.snr_db[silent] == -np.inf)
     assert np.all(use.transmit_scale[~silent] > 0)
     assert np.all(use.energy[~silent] > pilot_energy)
-    assert np.array_equal(use.active, opening.link.at_bound().devices.active)
+    assert np.array_equal(use.active, plan.link.link_budget().devices.active)
     assert reception.signals is not None
     assert not reception.signals.tx[silent].any()
     assert reception.signals.tx[~silent].any(axis=1).all()
@@ -201,11 +201,11 @@ def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     """||a|| = 1 on every coefficient, so sigma_0 is on an entry of the sum whatever the antennas are; n = 4,000."""
     case = Case("combiner", name, ("channel.fading=tapped-line", f"antennas.combining={name}"))
     kept = Kept(scenario_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
-    opening = open_round(kept.scenario, 0, kept.scenario.memory)
-    weights = COMBINERS[name]().weights(opening.estimate.response, np.ones(3))
+    plan = plan_round(kept.scenario, 0, kept.scenario.memory)
+    weights = COMBINERS[name]().weights(plan.estimate.response, np.ones(3))
     assert weights.shape == (antennas, 1, 8)
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-6)
-    silence = send(opening.link, torch.zeros(3, 4000))
+    silence = send(plan.link, torch.zeros(3, 4000))
     noise = silence.mean.numpy() * 3 * silence.report.alignment_coefficient
     assert abs(noise.std() / 2 - 1) < 5 / math.sqrt(2 * 4000)
     assert silence.report.noise_std == pytest.approx(2 / (3 * silence.report.alignment_coefficient))

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from airfl.config.radio import path_loss_of
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.runtime.streams import Purpose
 from airfl.selection import SELECTIONS, ChannelRule
@@ -41,36 +41,36 @@ Array = NDArray[np.float64]
 @each_case
 def test_shapes_types_and_finite_figures(case: Case) -> None:
     scenario = scenario_of(case)
-    opening, reception = pass_through(scenario)
-    ids, entries = opening.devices, scenario.bound.entries
+    plan, reception = pass_through(scenario)
+    ids, entries = plan.devices, scenario.bound.entries
     assert ids.dtype == np.int64
     assert np.all(np.diff(ids) > 0)
 
     shape = (len(ids), scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
-    assert opening.channel.response.shape == shape
-    known = opening.estimate.response.shape  # before offsets, which may make the channel differ over more elements
+    assert plan.channel.response.shape == shape
+    known = plan.estimate.response.shape  # before offsets, which may make the channel differ over more elements
     assert all(length in (1, true) for length, true in zip(known, shape, strict=True))
-    for response in (opening.channel.response, opening.estimate.response):
+    for response in (plan.channel.response, plan.estimate.response):
         assert response.dtype in (np.complex64, np.complex128)
         assert np.isfinite(response).all()
-    knowledge = opening.knowledge
-    for values in (knowledge.mean_power, knowledge.pilot_noise_variance, knowledge.slope, knowledge.leakage):
+    csi = plan.csi
+    for values in (csi.mean_power, csi.pilot_noise_variance, csi.slope, csi.leakage):
         assert values.shape == ids.shape
         assert np.isfinite(values).all()
-    assert (knowledge.mean_power > 0).all()
-    assert ((knowledge.leakage >= 0) & (knowledge.leakage < 1)).all()
-    if knowledge.error_variance is not None:
-        assert (knowledge.error_variance >= 0).all()
+    assert (csi.mean_power > 0).all()
+    assert ((csi.leakage >= 0) & (csi.leakage < 1)).all()
+    if csi.error_variance is not None:
+        assert (csi.error_variance >= 0).all()
 
     assert reception.mean.shape == (entries,)
     assert reception.mean.dtype == torch.float32
     assert reception.mean.device.type == "cpu"
     assert torch.isfinite(reception.mean).all()
-    report, at_bound = reception.report, opening.link.at_bound()
+    report, link_budget = reception.report, plan.link.link_budget()
     heard = bool(report.devices.active.any())  # nobody may be: then nothing is decoded, noise neither
     assert math.isfinite(reception.receive_snr_db) == heard
     assert bool(reception.mean.any()) == heard
-    for figures in (report, at_bound):
+    for figures in (report, link_budget):
         use = figures.devices
         for each in (use.transmit_scale, use.energy, use.bits, use.active, use.snr_db):
             assert each.shape == ids.shape
@@ -84,18 +84,18 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
         assert 0 <= figures.interference_std < math.inf
         assert 0 < figures.alignment_coefficient < math.inf
         assert figures.use.resource_elements == scenario.radio.grid.elements_for(entries) + figures.pilot_elements
-    assert np.array_equal(report.devices.active, at_bound.devices.active)
-    assert report.protection == at_bound.protection
+    assert np.array_equal(report.devices.active, link_budget.devices.active)
+    assert report.protection == link_budget.protection
 
 
 @each_case
 def test_the_seed_names_every_draw(case: Case) -> None:
     """Same seed, same bits; another seed, another draw; and chunks of one device change nothing but rounding."""
-    opening, reception = pass_through(scenario_of(case))
+    plan, reception = pass_through(scenario_of(case))
     again, repeated = pass_through(scenario_of(case), chunk=None)
-    assert np.array_equal(opening.devices, again.devices)
-    assert np.array_equal(opening.channel.response, again.channel.response)
-    assert np.array_equal(opening.estimate.response, again.estimate.response)
+    assert np.array_equal(plan.devices, again.devices)
+    assert np.array_equal(plan.channel.response, again.channel.response)
+    assert np.array_equal(plan.estimate.response, again.estimate.response)
     assert torch.equal(reception.mean, repeated.mean)
     assert np.array_equal(reception.report.devices.energy, repeated.report.devices.energy)
 
@@ -105,7 +105,7 @@ def test_the_seed_names_every_draw(case: Case) -> None:
     assert not torch.equal(reception.mean, disturbed.mean)
     law = kept.scenario.radio.law
     if len(other.devices) and (law is None or not law.constant):
-        assert not np.isin(other.channel.response, opening.channel.response).any()
+        assert not np.isin(other.channel.response, plan.channel.response).any()
 
     pieces = send(kept.again(), messages_of(other, kept.scenario), chunk=1)
     largest = float(disturbed.mean.abs().max())
@@ -119,12 +119,12 @@ def test_a_device_does_not_see_who_else_is_there(case: Case) -> None:
     scenario = scenario_of(case)
     share = scenario.power_limits / scenario.dimension
 
-    def know(*ids: int) -> tuple[NDArray[np.complexfloating], NDArray[np.complexfloating]]:
+    def csi_of(*ids: int) -> tuple[NDArray[np.complexfloating], NDArray[np.complexfloating]]:
         taken = np.array(ids)
-        knowledge = scenario.radio.know(1, taken, scenario.frame, share[taken])
-        return knowledge.state.response, knowledge.estimate.response
+        csi = scenario.radio.csi_of(1, taken, scenario.frame, share[taken])
+        return csi.state.response, csi.estimate.response
 
-    for company, alone in zip(know(1, 2, 5), know(5), strict=True):
+    for company, alone in zip(csi_of(1, 2, 5), csi_of(5), strict=True):
         assert np.array_equal(company[2], alone[0])
         if not (scenario.radio.law and scenario.radio.law.constant):
             assert not any(np.array_equal(company[2], other) for other in company[:2])
@@ -135,21 +135,21 @@ def test_a_round_of_nobody(case: Case) -> None:
     """Arrays of no devices, and a link that carries and costs nothing but its elements."""
     scenario = scenario_of(case, *(["selection.kind=poisson"] if case.table != "selection" else []), "run.selected=1")
     nobody = np.array([], dtype=np.int64)
-    knowledge = scenario.radio.know(0, nobody, scenario.frame, np.array([]))
-    assert knowledge.state.response.shape == (0, scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
-    assert knowledge.mean_power.shape == (0,)
+    csi = scenario.radio.csi_of(0, nobody, scenario.frame, np.array([]))
+    assert csi.state.response.shape == (0, scenario.antennas, *scenario.radio.observed_shape(scenario.frame))
+    assert csi.mean_power.shape == (0,)
     if scenario.rule.sampling != "poisson":
         return
     sizes = [scenario.streams.generator(Purpose.SELECT, t).binomial(6, 1 / 6) for t in range(20)]
-    opening, reception = pass_through(scenario, sizes.index(0))
-    assert len(opening.devices) == 0
+    plan, reception = pass_through(scenario, sizes.index(0))
+    assert len(plan.devices) == 0
     # Without a privacy bound beta is inf, and the noise over it 0. A beta that was asked for decodes noise as ever: it
     # does not tell that nobody was there.
     aimed = scenario.radio.sections.power.coefficient
     assert reception.report.alignment_coefficient == (aimed or math.inf)
     assert bool(reception.mean.any()) == (aimed is not None)
     assert reception.report.devices.energy.shape == (0,)
-    assert opening.link.at_bound().use == reception.report.use
+    assert plan.link.link_budget().use == reception.report.use
 
 
 @pytest.mark.parametrize("case", [case for case in LIGHT if "waveform" not in case.name], ids=str)
@@ -158,19 +158,19 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     are their sum, from the recorded x_i and h_i; what an offset or a late path leaks from one element to others comes
     on top, as noise of that level (27 entries: its rms within a factor of 2)."""
     scenario = scenario_of(case, "trace.signals=true")
-    opening, reception = pass_through(scenario)
+    plan, reception = pass_through(scenario)
     signals, report = reception.signals, reception.report
     assert signals is not None
     assert signals.tx.dtype == np.complex64
-    assert signals.tx.shape == (len(opening.devices), scenario.frame.elements)
+    assert signals.tx.shape == (len(plan.devices), scenario.frame.elements)
     tx = signals.tx.astype(np.complex128)
-    unit, own = scenario.radio.energy_unit, scenario.element_power[opening.devices]
-    pilots = report.pilot_elements / max(len(opening.devices), 1) * scenario.radio.pilot_energy(own) * unit
+    unit, own = scenario.radio.energy_unit, scenario.element_power[plan.devices]
+    pilots = report.pilot_elements / max(len(plan.devices), 1) * scenario.radio.pilot_energy(own) * unit
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
-    factors = np.sqrt(scenario.power_limits[opening.devices]) / scenario.bound.rms
-    combiner = scenario.radio.sections.antennas.combiner.weights(opening.estimate.response, factors)
-    gains = (combiner.conj() * opening.channel.response).sum(axis=1)
+    factors = np.sqrt(scenario.power_limits[plan.devices]) / scenario.bound.rms
+    combiner = scenario.radio.sections.antennas.combiner.weights(plan.estimate.response, factors)
+    gains = (combiner.conj() * plan.channel.response).sum(axis=1)
     arriving = np.array([on_elements(gain, scenario, 0) for gain in gains]).reshape(tx.shape) * tx
     received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), scenario)
     noise_energy = scenario.bound.entries * scenario.radio.noise_std**2
@@ -182,19 +182,19 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     _, silence = pass_through(scenario_of(case, "trace.signals=true", "channel.noise=false"))
     assert silence.signals is not None
     rest = entries_of(silence.signals.rx, scenario) - expected
-    knowledge = opening.knowledge
-    if knowledge.leakage.any():
-        offsets = 1 - (1 - knowledge.leakage) / (1 - knowledge.late)
+    csi = plan.csi
+    if csi.leakage.any():
+        offsets = 1 - (1 - csi.leakage) / (1 - csi.late)
         leaking = received * offsets / (1 - offsets)
-        if (spilled := knowledge.state.spilled) is not None:
-            on_each = np.array([on_elements(one, scenario, 0) for one in spilled]).reshape(tx.shape[0], -1)
+        if (leaked_power := csi.state.leaked_power) is not None:
+            on_each = np.array([on_elements(one, scenario, 0) for one in leaked_power]).reshape(tx.shape[0], -1)
             leaking = leaking + (np.abs(tx) ** 2 * on_each).sum(axis=1)
         level = math.sqrt(leaking.sum() / scenario.frame.elements)
         heard = np.sqrt(np.mean(rest**2))
-        if spilled is not None:  # half of it on each of the two parts; what keeps its phase, on one
+        if leaked_power is not None:  # half of it on each of the two parts; what keeps its phase, on one
             assert 0.3 * level < heard < 2 * level or not level + heard  # all of them silent
         else:
-            leaked = silence.report.interference_std * len(opening.devices) * report.alignment_coefficient
+            leaked = silence.report.interference_std * len(plan.devices) * report.alignment_coefficient
             if scenario.radio.grid.packing == "iq":
                 assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
             assert 0.3 * level < leaked <= level * (1 + 1e-5)
@@ -313,25 +313,27 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
     scenario, perfect = scenario_of(case), scenario_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    present = getattr(scenario.radio.csi, case.name).present(scenario.radio.around)
+    present = getattr(scenario.radio.imperfections, case.name).present(scenario.radio.around)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
-    opening, plain = open_round(scenario, 0, scenario.memory), open_round(perfect, 0, perfect.memory)
-    assert np.array_equal(opening.devices, plain.devices)
-    truth, known = opening.channel.response, opening.estimate.response
+    plan, plain = plan_round(scenario, 0, scenario.memory), plan_round(perfect, 0, perfect.memory)
+    assert np.array_equal(plan.devices, plain.devices)
+    truth, known = plan.channel.response, plan.estimate.response
     moved = truth.shape != plain.channel.response.shape or not np.array_equal(truth, plain.channel.response)
     assert moved or not np.array_equal(known, plain.estimate.response)
-    pilots = opening.link.at_bound().pilot_elements
-    assert (pilots > 0) == (scenario.radio.csi.estimation.method != "perfect")
-    lasting = scenario_of(case, "channel.variation=constant")
+    pilots = plan.link.link_budget().pilot_elements
+    assert (pilots > 0) == (scenario.radio.imperfections.estimation.method != "perfect")
+    per_run = scenario_of(case, "channel.variation=constant")
     ids = np.arange(2)
-    first, second = (lasting.radio.know(t, ids, lasting.frame, (lasting.power_limits / DIMENSION)[ids]) for t in (0, 1))
+    first, second = (
+        per_run.radio.csi_of(t, ids, per_run.frame, (per_run.power_limits / DIMENSION)[ids]) for t in (0, 1)
+    )
     same = all(
         np.array_equal(one.response, other.response)
         for one, other in ((first.state, second.state), (first.estimate, second.estimate))
     )
     assert same == (case.name == "feedback")  # which draws nothing; the others are new each round
     coefficients = int(np.prod(known.shape[2:]))
-    assert pilots in (0, len(opening.devices) * coefficients * scenario.radio.sections.csi.pilots)
+    assert pilots in (0, len(plan.devices) * coefficients * scenario.radio.sections.csi.pilots)
 
 
 # --- every selection ------------------------------------------------------------------------------------------------
@@ -350,16 +352,16 @@ def test_a_selection_takes_at_most_r_of_its_candidates(name: str) -> None:
     assert scenario.recipe.uplink is not None
     memory, taken = scenario.memory, []
     for t in range(6):
-        opening = open_round(scenario, t, memory)
-        ids = opening.devices
+        plan = plan_round(scenario, t, memory)
+        ids = plan.devices
         assert ids.dtype == np.int64
         assert np.all(np.diff(ids) > 0)
         assert len(ids) == 0 or (ids.min() >= 0 and ids.max() < 40)
         if rule.sampling != "poisson":
             assert len(ids) <= 7
-        for array in (opening.memory.mean_rate, opening.memory.spent):
+        for array in (plan.memory.mean_rate, plan.memory.spent):
             assert array is None or (array.shape == (40,) and np.isfinite(array).all() and (array >= 0).all())
-        memory = opening.memory
+        memory = plan.memory
         taken.append(tuple(ids))
     assert len(set(taken)) == 6
     assert rule.source

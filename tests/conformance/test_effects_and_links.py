@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from airfl.config.without_effect import without_effect
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.errors import UserError
 from tests.conformance.channel_cases import messages_of, send
 from tests.conftest import ROOT, small_settings
@@ -65,12 +65,12 @@ def figures(*overrides: str) -> Array:
     scenario = build_scenario(settings, ENTRIES, np.ones(settings.run.devices))
     found = []
     for t in range(ROUNDS):
-        opening = open_round(scenario, t, scenario.memory)
-        if opening.broadcast is not None:
-            found.append(list(vars(opening.broadcast).values()))
+        plan = plan_round(scenario, t, scenario.memory)
+        if plan.broadcast is not None:
+            found.append(list(vars(plan.broadcast).values()))
             continue
-        messages = messages_of(opening, scenario)
-        reception = send(opening.link, messages)
+        messages = messages_of(plan, scenario)
+        reception = send(plan.link, messages)
         report, mean = reception.report, messages.mean(dim=0)
         energy = float(report.devices.energy.sum()) + report.energy_of_others
         error = float(((reception.mean - mean) ** 2).sum() / (mean**2).sum())

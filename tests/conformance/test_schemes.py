@@ -149,9 +149,9 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
             squares.append(message.messages.double().square().sum(dim=1))
             return message
 
-        return replace(encoder, encode=encode, by_entry=False)  # whole messages
+        return replace(encoder, encode=encode, elementwise=False)  # whole messages
 
-    def plant(updates: torch.Tensor, devices: NDArray[np.int64], encoder: Coder) -> torch.Tensor:
+    def canary_hook(updates: torch.Tensor, devices: NDArray[np.int64], encoder: Coder) -> torch.Tensor:
         if not world.scenario.recipe.local.clips_update:
             return updates  # what a device may compute is bounded where it computes
         if planted == "dense":
@@ -161,7 +161,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
     monkeypatch.setattr("airfl.core.round.open_encoder", opened)
     state = first_state(world)
     for index in range(3):
-        exchange(world, replace(state, round_index=index), plant)
+        exchange(world, replace(state, round_index=index), canary_hook)
     measured, bound = torch.cat(squares), world.scenario.bound
     assert len(measured) == 24
     assert float(measured.max().sqrt()) <= bound.peak * (1 + 1e-4)

@@ -13,7 +13,7 @@ from airfl.analysis.audit.canaries import Array, Ids
 from airfl.analysis.audit.options import Options
 from airfl.cli.audit import audit as command
 from airfl.config import load_settings
-from airfl.core.state import Plant
+from airfl.core.state import UpdateHook
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
 from tests.conftest import DEMO
@@ -136,9 +136,9 @@ def test_every_canary_has_a_fair_coin(monkeypatch: pytest.MonkeyPatch, against: 
     from airfl.analysis.audit import one_run
 
     planted = []
-    real = one_run.plant
+    real = one_run.canary_hook
 
-    def watched(ids: Ids, amplitudes: Array) -> Plant:
+    def watched(ids: Ids, amplitudes: Array) -> UpdateHook:
         planted.append((ids, amplitudes))
         return real(ids, amplitudes)
 

@@ -44,7 +44,7 @@ from airfl.schemes.recipe import Claim, Recipe
 from airfl.learning.server import Averaging
 from airfl.uplinks.stages import Clip, Coder
 from airfl.uplinks.stages.draws import of_each_device
-from airfl.runtime.store import Kept
+from airfl.runtime.store import DeviceState
 from airfl.runtime.streams import Purpose
 from channels.part import parameter
 
@@ -62,7 +62,7 @@ class Slowed:
             rms=math.hypot(before.rms, self.std * math.sqrt(before.entries)),
             sensitivity=before.peak,
             noise_std=self.std,
-            kept=(*before.kept, Kept("slowed", self.dimension)),
+            device_state=(*before.device_state, DeviceState("slowed", self.dimension)),
         )
 
     def open(self, opened):
@@ -153,8 +153,8 @@ BROKEN: dict[str, tuple[dict[str, str], str]] = {
     ),
     "links": ({STAGES: "stages=(slowed,),"}, "the analog link is in `links`, but a run over it fails: scheme.link"),
     "memory": (
-        {'kept=(*before.kept, Kept("slowed", self.dimension)),': ""},
-        "a device keeps 101,800 bytes, but `kept` declares 0",
+        {'device_state=(*before.device_state, DeviceState("slowed", self.dimension)),': ""},
+        "a device keeps 101,800 bytes, but `device_state` declares 0",
     ),
     "resume": (
         {

@@ -166,8 +166,8 @@ def test_pfels_as_the_paper_has_it() -> None:
     # The upper figure counts whoever is named as hidden too, the lower one is of a device that was hidden.
     assert found["epsilon"] < found["epsilon_at_least"] * 1.07
     assert found["epsilon_rdp"] > 10 * found["epsilon"]
-    assert found["would_do"]["rounds"] is None
-    assert found["would_do"]["noise_multiplier"] == pytest.approx(6.03, abs=0.01)
+    assert found["remedies"]["rounds"] is None
+    assert found["remedies"]["noise_multiplier"] == pytest.approx(6.03, abs=0.01)
 
 
 @pytest.mark.full

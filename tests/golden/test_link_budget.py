@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from airfl.analysis.budget import link_budget, opened_rounds, scenario_of
+from airfl.analysis.budget import link_budget, planned_rounds, scenario_of
 from airfl.config import Settings, load_settings
 from tests.conftest import ROOT
 
@@ -113,11 +113,11 @@ def test_a_round_costs_what_the_draws_of_its_devices_give(experiment: str, schem
     assert settings.run.rounds == rounds
     scenario = scenario_of(settings.resolved(run={"rounds": 40}))
     snr, gains = scenario.power_limits / dimension, []  # sigma_0 = 1
-    for opening in opened_rounds(scenario):
-        gain, limits = np.abs(opening.channel.gains), snr[opening.devices]
+    for plan in planned_rounds(scenario):
+        gain, limits = np.abs(plan.channel.gains), snr[plan.devices]
         assert gain.shape == limits.shape == (SELECTED,)
         level = min((gain**2 * limits).min(), most(experiment, scheme))
-        energies = opening.link.at_bound().devices.energy
+        energies = plan.link.link_budget().devices.energy
         np.testing.assert_allclose(energies, dimension * level / gain**2, rtol=1e-6)
         gains.append(gain)
 

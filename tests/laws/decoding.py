@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Batch
 
@@ -20,11 +20,11 @@ def everybody(devices: int) -> tuple[str, ...]:
     return (f"run.devices={devices}", f"run.selected={devices}", "scheme.name=wfl-p")
 
 
-def send(opening: Opening, messages: Any) -> Reception:
+def send(plan: RoundPlan, messages: Any) -> Reception:
     """What is received of these messages of all devices, [devices, entries]."""
     values = torch.as_tensor(messages, dtype=torch.float32)
-    opening.link.send(Batch(values, torch.ones(len(values))), slice(0, len(values)))
-    return opening.link.close()
+    plan.link.send(Batch(values, torch.ones(len(values))), slice(0, len(values)))
+    return plan.link.close()
 
 
 def decoding_errors(settings: Settings, entries: int, rounds: int) -> NDArray[np.float64]:
@@ -35,6 +35,6 @@ def decoding_errors(settings: Settings, entries: int, rounds: int) -> NDArray[np
     errors = []
     for t in range(rounds):
         messages = torch.randn(devices, entries, generator=torch.Generator().manual_seed(t))
-        difference = send(open_round(scenario, t, scenario.memory), messages).mean - messages.mean(dim=0)
+        difference = send(plan_round(scenario, t, scenario.memory), messages).mean - messages.mean(dim=0)
         errors.append(float(difference.square().mean()) * devices)
     return np.array(errors)

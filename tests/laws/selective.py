@@ -53,7 +53,7 @@ def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> Asked:
         "variation": "independent",
         "start_s": 0.0,
         "bandwidth_hz": 1e6,
-        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
+        "per_round": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
+        "per_run": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
     }
     return Asked(**{**asked, **changes})

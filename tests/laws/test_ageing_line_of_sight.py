@@ -18,7 +18,7 @@ from scipy import stats
 from airfl.core.building import build_scenario
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
-from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, LineOfSight, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelInformation, ChannelState, LineOfSight, perfect_csi
 from channels.draws import Draw
 from channels.frame import Frame
 from tests.conftest import small_settings
@@ -36,7 +36,7 @@ SPEED_M_S, CARRIER_HZ, DELAY_S = 10.0, 3.5e9, 3e-3
 DOPPLER_HZ = SPEED_M_S * CARRIER_HZ / 299_792_458  # 116.7 Hz, 0.35 turns in 3 ms
 
 
-def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters: Any) -> Knowledge:
+def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters: Any) -> ChannelInformation:
     """N Rician channels of K-factor k that all move at the same angle to their lines of sight, 3 ms later."""
     turns = np.random.default_rng(5).random(N)
     sight = math.sqrt(power * k / (k + 1)) * np.exp(2j * np.pi * turns)
@@ -45,7 +45,7 @@ def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters
     known = LineOfSight(
         sight.reshape(axes), sight.reshape(axes), np.full(N, k / (k + 1)), np.full(N, cosine * DOPPLER_HZ)
     )
-    source = perfect_knowledge(ChannelState(h.reshape(axes)), np.full(N, power), np.full(N, noise), known)
+    source = perfect_csi(ChannelState(h.reshape(axes)), np.full(N, power), np.full(N, noise), known)
     given = {"doppler_hz": DOPPLER_HZ, "delay_s": DELAY_S, **parameters}
 
     def of(address: int) -> Draw:
@@ -54,9 +54,9 @@ def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters
     return impair(source, FLAT, {name: of(address) for address, name in enumerate(IMPAIRMENTS)}, **given)
 
 
-def pair(knowledge: Knowledge) -> tuple[Complex, Complex]:
+def pair(csi: ChannelInformation) -> tuple[Complex, Complex]:
     """h', hhat."""
-    both = knowledge.state.response, knowledge.estimate.response
+    both = csi.state.response, csi.estimate.response
     return np.asarray(both[0][:, 0, 0, 0]), np.asarray(both[1][:, 0, 0, 0])
 
 
@@ -100,7 +100,7 @@ def scenario_of(*overrides: str, devices: int = 4000) -> Scenario:
 def known(scenario: Scenario, round_index: int = 0) -> tuple[Complex, Complex]:
     """h', hhat of all devices in a round."""
     everybody = np.arange(scenario.run.devices)
-    return pair(scenario.radio.know(round_index, everybody, scenario.frame, scenario.element_power))
+    return pair(scenario.radio.csi_of(round_index, everybody, scenario.frame, scenario.element_power))
 
 
 @pytest.mark.parametrize("variation", ["independent", "constant", "jakes"])
@@ -145,7 +145,7 @@ def test_jakes_turns_the_line_of_sight_as_ageing_does(antennas: int) -> None:
     rician = ("channel.fading=rician", "channel.rician_k=1e8", "channel.variation=jakes")
     scenario = scenario_of(*rician, f"channel.round_s={DELAY_S}", f"antennas.count={antennas}", *MOVING, devices=500)
     everybody = np.arange(500)
-    rounds = [scenario.radio.know(t, everybody, scenario.frame, scenario.element_power) for t in range(3)]
+    rounds = [scenario.radio.csi_of(t, everybody, scenario.frame, scenario.element_power) for t in range(3)]
     for before, after in pairwise(rounds):
         np.testing.assert_allclose(before.state.response, after.estimate.response, rtol=3e-3)
     turn = np.angle(rounds[1].estimate.response / rounds[0].estimate.response)

@@ -16,7 +16,7 @@ from scipy import integrate, special, stats
 from scipy.linalg import toeplitz
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.uplinks.radio.laws import gain_law
 from channels.antennas import (
@@ -26,7 +26,7 @@ from channels.antennas import (
     SpatialCorrelation,
     correlation_matrices,
     correlation_roots,
-    steering_turns,
+    steering_phase,
 )
 from channels.draws import correlate
 from tests.conftest import small_settings
@@ -125,13 +125,13 @@ def test_phases_are_those_of_the_paths_to_the_antennas(azimuth: float, elevation
         "circular": [(radius * math.cos(m * math.pi / 3), radius * math.sin(m * math.pi / 3), 0.0) for m in range(6)],
     }
     for kind, points in places.items():
-        turns = steering_turns(
+        turns = steering_phase(
             AntennaArray(kind=kind, count=6, spacing_wavelengths=0.7, rows=2),
             seen_from(azimuth, elevation_rad=elevation),
         )
         nearer = 1e7 - np.linalg.norm(source - np.array(points), axis=1)
         np.testing.assert_allclose(turns[0], nearer, atol=1e-6, err_msg=kind)
-    line = steering_turns(
+    line = steering_phase(
         AntennaArray(kind="linear", count=6, spacing_wavelengths=0.7), seen_from(azimuth, elevation_rad=elevation)
     )[0]
     np.testing.assert_allclose(2 * np.pi * line, [line_phase(m, azimuth, elevation, 0.7) for m in range(6)], atol=1e-12)
@@ -349,7 +349,7 @@ def test_an_aged_channel_keeps_its_correlation(fading: str) -> None:
     moving = (f"channel.fading={fading}", "channel.rician_k=1.0", f"channel.speed_m_s={speed}", f"csi.delay_s={delay}")
     array = ("grid.subcarriers=4", "antennas.count=4", *correlated(rho))
     scenario = scenario_of(*moving, *one_place(n), *array, devices=n)
-    known = scenario.radio.know(0, np.arange(n), scenario.frame, scenario.element_power)
+    known = scenario.radio.csi_of(0, np.arange(n), scenario.frame, scenario.element_power)
     scale = np.sqrt(scenario.radio.mean_power[0])
     aged, before = (
         np.asarray(one.response[:, :, 0, 0], dtype=complex) / scale for one in (known.state, known.estimate)
@@ -376,9 +376,9 @@ def test_the_worst_of_16_devices_at_k_10_and_8_antennas() -> None:
         scenario = scenario_of(*given, *placed_at(*map(float, towards)), devices=n, selected=n)
         powers = []
         for t in range(6):
-            opening = open_round(scenario, t, scenario.memory)
-            h = opening.channel.response[:, :, 0, 0] / math.sqrt(scenario.radio.mean_power[0])
-            weights = COMBINERS["max-min"]().weights(opening.estimate.response, np.ones(n))[:, 0, 0]
+            plan = plan_round(scenario, t, scenario.memory)
+            h = plan.channel.response[:, :, 0, 0] / math.sqrt(scenario.radio.mean_power[0])
+            weights = COMBINERS["max-min"]().weights(plan.estimate.response, np.ones(n))[:, 0, 0]
             powers.append((np.abs(h @ weights.conj()) ** 2).min())
         worst[angle] = 10 * np.log10(powers).mean()
     assert 6 < worst["broadside"] < 9

@@ -19,7 +19,7 @@ from scipy.linalg import hadamard
 from scipy.special import exp1
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Batch, open_encoder
@@ -81,21 +81,21 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
     return settings
 
 
-def error_of_sum(opening: Opening, messages: Array) -> Array:
+def error_of_sum(plan: RoundPlan, messages: Array) -> Array:
     """Per entry, (r mean - sum_i m_i)^2."""
-    reception = send(opening, messages)
+    reception = send(plan, messages)
     return np.asarray((len(messages) * reception.mean.double().numpy() - messages.sum(axis=0)) ** 2)
 
 
 def through_stages(scenario: Scenario, t: int, updates: Any) -> tuple[Coder, Batch, Reception]:
     """A round's encoder, the batch that it made of these updates of all devices, and what is received of it."""
-    opening, encoder = (
-        open_round(scenario, t, scenario.memory),
+    plan, encoder = (
+        plan_round(scenario, t, scenario.memory),
         open_encoder(scenario.recipe.stages, a_round(scenario.streams, t)),
     )
     batch = encoder.encode(Batch(torch.as_tensor(updates, dtype=torch.float32), torch.ones(len(updates))))
-    opening.link.send(batch, slice(0, len(updates)))
-    return encoder, batch, opening.link.close()
+    plan.link.send(batch, slice(0, len(updates)))
+    return encoder, batch, plan.link.close()
 
 
 # --- 1 and 2: inversion, and what is best, on known gains -----------------------------------------------------------
@@ -110,12 +110,12 @@ def test_law_1_full_inversion(
     """sigma^2/min_k(P |h_k|^2), n = 10,000 entries of one round: a standard error is sqrt(2/n) = 1.4%."""
     chosen = (f"power.policy={policy}", f"grid.packing={packing}")
     scenario = scenario_of(len(powers), 10_000, *chosen, *replayed(powers), power=power, noise=noise)
-    opening = open_round(scenario, 0, scenario.memory)
-    np.testing.assert_allclose(np.abs(opening.channel.gains) ** 2, powers)
+    plan = plan_round(scenario, 0, scenario.memory)
+    np.testing.assert_allclose(np.abs(plan.channel.gains) ** 2, powers)
     messages = np.random.default_rng(1).standard_normal((len(powers), 10_000))
     law = noise / (power * min(powers))
-    assert_mean(error_of_sum(opening, messages), law)
-    assert opening.link.at_bound().noise_std * len(powers) == pytest.approx(math.sqrt(law), rel=1e-6)
+    assert_mean(error_of_sum(plan, messages), law)
+    assert plan.link.link_budget().noise_std * len(powers) == pytest.approx(math.sqrt(law), rel=1e-6)
 
 
 def test_law_1_with_limits_that_differ(replayed: Replayed) -> None:
@@ -124,23 +124,23 @@ def test_law_1_with_limits_that_differ(replayed: Replayed) -> None:
     scenario = scenario_of(6, 10_000, *replayed(powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
     reaches = scenario.power_limits / 10_000 * powers
     assert reaches.argmin() != 0
-    opening = open_round(scenario, 0, scenario.memory)
+    plan = plan_round(scenario, 0, scenario.memory)
     messages = np.random.default_rng(1).standard_normal((6, 10_000))
-    assert_mean(error_of_sum(opening, messages), 0.5 / reaches.min())
+    assert_mean(error_of_sum(plan, messages), 0.5 / reaches.min())
 
 
 def test_law_2_published_figures(replayed: Replayed) -> None:
     """|h|^2 = {1, .6, .3, .1}, P = 1, sigma^2 = .1: eta* = .33494, MSE .50718, full inversion 1; n = 20,000."""
     chosen = replayed([1, 0.6, 0.3, 0.1])
     messages = np.random.default_rng(2).standard_normal((4, 20_000))
-    openings = {}
+    plans = {}
     for policy in ("cao", "full-inversion"):
         scenario = scenario_of(4, 20_000, f"power.policy={policy}", *chosen, power=1.0, noise=0.1)
-        openings[policy] = open_round(scenario, 0, scenario.memory)
-    report = openings["cao"].link.at_bound()
+        plans[policy] = plan_round(scenario, 0, scenario.memory)
+    report = plans["cao"].link.link_budget()
     assert report.alignment_coefficient**2 == pytest.approx(0.33494, abs=5e-6)
-    assert_mean(error_of_sum(openings["cao"], messages), 0.50718)
-    assert_mean(error_of_sum(openings["full-inversion"], messages), 1.0)
+    assert_mean(error_of_sum(plans["cao"], messages), 0.50718)
+    assert_mean(error_of_sum(plans["full-inversion"], messages), 1.0)
     # The two strongest invert, the others send at full power: 20,000 entries of power 1.
     np.testing.assert_allclose(report.devices.energy[2:], 20_000, rtol=1e-6)
     np.testing.assert_allclose(report.devices.energy[:2], 20_000 * 0.33494 / np.array([1, 0.6]), rtol=1e-4)
@@ -158,9 +158,9 @@ def test_law_2_optimal_static_power(
     law = ((np.sqrt(np.minimum(reaches**2, eta) / eta) - 1) ** 2).sum() + noise / eta
     chosen = ("power.policy=cao", f"grid.packing={packing}", *replayed(powers))
     scenario = scenario_of(count, 10_000, *chosen, power=power, noise=noise)
-    opening = open_round(scenario, 0, scenario.memory)
-    assert opening.link.at_bound().alignment_coefficient ** 2 == pytest.approx(eta, rel=1e-6)
-    assert_mean(error_of_sum(opening, np.random.default_rng(3).standard_normal((count, 10_000))), law)
+    plan = plan_round(scenario, 0, scenario.memory)
+    assert plan.link.link_budget().alignment_coefficient ** 2 == pytest.approx(eta, rel=1e-6)
+    assert_mean(error_of_sum(plan, np.random.default_rng(3).standard_normal((count, 10_000))), law)
 
 
 # --- 3: truncated inversion over fades ------------------------------------------------------------------------------
@@ -199,12 +199,12 @@ def test_law_3_truncated_inversion(
         scenario = scenario_of(devices, entries, *chosen, *channel, divided, power=power, noise=noise)
         errors, silent, energy = np.empty(rounds), np.empty((rounds, devices)), np.empty((rounds, devices))
         for t in range(rounds):
-            opening = open_round(scenario, t, scenario.memory)
-            report = opening.link.at_bound()
+            plan = plan_round(scenario, t, scenario.memory)
+            report = plan.link.link_budget()
             assert report.alignment_coefficient**2 == pytest.approx(power / exp1(g), rel=1e-9)
             assert report.noise_std * devices == pytest.approx(gain * math.sqrt(noise * exp1(g) / power), rel=1e-9)
             silent[t], energy[t] = report.devices.active == 0, report.devices.energy / entries
-            errors[t] = error_of_sum(opening, generator.standard_normal((devices, entries))).mean()
+            errors[t] = error_of_sum(plan, generator.standard_normal((devices, entries))).mean()
         assert_mean(errors, law)
         assert errors.std() / math.sqrt(rounds) < 0.05 * law
         if not channel:
@@ -229,8 +229,8 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
     generator = np.random.default_rng(6)
     errors = np.empty(rounds)
     for t in range(rounds):
-        opening = open_round(scenario, t, scenario.memory)
-        errors[t] = error_of_sum(opening, generator.standard_normal((devices, entries))).mean()
+        plan = plan_round(scenario, t, scenario.memory)
+        errors[t] = error_of_sum(plan, generator.standard_normal((devices, entries))).mean()
     assert_mean(errors, law)
     assert errors.std() / math.sqrt(rounds) < 0.07 * law
 
@@ -266,7 +266,7 @@ def test_law_5_estimation_error_end_to_end(
     kept = round(ratio * entries)
     surplus, expected = [], []
     for t in range(rounds):
-        known = np.abs(open_round(scenario, t, scenario.memory).estimate.gains) ** 2
+        known = np.abs(plan_round(scenario, t, scenario.memory).estimate.gains) ** 2
         if (known < 0.1).any():
             continue
         encoder, _, reception = through_stages(scenario, t, updates)
@@ -295,7 +295,7 @@ def test_law_7_ergodic_rate_and_outage(g: float) -> None:
     e^(1/g) E1(1/g)/ln 2 within 5 standard errors, and the share of rates below R, 1 - e^(-(2^R - 1)/g), within 5 of the
     binomial's. At g = 10 it is 2.9065."""
     scenario = scenario_of(20_000, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
-    use = open_round(scenario, 0, scenario.memory).link.at_bound().devices
+    use = plan_round(scenario, 0, scenario.memory).link.link_budget().devices
     rates = use.bits / (use.energy / use.transmit_scale**2)
     ergodic = math.exp(1 / g) * exp1(1 / g) / math.log(2)
     if g == 10:

@@ -11,7 +11,7 @@ from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.clip import Clip
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
-from airfl.uplinks.stages.rand_k import OwnRandK, RandK
+from airfl.uplinks.stages.rand_k import PerDeviceRandK, RandK
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
 from airfl.uplinks.stages.top_k import PublicTopK
 from tests.laws.samples import assert_law, assert_mean
@@ -38,19 +38,19 @@ def test_own_rand_k_is_unbiased_with_variance_omega(kept: int) -> None:
     """n = 2,500 draws: E C(x) = x and E||C(x) - x||^2 = (d/k - 1) ||x||^2, within 5 standard errors; without the
     factor d/k the same entries are kept as they are."""
     n, omega = 2_500, D / kept - 1
-    messages = opened(OwnRandK(D, kept), n).encode(copies(n)).messages
+    messages = opened(PerDeviceRandK(D, kept), n).encode(copies(n)).messages
     assert torch.all(messages.count_nonzero(dim=1) <= kept)
     # An entry is d/k x_j with probability k/d: its variance is omega x_j^2.
     assert torch.all((messages.mean(dim=0) - X).abs() <= 5 * math.sqrt(omega / n) * X.abs())
     squares = (messages - X).square().sum(dim=1)
     assert_mean(squares, float(omega * X.square().sum()))
     assert squares.std() > 0
-    plain = opened(OwnRandK(D, kept, rescale=False), 100).encode(copies(100)).messages
+    plain = opened(PerDeviceRandK(D, kept, rescale=False), 100).encode(copies(100)).messages
     assert torch.equal(plain, torch.where(messages[:100] != 0, X, 0))
 
 
 def test_to_keep_everything_and_to_add_no_noise_is_no_change() -> None:
-    batch, coder = copies(3), opened(OwnRandK(D, D), 3)
+    batch, coder = copies(3), opened(PerDeviceRandK(D, D), 3)
     assert torch.equal(coder.encode(batch).messages, batch.messages)
     assert torch.equal(coder.decode(X), X)
     assert opened(GaussianNoise(0.0, D), 3).encode(batch) is batch
@@ -60,7 +60,7 @@ def test_to_keep_everything_and_to_add_no_noise_is_no_change() -> None:
 def own_choices(rounds: int, devices: int) -> np.ndarray:
     """Which one of 4 entries each device keeps in each round, [rounds, devices]."""
     batch = Batch(torch.ones(devices, 4), torch.ones(devices))
-    masks = [opened(OwnRandK(4, 1), devices, t).encode(batch).values.argmax(dim=1).numpy() for t in range(rounds)]
+    masks = [opened(PerDeviceRandK(4, 1), devices, t).encode(batch).values.argmax(dim=1).numpy() for t in range(rounds)]
     return np.stack(masks)
 
 
@@ -80,10 +80,10 @@ def test_masks_of_devices_and_rounds_are_independent() -> None:
 
 def test_a_mask_belongs_to_the_device_and_not_to_its_place() -> None:
     """Devices 0 to 5 at once, and 3 to 5 alone, in a chunk of their own, at another scale."""
-    whole = opened(OwnRandK(D, 3), 6).encode(copies(6)).values
-    assert torch.equal(opened(OwnRandK(D, 3), 3, first=3).encode(copies(3)).values, whole[3:])
+    whole = opened(PerDeviceRandK(D, 3), 6).encode(copies(6)).values
+    assert torch.equal(opened(PerDeviceRandK(D, 3), 3, first=3).encode(copies(3)).values, whole[3:])
     part = Batch(X.repeat(3, 1), torch.full((3,), 2.0), rows=slice(3, 6))
-    batch = opened(OwnRandK(D, 3), 6).encode(part)
+    batch = opened(PerDeviceRandK(D, 3), 6).encode(part)
     assert torch.equal(batch.values, whole[3:])
     assert torch.equal(batch.messages, 2 * whole[3:])
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
@@ -92,17 +92,17 @@ def test_a_mask_belongs_to_the_device_and_not_to_its_place() -> None:
 @pytest.mark.parametrize(
     ("stage", "gain", "rms"),
     [
-        (OwnRandK(8, 2), 4.0, 2.0),
-        (OwnRandK(8, 2, rescale=False), 1.0, 0.5),
+        (PerDeviceRandK(8, 2), 4.0, 2.0),
+        (PerDeviceRandK(8, 2, rescale=False), 1.0, 0.5),
         (RandK(8, 2, amplify=True), 4.0, 2.0),
         (RandK(8, 2, rescale=True), 1.0, 0.5),
     ],
 )
-def test_bounds_of_masked_messages(stage: OwnRandK | RandK, gain: float, rms: float) -> None:
+def test_bounds_of_masked_messages(stage: PerDeviceRandK | RandK, gain: float, rms: float) -> None:
     """Peak and sensitivity grow with the factor, the mean square by p times its square; k values are sent."""
     after = stage.bound(MessageBound(8, 1.0, 1.0, 0.5))
     assert (after.peak, after.rms, after.sensitivity) == (gain, rms, gain / 2)
-    assert (after.entries, after.sent_values) == (8 if isinstance(stage, OwnRandK) else 2, 2)
+    assert (after.entries, after.sent_values) == (8 if isinstance(stage, PerDeviceRandK) else 2, 2)
     assert after.payload_bits == 64
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, Response, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelInformation, ChannelState, Response, perfect_csi
 from channels.csi.ageing import ageing_correlation
 from channels.csi.feedback import quantise_phase
 from channels.draws import Draw
@@ -41,19 +41,19 @@ def given(values: Array) -> dict[str, Draw]:
     return dict.fromkeys(IMPAIRMENTS, lambda count: values[:, :count])
 
 
-def rayleigh(devices: int, seed: int, power: float = 1.0, noise: float = 0.0) -> Knowledge:
+def rayleigh(devices: int, seed: int, power: float = 1.0, noise: float = 0.0) -> ChannelInformation:
     """Flat h ~ CN(0, power), known perfectly, with pilot noise of variance `noise`."""
     h = np.sqrt(power) * gaussian(np.random.default_rng(seed), devices)[:, None, None, None]
-    return perfect_knowledge(ChannelState(h), np.full(devices, power), np.full(devices, noise))
+    return perfect_csi(ChannelState(h), np.full(devices, power), np.full(devices, noise))
 
 
 def flat(response: Response) -> Complex:
     return np.asarray(response[:, 0, 0, 0], dtype=np.complex128)
 
 
-def known(knowledge: Knowledge, **parameters: Any) -> tuple[Complex, Complex, Knowledge]:
+def known(csi: ChannelInformation, **parameters: Any) -> tuple[Complex, Complex, ChannelInformation]:
     """True channel, estimate, and all that is known, under these parameters, for flat channels."""
-    after = impair(knowledge, FLAT, draws(len(knowledge.mean_power), 11), **parameters)
+    after = impair(csi, FLAT, draws(len(csi.mean_power), 11), **parameters)
     return flat(after.state.response), flat(after.estimate.response), after
 
 
@@ -110,7 +110,7 @@ def test_moments_are_each_devices_own() -> None:
     """Two groups of 20,000 devices, ten times apart in power and noise."""
     power, noise = np.repeat([1.0, 0.1], N // 2), np.repeat([0.1, 0.5], N // 2)
     h = np.sqrt(power) * gaussian(np.random.default_rng(3), N)
-    source = perfect_knowledge(ChannelState(h[:, None, None, None]), power, noise)
+    source = perfect_csi(ChannelState(h[:, None, None, None]), power, noise)
     for estimation in ("ls", "mmse"):
         h, hhat, after = known(source, estimation=estimation, doppler_hz=50, delay_s=2e-3)
         for group in (slice(0, N // 2), slice(N // 2, N)):
@@ -141,7 +141,7 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
     devices, taps, subcarriers = 8_000, 4, 32
     generator = np.random.default_rng(6)
     response = np.fft.fft(gaussian(generator, devices, 2, 1, taps) / np.sqrt(taps), n=subcarriers, axis=-1)
-    source = perfect_knowledge(ChannelState(response), np.ones(devices), np.zeros(devices))
+    source = perfect_csi(ChannelState(response), np.ones(devices), np.zeros(devices))
     frame = replace(FLAT, frequencies_hz=np.arange(subcarriers) * SPACING, elements=subcarriers)
     delay_s = 2.404825557695773 / (2 * np.pi * 100)  # the first zero of J0
     after = impair(source, frame, draws(devices, 17), doppler_hz=100, delay_s=delay_s)
@@ -167,7 +167,7 @@ def test_the_innovation_is_flat_where_the_channel_is() -> None:
     h = gaussian(np.random.default_rng(7), 50, 2, 3, 1)
     frame = replace(FLAT, frequencies_hz=np.arange(4) * SPACING, elements=12)
     for response, axis in ((np.repeat(h, 4, axis=3), 3), (np.repeat(h[:, :, :1], 3, axis=2), 2)):
-        source = perfect_knowledge(ChannelState(response), np.ones(50), np.zeros(50))
+        source = perfect_csi(ChannelState(response), np.ones(50), np.zeros(50))
         aged = impair(source, frame, draws(50, 13), doppler_hz=100, delay_s=1e-3).state.response
         np.testing.assert_allclose(np.ptp(aged.real, axis=axis), 0, atol=1e-12)
         assert np.abs(np.diff(aged, axis=1)).min() > 1e-6
@@ -213,7 +213,7 @@ def test_gain_quantiser(bits: int, low: float, high: float) -> None:
     generator = np.random.default_rng(13)
     level = generator.uniform(low - 10, high + 10, N)
     h = np.sqrt(power) * 10 ** (level / 20) * np.exp(2j * np.pi * generator.random(N))
-    source = perfect_knowledge(ChannelState(h[:, None, None, None]), np.full(N, power), np.zeros(N))
+    source = perfect_csi(ChannelState(h[:, None, None, None]), np.full(N, power), np.zeros(N))
     _, hhat, after = known(source, gain_bits=bits, gain_range_db=(low, high))
     said, half = 20 * np.log10(np.abs(hhat) / np.sqrt(power)), (high - low) / 2**bits / 2
     inside = (level > low) & (level < high)
@@ -229,11 +229,11 @@ def test_gain_quantiser(bits: int, low: float, high: float) -> None:
 # --- timing and carrier offset against OFDM in time -----------------------------------------------------------------
 
 
-def offset(**parameters: Any) -> Callable[[float, Frame], Knowledge]:
+def offset(**parameters: Any) -> Callable[[float, Frame], ChannelInformation]:
     """An ideal channel of one device, off by this share of the largest offset."""
 
-    def at(uniform: float, frame: Frame) -> Knowledge:
-        source = perfect_knowledge(ChannelState(np.ones((1, 1, 1, 1), dtype=complex)), np.ones(1), np.zeros(1))
+    def at(uniform: float, frame: Frame) -> ChannelInformation:
+        source = perfect_csi(ChannelState(np.ones((1, 1, 1, 1), dtype=complex)), np.ones(1), np.zeros(1))
         return impair(source, frame, given(np.array([[uniform]])), **parameters)
 
     return at
@@ -304,7 +304,7 @@ def test_carrier_offset_turns_shrinks_and_leaks(eps: float) -> None:
 
 def test_offsets_are_uniform_within_their_limits() -> None:
     """n = 40,000 devices, read off the phases."""
-    source = perfect_knowledge(ChannelState(np.ones((N, 1, 1, 1), dtype=complex)), np.ones(N), np.zeros(N))
+    source = perfect_csi(ChannelState(np.ones((N, 1, 1, 1), dtype=complex)), np.ones(N), np.zeros(N))
     frame = Frame(np.array([0.0, 1e3]), elements=4, symbol_s=1e-4, symbols_per_block=1)
     late = impair(source, frame, draws(N, 15), timing_offset_s=6e-5, prefix_s=6e-5).state.response
     assert_law(-np.angle(late[:, 0, 0, 1]) / (2 * np.pi * 1e3), stats.uniform(0, 6e-5).cdf)
@@ -316,7 +316,7 @@ def test_offsets_are_uniform_within_their_limits() -> None:
 def test_leakage_composes_by_what_is_left() -> None:
     """Useful shares multiply, and what is left in the response is the useful share."""
     numbers = np.random.default_rng(16).random((20, 1))
-    source = perfect_knowledge(ChannelState(np.ones((20, 1, 1, 1), dtype=complex)), np.ones(20), np.zeros(20))
+    source = perfect_csi(ChannelState(np.ones((20, 1, 1, 1), dtype=complex)), np.ones(20), np.zeros(20))
     only: list[dict[str, Any]] = [{"timing_offset_s": 5e-5, "prefix_s": 5e-6}, {"frequency_offset_hz": 5e3}]
     kept = [1 - impair(source, ALL, given(numbers), **p).leakage for p in only]
     both = impair(source, ALL, given(numbers), **{**only[0], **only[1]})

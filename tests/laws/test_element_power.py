@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import erfc
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
@@ -58,9 +58,9 @@ def complex_noise(units: str) -> float:
     return 2 * 9.0
 
 
-def sent(scenario: Scenario, messages: Array) -> tuple[Opening, Reception]:
-    opening = open_round(scenario, 0, scenario.memory)
-    return opening, send(opening, messages)
+def sent(scenario: Scenario, messages: Array) -> tuple[RoundPlan, Reception]:
+    plan = plan_round(scenario, 0, scenario.memory)
+    return plan, send(plan, messages)
 
 
 # --- peak limits ----------------------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def test_a_whole_message_on_one_element_backs_off_to_the_peak(units: str, packin
     scenario = scenario_of(units, packing, "power.peak_db=15", "trace.signals=true", gain=0.25)
     message = np.zeros((DEVICES, ENTRIES))
     message[:, 8] = math.sqrt(ENTRIES)
-    opening, reception = sent(scenario, message)
+    plan, reception = sent(scenario, message)
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     np.testing.assert_allclose(power.max(axis=1), kappa * element_energy(units, packing), rtol=1e-5)
-    beta = opening.link.at_bound().alignment_coefficient
+    beta = plan.link.link_budget().alignment_coefficient
     assert beta**2 * ENTRIES == pytest.approx(kappa * element_energy(units, packing) * 0.25**2, rel=1e-9)
     assert reception.report.clipped_share == 0
 
@@ -119,7 +119,9 @@ def test_a_pilot_has_what_an_element_of_data_has(units: str, packing: str) -> No
     coefficients in 30 rounds, |CN|^2 within 5 standard errors of its mean."""
     energy, unit = element_energy(units, packing), SYMBOL_S if units == "physical" else 1.0
     elements = ENTRIES if packing == "real" else ENTRIES // 2
-    data = open_round(scenario_of(units, packing), 0, scenario_of(units, packing).memory).link.at_bound().devices.energy
+    data = (
+        plan_round(scenario_of(units, packing), 0, scenario_of(units, packing).memory).link.link_budget().devices.energy
+    )
     np.testing.assert_allclose(data, elements * energy * unit, rtol=1e-9)
 
     gain = 1.0 if units == "normalised" else 1e-6
@@ -127,13 +129,13 @@ def test_a_pilot_has_what_an_element_of_data_has(units: str, packing: str) -> No
     # With a threshold that nobody reaches all are listened to and nothing but pilots is sent.
     nobody = ("selection.kind=threshold", "selection.min_gain=1e9")
     listening = scenario_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", *nobody, gain=gain)
-    charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
+    charged = plan_round(listening, 0, listening.memory).link.link_budget().energy_of_others
     assert charged == pytest.approx(DEVICES * SUBCARRIERS * energy * unit, rel=1e-9)
 
     found = []
     for t in range(30):
-        opening = open_round(scenario, t, scenario.memory)
-        found.append(np.abs(opening.estimate.response - opening.channel.response) ** 2)
+        plan = plan_round(scenario, t, scenario.memory)
+        found.append(np.abs(plan.estimate.response - plan.channel.response) ** 2)
     law = complex_noise(units) / energy
     assert np.shape(found) == (30, DEVICES, 1, 1, SUBCARRIERS)
     assert abs(np.mean(found) / law - 1) < 5 / math.sqrt(np.size(found))
@@ -150,10 +152,10 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
     gain = 0.1 if units == "normalised" else 1e-6
     chosen = ("selection.kind=proportional-fair", "selection.window=4", "run.selected=3")
     scenario = scenario_of(units, packing, *chosen, gain=gain)
-    opening = open_round(scenario, 0, scenario.memory)
+    plan = plan_round(scenario, 0, scenario.memory)
     rate = math.log2(1 + gain**2 * element_energy(units, packing) / complex_noise(units))
     assert 0.05 < rate < 20
-    np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate / 4, rtol=1e-6)
+    np.testing.assert_allclose(plan.memory.mean_rate[plan.devices], rate / 4, rtol=1e-6)
 
 
 @pytest.mark.parametrize("units", UNITS)
@@ -178,12 +180,12 @@ def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str
     scenario = scenario_of(units, "real", *chosen, *disturbance, gain=gain)
     more = 10**0.7 if "interference" in disturbance[0] else 0.0
     for t in range(3):
-        opening = open_round(scenario, t, scenario.memory)
-        true, known = (np.abs(one.response) ** 2 for one in (opening.channel, opening.estimate))
-        spilled = 0.0 if opening.channel.spilled is None else opening.channel.spilled.mean(axis=(1, 2))
-        heard = known.sum(axis=1).mean(axis=(1, 2)) + spilled
+        plan = plan_round(scenario, t, scenario.memory)
+        true, known = (np.abs(one.response) ** 2 for one in (plan.channel, plan.estimate))
+        leaked_power = 0.0 if plan.channel.leaked_power is None else plan.channel.leaked_power.mean(axis=(1, 2))
+        heard = known.sum(axis=1).mean(axis=(1, 2)) + leaked_power
         kept = known.sum(axis=1) * (true / known).mean(axis=(1, 2, 3))[:, None, None]
         energy, noise = element_energy(units, "real"), complex_noise(units) * (1 + more)
         leaked = (heard - kept.mean(axis=(1, 2)))[:, None, None]
         rate = np.log2(1 + kept * energy / (noise + leaked * energy)).mean(axis=(1, 2))
-        np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate, rtol=1e-5)
+        np.testing.assert_allclose(plan.memory.mean_rate[plan.devices], rate, rtol=1e-5)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.errors import UserError
 from airfl.uplinks.radio import cut_by_bounds
 from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, bounded, fade_statistics
@@ -140,11 +140,11 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     scenario = build_scenario(settings, entries, np.ones(devices))
     sent, energy, decoded, powers = (np.empty(rounds) for _ in range(4))
     for t in range(rounds):
-        opening = open_round(scenario, t, scenario.memory)
-        reception = send(opening, np.ones((devices, entries)))
+        plan = plan_round(scenario, t, scenario.memory)
+        reception = send(plan, np.ones((devices, entries)))
         sent[t], decoded[t] = reception.report.devices.active.mean(), float(reception.mean.mean())
         energy[t] = (reception.report.devices.energy / scenario.power_limits).mean()
-        powers[t] = (np.abs(opening.channel.response) ** 2).mean()
+        powers[t] = (np.abs(plan.channel.response) ** 2).mean()
     if way != "tapped line":  # there a device is silent on half of its subcarriers
         assert_mean(sent, 0.5)
     assert_mean(decoded, 1.0)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.selective import SelectiveRequest
@@ -38,9 +38,9 @@ def nothing(_count: int) -> NDArray[np.float64]:
     raise AssertionError("late paths draw nothing")
 
 
-def request(frame: Frame = ALL, fresh: Draw = nothing, **changes: Any) -> SelectiveRequest:
+def request(frame: Frame = ALL, per_round: Draw = nothing, **changes: Any) -> SelectiveRequest:
     given = {"delay_spread_s": 1e-7, "taps": 1, "prefix_s": PREFIX * SAMPLE_S, "spacing_hz": SPACING, **changes}
-    return selective.request(1, frame=frame, fresh=fresh, lasting=fresh, **given)
+    return selective.request(1, frame=frame, per_round=per_round, per_run=per_round, **given)
 
 
 def taps_of(delays: list[int]) -> Complex:
@@ -85,8 +85,8 @@ def test_every_element_loses_and_spills_what_it_does_in_time(delays: list[int]) 
     response = taps @ np.exp(-2j * np.pi * np.outer(np.array(delays) * SAMPLE_S, ALL.frequencies_hz))
     np.testing.assert_allclose(response - late.lost[0, 0], useful, atol=1e-10)
     elsewhere = (np.abs(heard) ** 2).sum(axis=(0, 2)) - np.abs(useful) ** 2
-    np.testing.assert_allclose(late.spilled[0], elsewhere, atol=1e-10)
-    assert bool(late.spilled.any()) == (max(delays) > PREFIX)
+    np.testing.assert_allclose(late.leaked_power[0], elsewhere, atol=1e-10)
+    assert bool(late.leaked_power.any()) == (max(delays) > PREFIX)
 
 
 @pytest.mark.parametrize("name", ["several", "beyond the window"])
@@ -101,27 +101,27 @@ def test_independent_symbols_are_disturbed_by_what_all_spill(name: str) -> None:
     for precoder in (np.ones(SIZE), 1 / useful):
         heard = through(precoder * symbols, taps, PROFILES[name])
         disturbing = (np.abs(heard - useful * precoder * symbols[:, -1]) ** 2).sum(axis=1)
-        expected = (np.abs(precoder) ** 2 * late.spilled[0]).sum()
+        expected = (np.abs(precoder) ** 2 * late.leaked_power[0]).sum()
         assert_mean(disturbing, expected)
 
 
 @pytest.mark.parametrize("name", ["tapped-line", "tdl-c"])
 def test_a_model_takes_its_own_late_paths_off(name: str) -> None:
-    """Over the mean of devices: what stays and what is spilled follow from the power delay profile, in numpy, within 5
+    """Over the mean of devices: what stays and what leaks follow from the power delay profile, in numpy, within 5
     standard errors; a prefix that holds every path leaves everything, bit for bit, as without one."""
     even = np.full(6, 1 / 6), 2e-6 * np.sqrt(12 / 35) * np.arange(6)
     powers, delays_s = tdl_c(2e-6) if name == "tdl-c" else even
     n, uniforms = 1_500, np.random.default_rng(5).random((1_500, 200))
     frame = Frame(np.array([-1e6, 0.0, 1e6]), 3, SPACING, 1)
-    given = {"frame": frame, "fresh": lambda count: uniforms[:, :count], "taps": 6, "delay_spread_s": 2e-6}
+    given = {"frame": frame, "per_round": lambda count: uniforms[:, :count], "taps": 6, "delay_spread_s": 2e-6}
     respond = partial(selective.respond, name)
     found = respond(request(**given, prefix_s=3e-6))
     excess = np.clip((delays_s - 3e-6) * SPACING, 0, 1)
-    assert found.spilled.shape == (n, 1, 3)
+    assert found.leaked_power.shape == (n, 1, 3)
     assert_mean((np.abs(found.response) ** 2).mean(axis=(1, 2, 3)), powers @ (1 - excess) ** 2)
-    assert_mean(found.spilled.mean(axis=(1, 2)), powers @ (2 * excess - excess**2))
+    assert_mean(found.leaked_power.mean(axis=(1, 2)), powers @ (2 * excess - excess**2))
     whole = respond(request(**given, prefix_s=1e-4))
-    assert whole.spilled is None
+    assert whole.leaked_power is None
     np.testing.assert_array_equal(whole.response, respond(request(**given, prefix_s=np.inf)).response)
 
 
@@ -154,7 +154,7 @@ def test_an_arrival_within_the_prefix_is_a_ramp_and_nothing_else(packing: str) -
     """Offsets of less than a sample are none in the waveform; the model has no leakage whatever they are."""
     settings = small_settings("csi.timing_offset_s=4e-6", f"grid.packing={packing}", "grid.subcarriers=240")
     scenario = build_scenario(settings, 480, np.ones(100))
-    assert open_round(scenario, 0, scenario.memory).link.at_bound().interference_std == 0
+    assert plan_round(scenario, 0, scenario.memory).link.link_budget().interference_std == 0
 
 
 # The step from tap to tap in samples of the waveform, 256 at 15 kHz: the last of 8 is 1.5, 3.4 and 6.8 prefixes late.
@@ -191,15 +191,15 @@ def test_delays_of_a_model_through_sionna_are_in_what_a_round_says() -> None:
     many = ("run.devices=200", "run.selected=200", "channel.min_gain=1e-9", "channel.max_gain=1e9")
     settings = small_settings(*given, *many)
     scenario = build_scenario(settings, 480, np.ones(200))
-    opening = open_round(scenario, 0, scenario.memory)
+    plan = plan_round(scenario, 0, scenario.memory)
     excess = np.clip((delays_s - 144 / 2048 / 15e3) * 15e3, 0, 1)
     expected = float(powers @ (2 * excess - excess**2))
-    assert_mean(opening.knowledge.state.spilled.mean(axis=(1, 2)) / settings.channel.mean_gain**2, expected)
+    assert_mean(plan.csi.state.leaked_power.mean(axis=(1, 2)) / settings.channel.mean_gain**2, expected)
     assert expected > 0.08
-    assert opening.knowledge.leakage.min() > 0.02
-    assert opening.link.at_bound().interference_std > 0
+    assert plan.csi.leakage.min() > 0.02
+    assert plan.link.link_budget().interference_std > 0
     short = build_scenario(small_settings(*given, *many, "channel.delay_spread_s=5e-7"), 480, np.ones(200))
-    assert open_round(short, 0, short.memory).link.at_bound().interference_std == 0
+    assert plan_round(short, 0, short.memory).link.link_budget().interference_std == 0
 
 
 def test_paths_of_no_power_are_none() -> None:

@@ -110,7 +110,7 @@ def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
     drop, ids = scenario.radio.drop, np.arange(DEVICES)
     products, powers = [], []
     for t in range(ROUNDS):
-        known = scenario.radio.know(t, ids, scenario.frame, np.ones(DEVICES))
+        known = scenario.radio.csi_of(t, ids, scenario.frame, np.ones(DEVICES))
         h, hhat = known.state.response[:, 0, 0, 0], known.estimate.response[:, 0, 0, 0]
         products.append(h * hhat.conj() / scenario.radio.mean_power)
         powers.append(np.abs(h) ** 2 / scenario.radio.mean_power)

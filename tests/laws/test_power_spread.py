@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.uplinks import Reception
@@ -54,7 +54,7 @@ def messages_of(entries: int) -> Array:
 
 
 def sent(scenario: Scenario, messages: Array, t: int = 0) -> Reception:
-    return send(open_round(scenario, t, scenario.memory), messages)
+    return send(plan_round(scenario, t, scenario.memory), messages)
 
 
 def symbol_powers(reception: Reception, subcarriers: int) -> Array:
@@ -75,8 +75,8 @@ def test_a_message_within_a_symbol_has_the_whole_power(packing: str, entries: in
     reception = sent(scenario, messages_of(entries))
     np.testing.assert_allclose(symbol_powers(reception, subcarriers), POWER_W, rtol=1e-5)
     np.testing.assert_allclose(reception.report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
-    at_bound = open_round(scenario, 0, scenario.memory).link.at_bound().devices.energy
-    np.testing.assert_allclose(at_bound, POWER_W * SYMBOL_S, rtol=1e-12)
+    link_budget = plan_round(scenario, 0, scenario.memory).link.link_budget().devices.energy
+    np.testing.assert_allclose(link_budget, POWER_W * SYMBOL_S, rtol=1e-12)
     np.testing.assert_allclose(scenario.most_energy, POWER_W * SYMBOL_S, rtol=1e-12)
     np.testing.assert_allclose(scenario.element_power, POWER_W / elements_of(entries, packing), rtol=1e-12)
 
@@ -121,7 +121,7 @@ def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
     listening = scenario_of(
         12, 48, "message", "selection.kind=threshold", "selection.min_gain=1e9", "csi.estimation=ls"
     )
-    charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
+    charged = plan_round(listening, 0, listening.memory).link.link_budget().energy_of_others
     assert charged == pytest.approx(DEVICES * POWER_W / 12 * SYMBOL_S, rel=1e-9)
     scenario = scenario_of(12, 48, "message", "power.peak_db=2", "power.peak=clip", "trace.signals=true")
     spike = np.zeros((DEVICES, 12))
@@ -135,7 +135,7 @@ def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
 def test_no_fade_makes_a_symbol_exceed_the_power(fading: str) -> None:
     """Over gains that differ the weakest device has all of its power, and the others less."""
     scenario = scenario_of(12, 48, "message", f"channel.fading={fading}", "channel.delay_spread_s=2e-6")
-    energy = open_round(scenario, 0, scenario.memory).link.at_bound().devices.energy
+    energy = plan_round(scenario, 0, scenario.memory).link.link_budget().devices.energy
     assert energy.max() == pytest.approx(POWER_W * SYMBOL_S, rel=1e-9)
     assert energy.min() < 0.9 * POWER_W * SYMBOL_S
 

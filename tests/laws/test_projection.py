@@ -10,7 +10,7 @@ from torch import Tensor
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.projection import Projection, Projector, draw_projector, recover
 from airfl.uplinks.stages.stage import Batch, open_encoder
-from airfl.uplinks.stages.top_k import OwnTopK
+from airfl.uplinks.stages.top_k import PerDeviceTopK
 from tests.rounds import a_round
 
 CPU = torch.device("cpu")
@@ -102,10 +102,10 @@ def test_messages_of_different_supports_superpose() -> None:
     d = 3000
     updates = torch.stack([sparse(d, 200, "gauss", seed) for seed in (0, 1)])
     opened = a_round(Streams(3), 0, 2)
-    stages = (OwnTopK(d, 20), Projection(d, 900))
+    stages = (PerDeviceTopK(d, 20), Projection(d, 900))
     scale = torch.tensor([0.5, 2.0])
     encoder = open_encoder(stages, opened)
     received = encoder.encode(Batch(updates, scale)).messages.mean(dim=0)
-    wanted = OwnTopK(d, 20).open(opened).encode(Batch(updates, scale)).messages.mean(dim=0)
+    wanted = PerDeviceTopK(d, 20).open(opened).encode(Batch(updates, scale)).messages.mean(dim=0)
     assert torch.count_nonzero(wanted) >= 35
     torch.testing.assert_close(encoder.decode(received), wanted, atol=1e-4, rtol=1e-4)

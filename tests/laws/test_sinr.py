@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from tests.conftest import small_settings
 from tests.laws.decoding import send
@@ -34,13 +34,13 @@ def scenario_of(*overrides: str) -> Scenario:
     return build_scenario(settings, DIMENSION, np.ones(settings.run.devices))
 
 
-def opened(*overrides: str, round_index: int = 0) -> Opening:
+def opened(*overrides: str, round_index: int = 0) -> RoundPlan:
     scenario = scenario_of(*overrides)
-    return open_round(scenario, round_index, scenario.memory)
+    return plan_round(scenario, round_index, scenario.memory)
 
 
-def devices_of(opening: Opening) -> dict[str, Any]:
-    return vars(opening.link.at_bound().devices)
+def devices_of(plan: RoundPlan) -> dict[str, Any]:
+    return vars(plan.link.link_budget().devices)
 
 
 # --- interference ---------------------------------------------------------------------------------------------------
@@ -49,11 +49,11 @@ def devices_of(opening: Opening) -> dict[str, Any]:
 @pytest.mark.parametrize("over_noise_db", [-10.0, 0.0, 30.0])
 def test_rates_at_capacity_have_interference_in_their_noise(over_noise_db: float) -> None:
     """log2(1 + SNR/(1 + I)), the power of four devices on a quarter of the band each."""
-    opening = opened(f"channel.interference_to_noise_db={over_noise_db}")
-    snr = 4 * 100 * np.abs(opening.channel.response[:, 0, 0, 0]) ** 2
+    plan = opened(f"channel.interference_to_noise_db={over_noise_db}")
+    snr = 4 * 100 * np.abs(plan.channel.response[:, 0, 0, 0]) ** 2
     expected = np.log2(1 + snr / (1 + 10 ** (over_noise_db / 10)))
-    np.testing.assert_allclose(devices_of(opening)["rate"], expected, rtol=1e-9)
-    assert opening.link.heard.all()  # of a level that is known
+    np.testing.assert_allclose(devices_of(plan)["rate"], expected, rtol=1e-9)
+    assert plan.link.heard.all()  # of a level that is known
 
 
 @pytest.mark.parametrize("allocation", ["equal", "rate-fair", "gain"])
@@ -64,7 +64,7 @@ def test_interference_is_as_much_less_power(model: str, allocation: str) -> None
     digital = (f"digital.error_model={model}", f"digital.allocation={allocation}")
     disturbed = opened(*digital, "channel.interference_to_noise_db=7")
     weaker = opened(*digital, f"power.max_snr_db={MAX_SNR_DB - more!r}")
-    one, other = disturbed.link.at_bound(), weaker.link.at_bound()
+    one, other = disturbed.link.link_budget(), weaker.link.link_budget()
     assert one.use == other.use
     for name in ("rate", "block_error_rate", "bits_on_air", "active", "air_time_s"):
         np.testing.assert_allclose(vars(one.devices)[name], vars(other.devices)[name], rtol=1e-9, err_msg=name)
@@ -80,7 +80,7 @@ def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: str) -> No
     snr = 10 ** (devices_of(plain)["snr_db"] / 10)
     np.testing.assert_allclose(10 ** (devices_of(disturbed)["snr_db"] / 10), snr, rtol=1e-12)
     elements = np.ceil(devices_of(plain)["bits"] / np.log2(1 + snr / 11))
-    assert disturbed.link.at_bound().use.resource_elements == elements.sum()
+    assert disturbed.link.link_budget().use.resource_elements == elements.sum()
     # The rate of the plain broadcast gives its SNR back, to the rounding of the elements.
     bits, before = plain.broadcast.bits, plain.broadcast.resource_elements
     after = bits / math.log2(1 + (2 ** (bits / before) - 1) / 11)
@@ -103,9 +103,9 @@ def test_links_that_carry_bits_have_all_noise_of_a_complex_element(link: str, un
     """n = 200,000 numbers of noise, sigma_0^2 on each part: mean within 5 standard errors, 5/sqrt(n) = 0.011."""
     physical = ("channel.units=physical", "channel.mean_gain=1e-6", "power.tx_power_dbm=-10")
     scenario = scenario_of(f"scheme.link={link}", *(physical if units == "physical" else ()))
-    opening = open_round(scenario, 0, scenario.memory)
-    received = np.abs(opening.channel.response[:, 0, 0, 0]) ** 2 * scenario.element_power[opening.devices]
-    ratio = complex_awgn_snr(10 ** (devices_of(opening)["snr_db"] / 10), received, scenario.radio.noise_std)
+    plan = plan_round(scenario, 0, scenario.memory)
+    received = np.abs(plan.channel.response[:, 0, 0, 0]) ** 2 * scenario.element_power[plan.devices]
+    ratio = complex_awgn_snr(10 ** (devices_of(plan)["snr_db"] / 10), received, scenario.radio.noise_std)
     np.testing.assert_allclose(ratio, 1.0, atol=0.011)
 
 
@@ -124,13 +124,13 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
     scenario = scenario_of(
         "scheme.link=ideal", *downlink, "channel.coherence=symbol", f"channel.fading={fading}", *words
     )
-    opening = open_round(scenario, 0, scenario.memory)
-    power = 100 * np.abs(opening.channel.response[:, 0].astype(complex)) ** 2
+    plan = plan_round(scenario, 0, scenario.memory)
+    power = 100 * np.abs(plan.channel.response[:, 0].astype(complex)) ** 2
     rate, at_mean = np.log2(1 + power).mean(axis=(1, 2)), np.log2(1 + power.mean(axis=(1, 2)))
-    np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=1e-5)
+    np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=1e-5)
     elements = np.ceil(32 * DIMENSION / rate)
-    assert opening.link.at_bound().use.resource_elements == pytest.approx(elements.sum(), abs=5)
-    assert opening.broadcast.resource_elements == pytest.approx(opening.broadcast.bits / rate.min(), rel=1e-4)
+    assert plan.link.link_budget().use.resource_elements == pytest.approx(elements.sum(), abs=5)
+    assert plan.broadcast.resource_elements == pytest.approx(plan.broadcast.bits / rate.min(), rel=1e-4)
     assert 0.7 < (rate / at_mean).mean() < 0.95
     assert (fading == "tapped-line") == (power.shape[1] > 1)
 
@@ -141,11 +141,11 @@ def test_a_digital_link_has_the_mean_of_the_rates_over_blocks() -> None:
         "channel.fading=tapped-line", "channel.speed_m_s=30", "channel.coherence=symbol", "channel.variation=jakes",
         "channel.delay_spread_s=1e-6", "channel.carrier_hz=2e10",
     )  # fmt: skip
-    opening = open_round(scenario, 0, scenario.memory)
-    snr = 400 * np.abs(opening.channel.response[:, 0].astype(complex)) ** 2
+    plan = plan_round(scenario, 0, scenario.memory)
+    snr = 400 * np.abs(plan.channel.response[:, 0].astype(complex)) ** 2
     own = np.stack([snr[device, :, 6 * device : 6 * device + 6] for device in range(4)])
     rate = np.log2(1 + own).mean(axis=(1, 2))
-    np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=1e-5)
+    np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=1e-5)
     assert (np.abs(rate / np.log2(1 + own.mean(axis=1)).mean(axis=1) - 1) > 0.01).any()
 
 
@@ -165,11 +165,11 @@ def test_a_deadline_puts_deep_fades_in_outage() -> None:
     within 5 standard errors."""
     scenario = scenario_of(*CROWD)
     silent = 1 - math.exp(-(2 ** (32 * DIMENSION / SYMBOLS) - 1) / 100)
-    openings = [open_round(scenario, t, scenario.memory) for t in range(150)]
-    heard = np.array([opening.link.heard for opening in openings])
+    plans = [plan_round(scenario, t, scenario.memory) for t in range(150)]
+    heard = np.array([plan.link.heard for plan in plans])
     assert_share(~heard, silent)
     assert 0.05 < silent < 0.2
-    report = openings[0].link.at_bound()
+    report = plans[0].link.link_budget()
     assert (report.devices.active == heard[0]).all()
     stopped = report.devices.air_time_s[~heard[0]]
     np.testing.assert_allclose(stopped, SYMBOLS / 14e3, rtol=1e-9)
@@ -180,14 +180,14 @@ def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> 
     scenario = scenario_of(*CROWD, "scheme.link=ideal", f"digital.deadline_s={0.3 + 1e-9}")
     limit = math.floor(0.3 * 14e3) * SUBCARRIERS
     for t in range(20):
-        opening = open_round(scenario, t, scenario.memory)
-        snr = 100 * np.abs(opening.channel.response[:, 0, 0, 0]) ** 2
+        plan = plan_round(scenario, t, scenario.memory)
+        snr = 100 * np.abs(plan.channel.response[:, 0, 0, 0]) ** 2
         wanted = np.ceil(32 * DIMENSION / np.log2(1 + snr))
         fits = int((np.cumsum(np.sort(wanted)) <= limit).sum())
         assert 3 < fits < 24
-        assert opening.link.heard[np.argsort(wanted)[:fits]].all()
-        assert opening.link.heard.sum() == fits
-        assert opening.link.at_bound().use.resource_elements == limit
+        assert plan.link.heard[np.argsort(wanted)[:fits]].all()
+        assert plan.link.heard.sum() == fits
+        assert plan.link.link_budget().use.resource_elements == limit
 
 
 @pytest.mark.parametrize("link", ["digital", "ideal"])
@@ -195,10 +195,10 @@ def test_a_sum_may_be_divided_by_those_that_were_heard(link: str) -> None:
     words = (*CROWD, f"scheme.link={link}", f"digital.deadline_s={1.3 if link == 'digital' else 0.3}")
     for divide_by in ("selected", "active"):
         scenario = scenario_of(*words, f"power.divide_by={divide_by}")
-        opening = open_round(scenario, 1, scenario.memory)
-        heard = opening.link.heard
+        plan = plan_round(scenario, 1, scenario.memory)
+        heard = plan.link.heard
         assert 0 < heard.sum() < 24
-        mean = send(opening, np.ones((24, DIMENSION))).mean
+        mean = send(plan, np.ones((24, DIMENSION))).mean
         assert float(mean[0]) == pytest.approx(heard.sum() / 24 if divide_by == "selected" else 1.0)
 
 
@@ -221,9 +221,9 @@ def in_time(late_s: float, offset_hz: float) -> tuple[Array, Array]:
     return useful, powers[0] - np.diag(useful) + powers[1]
 
 
-def drawn_offsets(scenario: Scenario, opening: Opening) -> tuple[Array, Array]:
+def drawn_offsets(scenario: Scenario, plan: RoundPlan) -> tuple[Array, Array]:
     """Arrival and carrier of each device, from the ramp and the turn that they put on the true channel."""
-    ratio = opening.channel.response / opening.estimate.response
+    ratio = plan.channel.response / plan.estimate.response
     late = np.zeros(len(ratio))
     carrier = np.zeros(len(ratio))
     if ratio.shape[3] > 1:
@@ -240,10 +240,10 @@ def rates_in_time(gains: Array, late: Array, carrier: Array, through: Array | fl
     useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
     shares = np.broadcast_to(through, (4, 4))
     for device in range(4):
-        kept, spilled = in_time(late[device], carrier[device])
+        kept, leaked_power = in_time(late[device], carrier[device])
         own = owner == device
         useful[own] = gains[device] * kept[own]
-        leaked += gains[device] * shares[owner, device] * (spilled @ own)
+        leaked += gains[device] * shares[owner, device] * (leaked_power @ own)
     return np.asarray(np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1))
 
 
@@ -257,13 +257,13 @@ def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, po
     words = (offset, f"digital.power={power}")
     scenario = scenario_of(*words)
     for t in range(3):
-        opening = open_round(scenario, t, scenario.memory)
-        late, carrier = drawn_offsets(scenario, opening)
-        gains = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
+        plan = plan_round(scenario, t, scenario.memory)
+        late, carrier = drawn_offsets(scenario, plan)
+        gains = np.abs(plan.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
         rate, without = rates_in_time(gains, late, carrier), np.log2(1 + gains)
-        np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
+        np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=0.005)
         assert np.abs(rate / without - 1).max() > 0.02  # so that the tolerance means something
-        assert opening.link.heard.all()
+        assert plan.link.heard.all()
 
 
 @pytest.mark.parametrize("offset", ["csi.frequency_offset_hz=3000", "csi.timing_offset_s=3e-5"])
@@ -271,19 +271,19 @@ def test_the_ideal_link_and_the_broadcast_have_their_leakage_in_their_noise(offs
     """One sender on the whole band, against what of it falls beside its element, from the waveform; one part in 200."""
     words = ("scheme.link=ideal", "grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB + 5!r}")
     scenario = scenario_of(*words, offset)
-    opening = open_round(scenario, 0, scenario.memory)
-    late, carrier = drawn_offsets(scenario, opening)
-    power = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2
+    plan = plan_round(scenario, 0, scenario.memory)
+    late, carrier = drawn_offsets(scenario, plan)
+    power = np.abs(plan.estimate.response[:, 0, 0, 0]) ** 2
     rates = {}
     for energy in (100, 10**2.5):
         rates[energy] = np.empty(4)
         for device in range(4):
-            kept, spilled = in_time(late[device], carrier[device])
+            kept, leaked_power = in_time(late[device], carrier[device])
             received = energy * power[device]
-            rates[energy][device] = np.log2(1 + received * kept / (1 + received * spilled.sum(axis=1))).mean()
-    np.testing.assert_allclose(devices_of(opening)["rate"], rates[100], rtol=0.005)
-    wanted = opening.broadcast.bits / rates[10**2.5].min()
-    assert opening.broadcast.resource_elements == pytest.approx(wanted, rel=0.005)
+            rates[energy][device] = np.log2(1 + received * kept / (1 + received * leaked_power.sum(axis=1))).mean()
+    np.testing.assert_allclose(devices_of(plan)["rate"], rates[100], rtol=0.005)
+    wanted = plan.broadcast.bits / rates[10**2.5].min()
+    assert plan.broadcast.resource_elements == pytest.approx(wanted, rel=0.005)
     assert (rates[100] / np.log2(1 + 100 * power)).min() < 0.9
 
 
@@ -295,7 +295,7 @@ def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: 
     words = (f"channel.fading={fading}", "run.devices=40", "run.selected=20")
     plain, turned = opened(*words), opened(*words, f"csi.frequency_offset_hz={offset_hz}")
     assert turned.link.heard.all()
-    one, other = (opening.link.at_bound().use.resource_elements for opening in (plain, turned))
+    one, other = (plan.link.link_budget().use.resource_elements for plan in (plain, turned))
     assert other >= one
     assert other > one or offset_hz == 1.0
 
@@ -313,25 +313,25 @@ def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: 
 def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words: tuple[str, ...]) -> None:
     """w_i = h_i/|h_i|: |w_i^H h_j|^2 of device j's signal, all of device i's own."""
     scenario = scenario_of("antennas.count=4", "csi.frequency_offset_hz=4000", *words)
-    opening = open_round(scenario, 0, scenario.memory)
-    _, carrier = drawn_offsets(scenario, opening)
-    h = opening.estimate.response[:, :, 0, 0]
+    plan = plan_round(scenario, 0, scenario.memory)
+    _, carrier = drawn_offsets(scenario, plan)
+    h = plan.estimate.response[:, :, 0, 0]
     gains = (np.abs(h) ** 2).sum(axis=1) * 400
     through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2
     rate = rates_in_time(gains, np.zeros(4), carrier, through)
-    np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
+    np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=0.005)
 
 
 # --- late paths -----------------------------------------------------------------------------------------------------
 
 
 def test_what_late_paths_spill_is_noise_on_a_devices_own_subcarriers() -> None:
-    """Six subcarriers each: the mean of log2(1 + |h|^2 E/(N_0 + S E)) over them, S spilled for one unit of power."""
-    opening = opened("channel.fading=tapped-line", "channel.delay_spread_s=8e-6")
-    spilled = opening.channel.spilled
-    assert float(spilled.mean()) > 0.01
-    for device, rate in enumerate(devices_of(opening)["rate"]):
+    """Six subcarriers each: the mean of log2(1 + |h|^2 E/(N_0 + S E)) over them, S leaking for one unit of power."""
+    plan = opened("channel.fading=tapped-line", "channel.delay_spread_s=8e-6")
+    leaked_power = plan.channel.leaked_power
+    assert float(leaked_power.mean()) > 0.01
+    for device, rate in enumerate(devices_of(plan)["rate"]):
         own = slice(6 * device, 6 * device + 6)
-        gain = np.abs(opening.channel.response[device, 0, 0, own].astype(complex)) ** 2
-        snr = 4 * 100 * gain / (1 + 4 * 100 * spilled[device, 0, own])
+        gain = np.abs(plan.channel.response[device, 0, 0, own].astype(complex)) ** 2
+        snr = 4 * 100 * gain / (1 + 4 * 100 * leaked_power[device, 0, own])
         assert rate == pytest.approx(np.log2(1 + snr).mean(), rel=1e-5)

@@ -102,7 +102,7 @@ def test_a_response_is_what_sionnas_own_objects_give_for_the_seed(name: str) -> 
     response = respond(name, asked)
     assert response.dtype == np.complex64
     assert response.shape == (3, 4, 3, 12)
-    direction = 2 * np.pi * asked.fresh(2)[:, 1]
+    direction = 2 * np.pi * asked.per_round(2)[:, 1]
     velocities = 20.0 * np.stack([np.cos(direction), np.sin(direction), 0 * direction], axis=1)
     for device in range(3):
         np.testing.assert_array_equal(response[device], sionnas_own(name, asked, device, velocities[device]))
@@ -303,7 +303,7 @@ def test_each_round_has_a_fade_of_its_own_or_all_share_one_that_stands(name: str
 def test_seeds_are_the_first_number_of_a_device_in_32_bits() -> None:
     asked = request(4_000)
     seeds = np.array(device_seeds(asked))
-    np.testing.assert_allclose(seeds / 2.0**32, asked.fresh(1)[:, 0], rtol=0, atol=2.0**-32)
+    np.testing.assert_allclose(seeds / 2.0**32, asked.per_round(1)[:, 0], rtol=0, atol=2.0**-32)
     assert len(np.unique(seeds)) == 4_000
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from channels.draws import Draw
-from channels.fading import FADING_LAWS, VARIATIONS, doppler_hz, flat_parts, line_of_sight_turns
+from channels.fading import FADING_LAWS, VARIATIONS, doppler_hz, flat_parts, line_of_sight_phase
 from channels.fading.variation import PATHS
 from tests.laws.samples import assert_law, assert_mean
 
@@ -31,33 +31,35 @@ def draws(seed: int, devices: int, most: int = 3 * PATHS + 1) -> Draw:
 
 
 @pytest.fixture(scope="module")
-def fresh() -> Draw:
+def per_round() -> Draw:
     return draws(1, N)
 
 
 @pytest.fixture(scope="module")
-def lasting() -> Draw:
+def per_run() -> Draw:
     return draws(2, N)
 
 
 @pytest.fixture(scope="module")
-def correlated(fresh: Draw, lasting: Draw) -> NDArray[np.complex128]:
+def correlated(per_round: Draw, per_run: Draw) -> NDArray[np.complex128]:
     """[N, times], one antenna."""
-    return VARIATIONS["jakes"](fresh, lasting, 1, DOPPLER_HZ, TIMES_S)[:, 0]
+    return VARIATIONS["jakes"](per_round, per_run, 1, DOPPLER_HZ, TIMES_S)[:, 0]
 
 
 @every_variation
 @pytest.mark.parametrize("law", FADING_LAWS)
 def test_every_law_keeps_its_marginal(
-    name: str, law: str, fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
+    name: str, law: str, per_round: Draw, per_run: Draw, correlated: NDArray[np.complex128]
 ) -> None:
     """n = 20,000 devices at one time; that the law is the one of its name is tested in test_fading.py."""
     diffuse = (
-        correlated[:, -1:] if name == "jakes" else VARIATIONS[name](fresh, lasting, 1, DOPPLER_HZ, TIMES_S[-1:])[:, 0]
+        correlated[:, -1:]
+        if name == "jakes"
+        else VARIATIONS[name](per_round, per_run, 1, DOPPLER_HZ, TIMES_S[-1:])[:, 0]
     )
-    turns = line_of_sight_turns(name, fresh, lasting, 1)
+    phase = line_of_sight_phase(name, per_round, per_run, 1)
     own = FADING_LAWS[law](**PARAMETERS.get(law, {})).law()
-    gains = flat_parts(own, diffuse, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
+    gains = flat_parts(own, diffuse, phase, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     if law == "fixed":
         assert np.all(gains == 1)
         return
@@ -89,22 +91,22 @@ def test_jakes_is_jointly_gaussian(later: int, correlated: NDArray[np.complex128
 
 
 def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation(
-    fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
+    per_round: Draw, per_run: Draw, correlated: NDArray[np.complex128]
 ) -> None:
     """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power, as the line of sight is not turned here; n = 20,000,
     within 5 standard errors."""
-    law, turns = FADING_LAWS["rician"](k=K).law(), line_of_sight_turns("jakes", fresh, lasting, 1)
-    gains = flat_parts(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
+    law, phase = FADING_LAWS["rician"](k=K).law(), line_of_sight_phase("jakes", per_round, per_run, 1)
+    gains = flat_parts(law, correlated, phase, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     for later in range(len(TIMES_S)):
         products = gains[:, 0] * gains[:, later].conj() / law.mean_square
         expected = (K + special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])) / (K + 1)
         assert_mean(products, expected)
 
 
-def test_independent_rounds_share_nothing_and_one_round_is_constant(fresh: Draw, lasting: Draw) -> None:
+def test_independent_rounds_share_nothing_and_one_round_is_constant(per_round: Draw, per_run: Draw) -> None:
     """n = 20,000: correlation of two rounds 0 within 5 standard errors (1/sqrt(n))."""
     independent = VARIATIONS["independent"]
-    first, second = (independent(draw, lasting, 2, DOPPLER_HZ, TIMES_S) for draw in (fresh, draws(3, N)))
+    first, second = (independent(draw, per_run, 2, DOPPLER_HZ, TIMES_S) for draw in (per_round, draws(3, N)))
     assert first.shape == (N, 2, len(TIMES_S))
     np.testing.assert_array_equal(first, np.broadcast_to(first[:, :, :1], first.shape))
     assert abs(np.mean(first[:, 0, 0] * second[:, 0, 0].conj())) < 5 / np.sqrt(N)
@@ -114,8 +116,8 @@ def test_independent_rounds_share_nothing_and_one_round_is_constant(fresh: Draw,
 def test_lasting_fading_does_not_look_at_the_round(name: str) -> None:
     short = draws(2, 50)
     first, second = (
-        VARIATIONS[name](fresh, short, 1, 0.0 if name == "jakes" else DOPPLER_HZ, TIMES_S)
-        for fresh in (draws(1, 50), draws(3, 50))
+        VARIATIONS[name](per_round, short, 1, 0.0 if name == "jakes" else DOPPLER_HZ, TIMES_S)
+        for per_round in (draws(1, 50), draws(3, 50))
     )
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(first, np.broadcast_to(first[:, :, :1], first.shape), rtol=1e-12)
@@ -124,8 +126,8 @@ def test_lasting_fading_does_not_look_at_the_round(name: str) -> None:
 @every_variation
 def test_antennas_and_devices_fade_by_themselves(name: str) -> None:
     """n = 5,000 pairs: correlation 0 within 5 standard errors, power 1 at each antenna."""
-    fresh, lasting = draws(4, 5000, 3 * PATHS * 2), draws(5, 5000, 3 * PATHS * 2)
-    both = VARIATIONS[name](fresh, lasting, 2, DOPPLER_HZ, TIMES_S[:1])[:, :, 0]
+    per_round, per_run = draws(4, 5000, 3 * PATHS * 2), draws(5, 5000, 3 * PATHS * 2)
+    both = VARIATIONS[name](per_round, per_run, 2, DOPPLER_HZ, TIMES_S[:1])[:, :, 0]
     assert both.dtype == np.complex128
     # Power of CN(0, 1) has variance 1.
     np.testing.assert_allclose(np.mean(np.abs(both) ** 2, axis=0), 1, atol=5 / np.sqrt(5000))
@@ -135,12 +137,12 @@ def test_antennas_and_devices_fade_by_themselves(name: str) -> None:
 
 @every_variation
 def test_a_value_depends_on_its_device_antenna_and_time_alone(name: str) -> None:
-    fresh, lasting = draws(6, 20, 3 * PATHS * 3), draws(7, 20, 3 * PATHS * 3)
-    whole = VARIATIONS[name](fresh, lasting, 3, DOPPLER_HZ, TIMES_S)
+    per_round, per_run = draws(6, 20, 3 * PATHS * 3), draws(7, 20, 3 * PATHS * 3)
+    whole = VARIATIONS[name](per_round, per_run, 3, DOPPLER_HZ, TIMES_S)
     for i, time_s in enumerate(TIMES_S):
-        alone = VARIATIONS[name](fresh, lasting, 2, DOPPLER_HZ, np.array([time_s]))
+        alone = VARIATIONS[name](per_round, per_run, 2, DOPPLER_HZ, np.array([time_s]))
         np.testing.assert_array_equal(alone[:, :, 0], whole[:, :2, i])
-    few = VARIATIONS[name](lambda n: fresh(n)[5:8], lambda n: lasting(n)[5:8], 3, DOPPLER_HZ, TIMES_S)
+    few = VARIATIONS[name](lambda n: per_round(n)[5:8], lambda n: per_run(n)[5:8], 3, DOPPLER_HZ, TIMES_S)
     np.testing.assert_array_equal(few, whole[5:8])
 
 
@@ -153,12 +155,14 @@ def test_the_line_of_sight_shares_no_draw_with_the_diffuse_part(name: str, anten
     other = np.full((4, 500), 0.5)
 
     def diffuse(uniforms: NDArray[np.float64]) -> NDArray[np.complex128]:
-        fresh, lasting = (other, uniforms) if lasts else (uniforms, other)
-        return VARIATIONS[name](lambda n: fresh[:, :n], lambda n: lasting[:, :n], antennas, DOPPLER_HZ, TIMES_S[1:2])
+        per_round, per_run = (other, uniforms) if lasts else (uniforms, other)
+        return VARIATIONS[name](
+            lambda n: per_round[:, :n], lambda n: per_run[:, :n], antennas, DOPPLER_HZ, TIMES_S[1:2]
+        )
 
-    fresh, lasting = (other, table) if lasts else (table, other)
-    turns = line_of_sight_turns(name, lambda n: fresh[:, :n], lambda n: lasting[:, :n], antennas)
-    column = int(np.flatnonzero((table == turns[:, None]).all(axis=0))[0])
+    per_round, per_run = (other, table) if lasts else (table, other)
+    phase = line_of_sight_phase(name, lambda n: per_round[:, :n], lambda n: per_run[:, :n], antennas)
+    column = int(np.flatnonzero((table == phase[:, None]).all(axis=0))[0])
     before = diffuse(table)
     for changed, same in ((column, True), (column - 1, False), (0, False)):
         disturbed = table.copy()

@@ -54,11 +54,11 @@ def trace(file: Path, out: Path, place: int) -> str:
 
     with open_trace(file) as opened:
         faults = []
-        opened_rounds = Rounds(file, opened)
+        planned_rounds = Rounds(file, opened)
         for name in opened.data_vars:
             faults.append(told(lambda name=name: opened[name].values))
         faults.append(told(tabled))
-        faults.append(told(lambda: curves_of("", [opened_rounds])))
+        faults.append(told(lambda: curves_of("", [planned_rounds])))
     for form in FORMATS if FULL else [FORMATS[place % len(FORMATS)]]:
         faults.append(told(lambda form=form: export(file, form, out / form)))
     return next((fault for fault in faults if fault), "")

@@ -108,7 +108,7 @@ def test_what_would_do_for_a_population_of_a_few_ends() -> None:
     """Between 12 devices, too few, and 13 there is nothing left to halve."""
     with bounded():
         found = privacy_of(validate(put(SMALL, {"scheme": {"name": "a-dsgd"}}), "settings"))
-        assert found.would_do is not None
+        assert found.remedies is not None
         assert not found.statement.hidden  # what its devices keep tells of samples, whatever N is
         assert _smallest_population(lambda n: n >= 13, found.statement) is None
         hidden = replace(found.statement, memory=False)

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from airfl import link_budget, load_settings
-from airfl.analysis.budget import opened_rounds
+from airfl.analysis.budget import planned_rounds
 from airfl.analysis.calculator import privacy_of
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
@@ -107,25 +107,25 @@ def test_what_is_said_of_beta(overrides: tuple[str, ...], tells: str) -> None:
     """Of every way in which beta, or the divisor, comes about."""
     scenario = scenario_of(*overrides)
     assert scenario.beta_tells == tells
-    opening = next(opened_rounds(scenario))
-    assert (opening.disclosure is not None) == (tells in ("exact", "granted"))
+    plan = next(planned_rounds(scenario))
+    assert (plan.disclosure is not None) == (tells in ("exact", "granted"))
     if tells == "granted" and overrides[0] != "power.max_snr_db=30.0":
-        assert opening.disclosure.named.tolist() == opening.devices.tolist()
+        assert plan.disclosure.named.tolist() == plan.devices.tolist()
 
 
 def test_whoever_sets_beta_is_named() -> None:
     """Of each round of the demo: nobody where the privacy bound binds, else the one device that reaches no more; what
     beta told is found again from the round's number alone, as a resumed run does."""
     scenario, named = scenario_of("run.rounds=30"), 0
-    for index, opening in enumerate(opened_rounds(scenario)):
-        told = opening.disclosure
-        report = opening.link.at_bound()
+    for index, plan in enumerate(planned_rounds(scenario)):
+        told = plan.disclosure
+        report = plan.link.link_budget()
         if report.privacy_bound_binding:
             assert (len(told.named), told.sample) == (0, 32)
         else:
-            gains = np.abs(opening.estimate.response[:, 0, 0, 0])
-            weakest = np.argmin(gains * np.sqrt(scenario.power_limits[opening.devices]))
-            assert told.named.tolist() == [opening.devices[weakest]]
+            gains = np.abs(plan.estimate.response[:, 0, 0, 0])
+            weakest = np.argmin(gains * np.sqrt(scenario.power_limits[plan.devices]))
+            assert told.named.tolist() == [plan.devices[weakest]]
             assert told.sample == 31
             named += 1
         assert 31 <= told.pool <= 1000
@@ -138,7 +138,7 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     """beta is the coefficient, or where none is given the privacy bound; who cannot reach it is silent, and all N hide
     everybody."""
     given = ("power.alignment=schedule", "power.coefficient=3.0")
-    reports = [opening.link.at_bound() for opening in opened_rounds(scenario_of(*given, "run.rounds=20"))]
+    reports = [plan.link.link_budget() for plan in planned_rounds(scenario_of(*given, "run.rounds=20"))]
     assert {report.alignment_coefficient for report in reports} == {3.0}
     assert any((report.devices.active == 0).any() for report in reports)
     assert all(report.devices.active.any() for report in reports)
@@ -146,7 +146,7 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     statement = Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3)
     one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min))
     assert schedule.epsilon_round == pytest.approx(one, rel=1e-6)
-    bounded = [opening.link.at_bound() for opening in opened_rounds(scenario_of(given[0], "run.rounds=5"))]
+    bounded = [plan.link.link_budget() for plan in planned_rounds(scenario_of(given[0], "run.rounds=5"))]
     assert all(report.privacy_bound_binding for report in bounded)
     assert len({report.alignment_coefficient for report in bounded}) == 1
 
@@ -155,9 +155,9 @@ def test_the_population_takes_the_least_of_all() -> None:
     """beta does not depend on who was selected, everybody selected is heard, and everybody sends pilots."""
     overrides = ("run.rounds=4", "privacy.epsilon=inf", "channel.fading=rayleigh", "csi.estimation=ls")
     scenario, of_sample = scenario_of(*overrides, "power.alignment=population"), scenario_of(*overrides)
-    for index, (opening, other) in enumerate(zip(opened_rounds(scenario), opened_rounds(of_sample), strict=True)):
-        report, sampled = opening.link.at_bound(), other.link.at_bound()
-        everyone = scenario.radio.know(index, np.arange(1000), scenario.frame, scenario.element_power)
+    for index, (plan, other) in enumerate(zip(planned_rounds(scenario), planned_rounds(of_sample), strict=True)):
+        report, sampled = plan.link.link_budget(), other.link.link_budget()
+        everyone = scenario.radio.csi_of(index, np.arange(1000), scenario.frame, scenario.element_power)
         reach = np.abs(everyone.estimate.response[:, 0, 0, 0]) * np.sqrt(scenario.power_limits) / scenario.bound.rms
         assert report.alignment_coefficient == pytest.approx(reach.min(), rel=1e-12)
         assert report.alignment_coefficient <= sampled.alignment_coefficient
@@ -185,7 +185,7 @@ def test_the_better_deal_is_taken() -> None:
     told = scenario_of("privacy.bound=accountant", "power.alignment=sample")
     auto = scenario_of("privacy.bound=accountant")
     assert auto.recipe.uplink.control.alignment == "schedule"
-    first, other = (next(opened_rounds(scenario)).link.at_bound() for scenario in (auto, told))
+    first, other = (next(planned_rounds(scenario)).link.link_budget() for scenario in (auto, told))
     assert first.noise_std < other.noise_std
 
 
@@ -234,10 +234,10 @@ def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
     the round costs what one costs in which somebody was."""
     overrides = ("scheme.name=wfl-p", "power.alignment=schedule", "power.coefficient=40.0", "run.rounds=60")
     scenario = scenario_of(*overrides, "run.selected=2")
-    openings = list(opened_rounds(scenario))
-    silent = [opening for opening in openings if not opening.link.at_bound().devices.active.any()]
-    assert 0 < len(silent) < len(openings)
-    multipliers = {noise_multiplier(scenario, opening.link.at_bound()) for opening in openings}
+    plans = list(planned_rounds(scenario))
+    silent = [plan for plan in plans if not plan.link.link_budget().devices.active.any()]
+    assert 0 < len(silent) < len(plans)
+    multipliers = {noise_multiplier(scenario, plan.link.link_budget()) for plan in plans}
     assert max(multipliers) == pytest.approx(min(multipliers), rel=1e-9)
     assert min(multipliers) == pytest.approx(1 / (40.0 * settings_of().local.update_bound), rel=1e-9)
     received = silent[0].link.close()

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import binomtest, chi2, norm
 
 from airfl.analysis.audit.audit import Audit
-from airfl.analysis.audit.canaries import Rules, log_likelihood_ratio, plant
+from airfl.analysis.audit.canaries import Rules, canary_hook, log_likelihood_ratio
 from airfl.analysis.audit.options import Options, check_options
 from airfl.analysis.audit.statistics import (
     choose_threshold,
@@ -202,12 +202,12 @@ def test_log_likelihood_ratio_of_the_two_mixtures(mirrored: bool) -> None:
 def test_a_canary_takes_a_place_that_is_sent_and_leaves_others_alone() -> None:
     updates, devices = torch.ones(3, 6), np.array([4, 7, 9])
     coder = Coder(lambda batch: batch, lambda mean: mean, coordinates=np.array([1, 3, 5]))
-    planted = plant(np.array([9, 2, 4]), np.array([2.0, 3.0, -2.0]))(updates, devices, coder)
+    planted = canary_hook(np.array([9, 2, 4]), np.array([2.0, 3.0, -2.0]))(updates, devices, coder)
     assert planted.tolist() == [[0, 0, 0, 0, 0, -2], [1] * 6, [0, 2, 0, 0, 0, 0]]
     assert bool((updates == 1).all())
-    opposed = plant(np.array([7]), np.array([2.0]), others=-2.0)(updates, devices, coder)
+    opposed = canary_hook(np.array([7]), np.array([2.0]), others=-2.0)(updates, devices, coder)
     assert opposed.tolist() == [[0, -2, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [0, -2, 0, 0, 0, 0]]
-    whole = plant(np.array([7]), np.array([2.0]))(updates, devices, replace(coder, coordinates=None))
+    whole = canary_hook(np.array([7]), np.array([2.0]))(updates, devices, replace(coder, coordinates=None))
     assert whole[1].tolist() == [2, 0, 0, 0, 0, 0]
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from airfl.analysis.profile import STAGES
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
@@ -180,7 +180,7 @@ def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
         assert (settings.local.epochs, settings.run.selected) == (work.epochs, 32)
         assert (settings.scheme.name, settings.local.update_bound) == ("wfl-p", 1.0)
         scenario = build_scenario(settings, work.parameters, np.ones(40))
-        of_sum = 32 * open_round(scenario, 0, scenario.memory).link.at_bound().noise_std
+        of_sum = 32 * plan_round(scenario, 0, scenario.memory).link.link_budget().noise_std
         assert 0.01 < of_sum < 1.0, name  # the peers' is 0.1
         assert task.partition.sizes.tolist() == [work.samples] * 40
         assert len(task.train) == 40 * work.samples

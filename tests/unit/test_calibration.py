@@ -15,7 +15,7 @@ from airfl.analysis.calculator import privacy_of, unmet
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
 from airfl.core.building import build_scenario
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, remedies, run_epsilon, smallest_noise
@@ -166,7 +166,7 @@ def test_beta_is_the_largest_that_ends_the_run_there() -> None:
     answer = privacy_of(small_settings("privacy.epsilon=2.0", "run.rounds=4"))
     assert budget.privacy_bound_binding_share == 1
     np.testing.assert_allclose(budget.alignment_coefficient, answer.alignment_coefficient, rtol=1e-3)
-    assert answer.would_do.noise_multiplier == pytest.approx(budget.noise_multiplier_min, rel=1e-3)
+    assert answer.remedies.noise_multiplier == pytest.approx(budget.noise_multiplier_min, rel=1e-3)
 
 
 def test_error_feedback_is_calibrated_without_a_sample_of_fixed_size_to_hide_in() -> None:
@@ -195,18 +195,18 @@ def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> Non
     """The energy of the added noise is charged: a device spends a_i^2 (C^2 + m f^2 sigma_i^2), and never more than its
     limit."""
     settings = calibrated(*ANALOG, "power.max_snr_db=[25,35]", "run.rounds=2")
-    scenario, opening, report = opened(settings, DIMENSION)
+    scenario, plan, report = opened(settings, DIMENSION)
     assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target, rel=1e-6)
     channel, own = report.protection, scenario.bound.noise_std * math.sqrt(report.noisy_devices)
-    assert 0 < opening.own_noise < 1
+    assert 0 < plan.own_noise < 1
     assert channel > 0
     assert math.hypot(channel, own) == pytest.approx(
         scenario.recipe.noise_target * scenario.bound.sensitivity, rel=1e-6
     )
-    noise_energy = scenario.bound.entries * (opening.own_noise * scenario.bound.noise_std) ** 2
+    noise_energy = scenario.bound.entries * (plan.own_noise * scenario.bound.noise_std) ** 2
     energy, scales = report.devices.energy, report.devices.transmit_scale**2
     np.testing.assert_allclose(energy, scales * (scenario.bound.sensitivity**2 + noise_energy), rtol=1e-9)
-    assert np.all(energy <= scenario.power_limits[opening.devices] * (1 + 1e-9))
+    assert np.all(energy <= scenario.power_limits[plan.devices] * (1 + 1e-9))
     assert energy.max() > 0
     with run(settings).trace() as trace:
         spent, clipped = trace["transmit_energy_j"].values[0], trace["update_norm"].values[0]
@@ -217,19 +217,19 @@ def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> Non
 
 def test_devices_add_what_the_channel_lacks() -> None:
     """Nothing where it is enough, all of it without noise of the channel."""
-    scenario, opening, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
-    assert (opening.own_noise, report.noisy_devices) == (0, 0)
+    scenario, plan, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
+    assert (plan.own_noise, report.noisy_devices) == (0, 0)
     assert (
         noise_multiplier(scenario, report)
         == report.protection / scenario.bound.sensitivity
         > scenario.recipe.noise_target
     )
-    scenario, opening, report = opened(calibrated(*ANALOG, "channel.noise=false"))
+    scenario, plan, report = opened(calibrated(*ANALOG, "channel.noise=false"))
     assert report.protection == 0
-    assert opening.own_noise == pytest.approx(1.0)
+    assert plan.own_noise == pytest.approx(1.0)
     assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
-    scenario, opening, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
-    assert (scenario.recipe.noise_target, opening.own_noise) == (None, 1)  # given noise is left alone
+    scenario, plan, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
+    assert (scenario.recipe.noise_target, plan.own_noise) == (None, 1)  # given noise is left alone
 
 
 LINKS = {"analog": ANALOG, "antennas": (*ANALOG, "antennas.count=4"), "tapped line": (*ANALOG, TAPPED, POLICY)} | {
@@ -247,13 +247,13 @@ def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
     uplink, terms = scenario.recipe.uplink, []
     opens = type(uplink).open
     monkeypatch.setattr(type(uplink), "open", lambda self, given: (terms.append(given), opens(self, given))[1])
-    opening = open_round(scenario, 0, scenario.memory)
+    plan = plan_round(scenario, 0, scenario.memory)
     assert len(terms) == 1
-    for factor in (0.0, 0.7, 2.0, opening.own_noise):
+    for factor in (0.0, 0.7, 2.0, plan.own_noise):
         first, again = opens(uplink, terms[0]).with_own_noise(factor), opens(uplink, terms[0].with_own_noise(factor))
-        assert repr(first.at_bound()) == repr(again.at_bound())
+        assert repr(first.link_budget()) == repr(again.link_budget())
         np.testing.assert_array_equal(first.heard, again.heard)
-    assert repr(first.at_bound()) == repr(opening.link.at_bound())
+    assert repr(first.link_budget()) == repr(plan.link.link_budget())
 
 
 def test_a_lost_device_s_noise_is_made_up_for() -> None:
@@ -261,11 +261,11 @@ def test_a_lost_device_s_noise_is_made_up_for() -> None:
     settings = calibrated("scheme.name=dp-fedavg", "digital.error_model=finite-blocklength", "digital.target_error=0.3")
     factors = []
     for index in range(12):
-        scenario, opening, report = opened(settings, DIMENSION, index)
+        scenario, plan, report = opened(settings, DIMENSION, index)
         if heard := int(report.devices.active.sum()):
             assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
-            assert opening.own_noise == pytest.approx(math.sqrt(settings.run.selected / heard))
-            factors.append(opening.own_noise)
+            assert plan.own_noise == pytest.approx(math.sqrt(settings.run.selected / heard))
+            factors.append(plan.own_noise)
     assert max(factors) > 1
 
 

@@ -45,7 +45,7 @@ class Channel(OwnChannel):
     power: float = parameter(default=1.0, description="as said")
 
     def response(self, request: ChannelRequest) -> Any:
-        found = circular_gaussian(request.fresh(2 * request.antennas))[:, :, None, None]
+        found = circular_gaussian(request.per_round(2 * request.antennas))[:, :, None, None]
         return self.how(found, request) if self.how else found
 
     def mean_power(self, devices: int) -> Any:

@@ -18,13 +18,13 @@ from channels.antennas import AntennaArray
 from channels.csi import (
     IMPAIRMENTS,
     ChannelEstimate,
+    ChannelInformation,
     ChannelState,
     Estimation,
     Imperfections,
-    Knowledge,
     Response,
     match,
-    perfect_knowledge,
+    perfect_csi,
 )
 from channels.draws import Array, Draw
 from channels.frame import Frame
@@ -59,14 +59,14 @@ def draws(devices: Sequence[int]) -> dict[str, Draw]:
     return {name: of(address) for address, name in enumerate(ONLY)}
 
 
-def channel(*shape: int, dtype: type = np.complex128) -> Knowledge:
+def channel(*shape: int, dtype: type = np.complex128) -> ChannelInformation:
     """A channel of that shape, powers and pilot noise different for every device."""
     generator = np.random.default_rng(4)
     response: Response = (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
-    return perfect_knowledge(ChannelState(response), np.linspace(1, 3, shape[0]), np.linspace(0.1, 0.4, shape[0]))
+    return perfect_csi(ChannelState(response), np.linspace(1, 3, shape[0]), np.linspace(0.1, 0.4, shape[0]))
 
 
-def impaired(source: Knowledge, **parameters: Any) -> Knowledge:
+def impaired(source: ChannelInformation, **parameters: Any) -> ChannelInformation:
     """By all devices' own draws."""
     return impair(source, FRAME, draws(range(len(source.mean_power))), **parameters)
 
@@ -139,7 +139,7 @@ def test_a_device_alone_has_the_channel_it_has_among_others(axes: tuple[int, int
     together = impaired(source, **EVERY)
     for i in (0, 3, 5):
         row, noise = slice(i, i + 1), source.pilot_noise_variance
-        lone = perfect_knowledge(ChannelState(source.state.response[row]), source.mean_power[row], noise[row])
+        lone = perfect_csi(ChannelState(source.state.response[row]), source.mean_power[row], noise[row])
         alone = impair(lone, FRAME, draws([i]), **EVERY)
         for of in (lambda k: k.state.response, lambda k: k.estimate.response, lambda k: k.leakage, lambda k: k.slope):
             np.testing.assert_array_equal(of(alone), of(together)[row])
@@ -218,11 +218,11 @@ def test_without_pilot_noise_estimates_are_exact() -> None:
 def test_a_channel_of_zero_stays_finite(name: str) -> None:
     """One that only happens to be zero ages into a flat one."""
     nothing = ChannelState(np.zeros((2, 1, BLOCKS, SUBCARRIERS), complex))
-    after = impaired(perfect_knowledge(nothing, np.zeros(2), np.zeros(2)), **ONLY[name])
+    after = impaired(perfect_csi(nothing, np.zeros(2), np.zeros(2)), **ONLY[name])
     np.testing.assert_array_equal(after.state.response, 0)
     np.testing.assert_array_equal(after.estimate.response, 0)
     if name == "ageing":
-        aged = impaired(perfect_knowledge(nothing, np.ones(2), np.zeros(2)), **ONLY[name]).state.response
+        aged = impaired(perfect_csi(nothing, np.ones(2), np.zeros(2)), **ONLY[name]).state.response
         assert np.abs(aged).min() > 0
         np.testing.assert_allclose(aged, aged[:, :, :1, :1] * np.ones((BLOCKS, SUBCARRIERS)), rtol=1e-12)
 
@@ -357,6 +357,6 @@ def test_a_waveform_has_the_offsets_in_it_and_nobody_puts_them_upon_the_channel_
     offsets = ("csi.timing_offset_s=1e-5", "csi.frequency_offset_hz=300.0", "csi.estimation=ls")
     for waveform in (False, True):
         radio = radio_of(small_settings(f"grid.waveform={str(waveform).lower()}", "grid.subcarriers=8", *offsets))
-        known = radio.know(0, np.arange(3), radio.frame(16), np.ones(3))
+        known = radio.csi_of(0, np.arange(3), radio.frame(16), np.ones(3))
         assert known.offsets.carrier.any() != waveform
         assert not np.array_equal(known.state.response, known.estimate.response)

@@ -11,7 +11,7 @@ import pytest
 from airfl.analysis.budget import link_budget
 from airfl.core.building import build_scenario
 from airfl.core.downlink import broadcast
-from channels.csi import ChannelState, perfect_knowledge
+from channels.csi import ChannelState, perfect_csi
 from tests.conftest import small_settings
 
 SYMBOL_S = 1e-3 / 14
@@ -29,12 +29,12 @@ def test_the_weakest_listener_s_capacity_and_the_bits_of_all() -> None:
     radio = build_scenario(settings, 10, np.ones(settings.run.devices)).radio
     first, second = np.sqrt([15.0, 1.0, 3.0]), np.full(3, 100.0)
     response = np.stack([first, second], axis=1)[:, :, None, None].astype(np.complex128)
-    knowledge = perfect_knowledge(ChannelState(response), np.ones(3), np.zeros(3))
-    found = broadcast(radio, 10, knowledge, mask_bits=7)
+    csi = perfect_csi(ChannelState(response), np.ones(3), np.zeros(3))
+    found = broadcast(radio, 10, csi, mask_bits=7)
     assert (found.bits, found.resource_elements, found.ofdm_symbols) == (438, 438, 110)
     assert found.air_time_s == pytest.approx(110 * SYMBOL_S)
     assert found.energy == pytest.approx(438 * 2 * 3.0**2)
-    alone = replace(knowledge, state=ChannelState(response[:1]))
+    alone = replace(csi, state=ChannelState(response[:1]))
     assert broadcast(radio, 10, alone).resource_elements == math.ceil((320 + 96 + 5) / 4)
 
 

@@ -276,7 +276,7 @@ def test_what_is_kept_is_what_was_said(tasks: dict[str, DividedTask], estimator:
     task, work, store = tasks["linear"], GradientEstimate(estimator, G, refresh=0.5), Store()
     for t in range(3):
         trainer_of(task, work).updates(point(task, t), ALL[1:3], t, store)
-    kept = {device: work.kept(43, int(SIZES[device])) for device in (1, 2)}
+    kept = {device: work.device_state(43, int(SIZES[device])) for device in (1, 2)}
     assert set(store.rows) == {one.name for one in kept[1]}
     for name, rows in store.rows.items():
         wanted = {device: next(one.numbers for one in own if one.name == name) for device, own in kept.items()}

@@ -9,13 +9,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.runtime.store import Kept, Store
+from airfl.runtime.store import DeviceState, Store
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.clip import Clip
 from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
-from airfl.uplinks.stages.rand_k import OwnRandK, RandK
+from airfl.uplinks.stages.rand_k import PerDeviceRandK, RandK
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage
-from airfl.uplinks.stages.top_k import OwnTopK, PublicTopK
+from airfl.uplinks.stages.top_k import PerDeviceTopK, PublicTopK
 
 N, D = 6, 8  # devices of the population, entries of an update
 Mask = NDArray[np.bool_]
@@ -27,9 +27,9 @@ def opened(index: int, devices: list[int], store: Store, heard: list[int] | None
     return Round(Streams(2), index, torch.device("cpu"), np.array(devices), arrived, store, lambda: public)
 
 
-def encoded(stage: Stage, opening: Round, updates: Tensor, scale: Tensor | None = None) -> tuple[Coder, Batch]:
+def encoded(stage: Stage, plan: Round, updates: Tensor, scale: Tensor | None = None) -> tuple[Coder, Batch]:
     """What a stage makes of the updates of all devices of a round."""
-    coder = stage.open(opening)
+    coder = stage.open(plan)
     return coder, coder.encode(Batch(updates, torch.ones(len(updates)) if scale is None else scale))
 
 
@@ -61,7 +61,7 @@ def delivered(stage: Stage, message: Batch, coordinates: NDArray[np.int64] | Non
 
 @pytest.mark.parametrize(
     "inner",
-    [RandK(D, 3), OwnTopK(D, 2), PublicTopK(D, 3), OwnRandK(D, 3, rescale=False)],
+    [RandK(D, 3), PerDeviceTopK(D, 2), PublicTopK(D, 3), PerDeviceRandK(D, 3, rescale=False)],
     ids=lambda x: type(x).__name__,
 )
 def test_what_is_not_delivered_is_kept(inner: Stage) -> None:
@@ -82,7 +82,7 @@ def test_what_is_not_delivered_is_kept(inner: Stage) -> None:
 
 
 def test_the_memory_is_sent_with_the_next_update() -> None:
-    store, stage = Store(), ErrorFeedback((OwnTopK(D, 1),), D)
+    store, stage = Store(), ErrorFeedback((PerDeviceTopK(D, 1),), D)
     updates = torch.zeros(4, 1, D)
     updates[0, 0, :3] = torch.tensor([5.0, 4.0, 3.0])
     sent = [encoded(stage, opened(t, [0], store), update)[1].messages[0] for t, update in enumerate(updates)]
@@ -111,8 +111,8 @@ def test_messages_of_several_stages_are_expanded() -> None:
     "stage",
     [
         ErrorFeedback((RandK(D, 3),), D),
-        ErrorFeedback((OwnTopK(D, 3),), D),
-        ShiftedCompression(OwnRandK(D, 3), 0.3, 4 / N, D),
+        ErrorFeedback((PerDeviceTopK(D, 3),), D),
+        ShiftedCompression(PerDeviceRandK(D, 3), 0.3, 4 / N, D),
         ShiftedCompression(RandK(D, 3, rescale=True), 0.3, 4 / N, D),
     ],
     ids=["error-rand", "error-top", "shift-own", "shift-shared"],
@@ -136,7 +136,7 @@ def test_in_chunks_as_in_one(stage: Stage, chunk: int) -> None:
 
 
 def test_the_store_is_not_a_view_of_the_updates() -> None:
-    for stage in (ErrorFeedback((RandK(D, 3),), D), ShiftedCompression(OwnRandK(D, D), 1.0, 1.0, D)):
+    for stage in (ErrorFeedback((RandK(D, 3),), D), ShiftedCompression(PerDeviceRandK(D, D), 1.0, 1.0, D)):
         store, updates = Store(), normal(0, 2)
         encoded(stage, opened(0, [0, 1], store), updates)
         before = copy.deepcopy(store.rows)
@@ -147,7 +147,7 @@ def test_the_store_is_not_a_view_of_the_updates() -> None:
                 assert value.untyped_storage().nbytes() == value.nbytes
 
 
-@pytest.mark.parametrize("compressor", [OwnRandK(D, 3), RandK(D, 3, rescale=True), OwnTopK(D, 2)])
+@pytest.mark.parametrize("compressor", [PerDeviceRandK(D, 3), RandK(D, 3, rescale=True), PerDeviceTopK(D, 2)])
 def test_without_a_step_it_is_direct_compression(compressor: Stage) -> None:
     store = Store()
     for index in range(3):
@@ -166,7 +166,7 @@ def test_without_a_step_it_is_direct_compression(compressor: Stage) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 0.5, 1.0])
-@pytest.mark.parametrize("identity", [OwnRandK(D, D), RandK(D, D, rescale=True)])
+@pytest.mark.parametrize("identity", [PerDeviceRandK(D, D), RandK(D, D, rescale=True)])
 def test_of_the_identity_the_plain_mean_is_left(identity: Stage, gamma: float) -> None:
     """Full participation, 6 rounds (SoteriaFL becomes SGD)."""
     stage, store = ShiftedCompression(identity, gamma, 1.0, D), Store()
@@ -181,7 +181,7 @@ def test_of_the_identity_the_plain_mean_is_left(identity: Stage, gamma: float) -
 @pytest.mark.parametrize("everybody", [False, True])
 @pytest.mark.parametrize(
     "compressor",
-    [OwnRandK(D, 3), RandK(D, 3, rescale=True), RandK(D, 3, amplify=True)],
+    [PerDeviceRandK(D, 3), RandK(D, 3, rescale=True), RandK(D, 3, amplify=True)],
     ids=["own", "shared", "amplified"],
 )
 def test_the_servers_shift_is_the_mean_of_the_devices(
@@ -215,7 +215,7 @@ def compressor_decode(compressor: Stage, coordinates: NDArray[np.int64] | None, 
 
 
 def test_who_is_not_heard_leaves_its_shift() -> None:
-    store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.5, 1.0, D)
+    store, stage = Store(), ShiftedCompression(PerDeviceRandK(D, D), 0.5, 1.0, D)
     encoded(stage, opened(0, [0, 1], store), normal(0, 2))
     before = store.rows["shift"][1].clone()
     encoded(stage, opened(1, [0, 1], store, heard=[0]), normal(1, 2))
@@ -225,10 +225,10 @@ def test_who_is_not_heard_leaves_its_shift() -> None:
 
 def test_a_sample_of_devices_is_unbiased() -> None:
     """After 4 rounds with shifts of all sizes: over all pairs of 6, s + mean(g_i - s_i) is the mean of the g_i."""
-    store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.4, 2 / N, D)
+    store, stage = Store(), ShiftedCompression(PerDeviceRandK(D, D), 0.4, 2 / N, D)
 
-    def decoded(opening: Round, updates: Tensor) -> Tensor:
-        coder, message = encoded(stage, opening, updates)
+    def decoded(plan: Round, updates: Tensor) -> Tensor:
+        coder, message = encoded(stage, plan, updates)
         return coder.decode(message.messages.mean(dim=0))
 
     for index in range(4):
@@ -239,10 +239,10 @@ def test_a_sample_of_devices_is_unbiased() -> None:
 
 
 def test_shifts_learn_a_gradient_that_stays() -> None:
-    """Compressed by OwnRandK, s_i -> g_i: the error of s + mean(v_i) falls with the rounds, that of direct stays."""
+    """Compressed by PerDeviceRandK, s_i -> g_i: the error of s + mean(v_i) falls with the rounds, or it stays."""
     gradients, errors = normal(0, N), []
     for gamma in (0.0, shift_step(1.0)):
-        store, stage = Store(), ShiftedCompression(OwnRandK(D, 4), gamma, 1.0, D)
+        store, stage = Store(), ShiftedCompression(PerDeviceRandK(D, 4), gamma, 1.0, D)
         for index in range(60):
             coder, message = encoded(stage, opened(index, list(range(N)), store), gradients)
             decoded = coder.decode(message.messages.mean(dim=0))
@@ -258,13 +258,13 @@ def test_shift_step(omega: float, gamma: float) -> None:
 def test_bounds_of_the_messages() -> None:
     """What is kept comes on top: nothing is known of the norm, unless a clip follows."""
     inf = float("inf")
-    before = MessageBound(D, 2.0, 1.0, 0.5, kept=(Kept("snapshot", 3),))
+    before = MessageBound(D, 2.0, 1.0, 0.5, device_state=(DeviceState("snapshot", 3),))
     error = ErrorFeedback((RandK(D, 3),), D).bound(before)
     assert (error.entries, error.peak, error.rms, error.sensitivity) == (3, inf, inf, inf)
-    assert error.kept == (Kept("snapshot", 3), Kept("error", D))
-    assert error.kept[1].nbytes == 4 * D
-    clipped = ErrorFeedback((OwnTopK(D, 3), Clip(0.25)), D).bound(before)
+    assert error.device_state == (DeviceState("snapshot", 3), DeviceState("error", D))
+    assert error.device_state[1].nbytes == 4 * D
+    clipped = ErrorFeedback((PerDeviceTopK(D, 3), Clip(0.25)), D).bound(before)
     assert (clipped.entries, clipped.sent_values, clipped.peak, clipped.sensitivity) == (D, 3, 0.25, 0.25)
-    shifted = ShiftedCompression(OwnRandK(D, 4), 0.5, 1.0, D).bound(before)
+    shifted = ShiftedCompression(PerDeviceRandK(D, 4), 0.5, 1.0, D).bound(before)
     assert (shifted.entries, shifted.sent_values, shifted.peak, shifted.sensitivity) == (D, 4, inf, 1.0)
-    assert shifted.kept == (Kept("snapshot", 3), Kept("shift", D))
+    assert shifted.device_state == (DeviceState("snapshot", 3), DeviceState("shift", D))

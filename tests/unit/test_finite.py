@@ -15,7 +15,7 @@ from torch import Tensor
 
 import airfl
 import airfl.core.round
-from airfl.core.round import keep_finite
+from airfl.core.round import replace_non_finite
 from airfl.errors import DivergedError, UserError
 from airfl.learning.divergence import all_finite
 from airfl.learning.trainer import LocalTrainer
@@ -38,13 +38,13 @@ def updates() -> Tensor:
 
 def test_the_first_device_is_named_and_the_run_stops() -> None:
     with pytest.raises(DivergedError, match=r"^round 4, device 5: its update is not finite[^\n]*$"):
-        keep_finite(updates(), DEVICES, 4, "stop", Clip(C), Store())
+        replace_non_finite(updates(), DEVICES, 4, "stop", Clip(C), Store())
 
 
 def test_a_dropped_device_sends_zeros_and_the_others_what_they_have(caplog: pytest.LogCaptureFixture) -> None:
     given = updates()
     with caplog.at_level(logging.WARNING, "airfl"):
-        norms, wrong = keep_finite(given, DEVICES, 4, "drop", Clip(C), Store())
+        norms, wrong = replace_non_finite(given, DEVICES, 4, "drop", Clip(C), Store())
     assert wrong.tolist() == [False, True, False, True]
     assert not given[1].any()
     assert not given[3].any()
@@ -55,7 +55,7 @@ def test_a_dropped_device_sends_zeros_and_the_others_what_they_have(caplog: pyte
 
 def test_a_clipped_update_is_the_limit_of_clipping_one_that_grows() -> None:
     given = updates()
-    keep_finite(given, DEVICES, 4, "clip", Clip(C), Store())
+    replace_non_finite(given, DEVICES, 4, "clip", Clip(C), Store())
     for size in (1e10, 1e20):
         grows = torch.ones(6, dtype=torch.float64)
         grows[:2] = torch.tensor([size, -size])
@@ -77,7 +77,7 @@ def test_what_a_device_keeps_is_forgotten_where_it_is_not_finite() -> None:
     store = Store()
     for name, device, last in (("table", 5, math.nan), ("shift", 5, 2.0), ("table", 3, math.nan)):
         store.write(name, device, torch.tensor([1.0, last]))
-    keep_finite(updates(), DEVICES, 0, "drop", Clip(C), store)
+    replace_non_finite(updates(), DEVICES, 0, "drop", Clip(C), store)
     assert store.read("table", 5) is None
     assert store.read("shift", 5) is not None
     assert store.read("table", 3) is not None

@@ -14,7 +14,7 @@ import airfl
 from airfl.config import Settings
 from airfl.core.building import build_scenario
 from airfl.core.checkpoint.state import from_arrays, to_arrays
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.core.state import State
 from airfl.errors import UserError
 from airfl.selection import (
@@ -106,7 +106,7 @@ def registered() -> Iterator[None]:
 def test_an_own_rule_chooses_and_nothing_is_amplified() -> None:
     settings = with_rule(EveryOther(start=1))
     scenario = build_scenario(settings, 20, np.ones(12))
-    devices = open_round(scenario, 0, scenario.memory).devices
+    devices = plan_round(scenario, 0, scenario.memory).devices
     assert len(devices) == 3
     assert (devices % 2 == 1).all()
     assert scenario.statement.sampling == "by_channel"
@@ -118,9 +118,9 @@ def test_what_it_remembers_goes_through_a_checkpoint() -> None:
     scenario = build_scenario(with_rule(Rested()), 20, np.ones(12))
     memory, taken = scenario.memory, []
     for t in range(4):
-        opening = open_round(scenario, t, memory)
-        taken += list(opening.devices)
-        state = State(t + 1, ZERO, opening.memory)
+        plan = plan_round(scenario, t, memory)
+        taken += list(plan.devices)
+        state = State(t + 1, ZERO, plan.memory)
         memory = from_arrays(t + 1, to_arrays(state), ZERO.device).memory
     assert sorted(taken) == list(range(12))  # everybody once
 
@@ -168,7 +168,7 @@ def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
 def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str) -> None:
     scenario = build_scenario(with_rule(rule), 20, np.ones(12))
     with pytest.raises(UserError, match=f"^{type(rule).__name__}.*{told}"):
-        open_round(scenario, 0, scenario.memory)
+        plan_round(scenario, 0, scenario.memory)
 
 
 class Biased(Uniform):

@@ -77,5 +77,5 @@ def test_one_that_keeps_to_its_bound_changes_nothing(monkeypatch: pytest.MonkeyP
 
 def test_what_comes_with_airfl_is_not_asked() -> None:
     world = small_data.world(small_settings("scheme.name=wfl-p"))
-    coder = Coder(encode=lambda batch: Batch(batch.values, batch.scale), decode=lambda mean: mean, by_entry=True)
+    coder = Coder(encode=lambda batch: Batch(batch.values, batch.scale), decode=lambda mean: mean, elementwise=True)
     assert held_to_bound(coder, world.scenario.recipe.stages, world.scenario.bound) is coder

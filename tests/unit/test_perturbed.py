@@ -23,7 +23,7 @@ from airfl.learning.trainer import LocalTrainer
 from airfl.learning.work import PerturbedSgd
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
-from airfl.uplinks.stages.masks import own_coordinates
+from airfl.uplinks.stages.masks import per_device_coordinates
 from tests.local_steps import CPU, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(6)
@@ -92,7 +92,7 @@ def mask_of(device: int, dimension: int, kept: int) -> Tensor:
 
 def coordinates_of(device: int, dimension: int, kept: int) -> Tensor:
     """Those that are kept: all, or the device's own."""
-    own = np.arange(dimension) if kept == dimension else own_coordinates(STREAMS, ROUND, device, dimension, kept)
+    own = np.arange(dimension) if kept == dimension else per_device_coordinates(STREAMS, ROUND, device, dimension, kept)
     return torch.from_numpy(own)
 
 
@@ -161,7 +161,7 @@ def test_updates_are_zero_off_a_mask_that_stays_over_the_steps(task: DividedTask
     np.testing.assert_array_equal(epochs.evaluations(ALL, 0), [24, 32, 6])
     assert not store.rows
     assert not store.server
-    assert PerturbedSgd(KEPT, 1.0, CLIP).kept(47, 16) == ()
+    assert PerturbedSgd(KEPT, 1.0, CLIP).device_state(47, 16) == ()
 
 
 @pytest.mark.parametrize("kept", [500, 60])

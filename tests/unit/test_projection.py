@@ -21,7 +21,7 @@ from airfl.uplinks.stages.projection import (
     transform_length,
 )
 from airfl.uplinks.stages.stage import Batch, MessageBound, Round, open_encoder
-from airfl.uplinks.stages.top_k import OwnTopK
+from airfl.uplinks.stages.top_k import PerDeviceTopK
 from tests.rounds import a_round
 
 
@@ -109,7 +109,7 @@ def test_the_noise_gain_is_that_of_the_transpose() -> None:
 def test_single_messages_are_expanded_by_recovering_each() -> None:
     updates = torch.zeros(2, 400)
     updates[0, 5], updates[1, 300] = 2.0, -3.0
-    encoder = open_encoder((OwnTopK(400, 1), Projection(400, 100)), opened())
+    encoder = open_encoder((PerDeviceTopK(400, 1), Projection(400, 100)), opened())
     batch = encoder.encode(Batch(updates, torch.ones(2)))
     assert encoder.expand is not None
     torch.testing.assert_close(encoder.expand(batch.messages), updates, atol=1e-4, rtol=0)

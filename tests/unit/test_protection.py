@@ -17,7 +17,7 @@ from scipy.special import j0
 
 from airfl.config import Settings
 from airfl.core.accounting import noise_multiplier
-from airfl.core.round_plan import open_round
+from airfl.core.round_plan import plan_round
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
@@ -26,7 +26,7 @@ from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.protection import largest_amplitude
 from airfl.uplinks.stages import Batch, MessageBound
 from channels.antennas import combine
-from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelInformation, ChannelState, perfect_csi
 from channels.frame import Frame
 from channels.grid import Packing
 from channels.power import POLICIES
@@ -50,12 +50,12 @@ def frame_of(coefficients: int) -> Frame:
     return Frame(np.arange(coefficients) * 15e3, elements=4 * coefficients, symbol_s=1 / 14e3, symbols_per_block=4)
 
 
-def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> Knowledge:
+def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> ChannelInformation:
     """Channels CN(0, POWER), independent over devices and subcarriers, and what these impairments leave known; the
     noise on one pilot is half of POWER."""
     generator = np.random.default_rng(seed)
     h = math.sqrt(POWER) * gaussian(generator, devices, 1, 1, coefficients)
-    perfect = perfect_knowledge(ChannelState(h), np.full(devices, POWER), np.full(devices, POWER / 2))
+    perfect = perfect_csi(ChannelState(h), np.full(devices, POWER), np.full(devices, POWER / 2))
 
     def draw(count: int) -> Array:
         return generator.random((devices, count))
@@ -64,16 +64,16 @@ def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> 
 
 
 def controlled(
-    knowledge: Knowledge, policy: str = "pfels", **control: Any
+    csi: ChannelInformation, policy: str = "pfels", **control: Any
 ) -> tuple[NDArray[np.complexfloating], Control]:
     """True effective channels, and how everybody sends: limits that differ from device to device."""
-    response = knowledge.state.response
+    response = csi.state.response
     devices, _, _, coefficients = response.shape
     frame = frame_of(coefficients)
     message = MessageBound(frame.elements, 1.0, 1.0)
     terms = replace(
         terms_of(response, message, subcarriers=coefficients, elements=frame.elements),
-        knowledge=knowledge,
+        csi=csi,
         frame=frame,
         power_limits=np.linspace(1, 3, devices),
     )
@@ -94,34 +94,34 @@ def test_what_is_known_exactly_is_observed_with_beta(
     policy: str, coefficients: int, reading: Any, packing: Packing
 ) -> None:
     """Its largest where every subcarrier is inverted by itself: neither the mean, nor the root mean square."""
-    knowledge = known(6, coefficients)
-    gains, control = controlled(knowledge, policy)
+    csi = known(6, coefficients)
+    gains, control = controlled(csi, policy)
     assert control.plan.active.all()
     beta = control.plan.coefficient
     assert (beta.max() > 1.5 * np.sqrt((beta**2).mean())) == (policy == "per-subcarrier")
-    largest = largest_amplitude(gains, control, knowledge, packing, reading, tail=0.01)
+    largest = largest_amplitude(gains, control, csi, packing, reading, tail=0.01)
     assert largest == pytest.approx(float(beta.max()), rel=1e-12)
 
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_under_optimal_static_power_weak_devices_arrive_with_less(reading: Any) -> None:
     """Beta where a device inverts; where all send at full power nobody is observed with as much."""
-    knowledge = known(4, 1)
-    gains, control = controlled(knowledge, "cao")
+    csi = known(4, 1)
+    gains, control = controlled(csi, "cao")
     arriving = np.abs(gains * control.precoders).max()
-    assert largest_amplitude(gains, control, knowledge, "real", reading, 0.01) == pytest.approx(arriving, rel=1e-12)
+    assert largest_amplitude(gains, control, csi, "real", reading, 0.01) == pytest.approx(arriving, rel=1e-12)
     assert arriving <= float(control.plan.coefficient[0, 0]) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_a_turned_exact_channel_is_observed_with_beta_at_most(packing: Packing) -> None:
     """Residual phase on an exact estimate: |h/hhat| = 1, so beta bounds it before the fact; under I/Q it is beta."""
-    knowledge = known(3, 1, phase_std_rad=0.8)
-    gains, control = controlled(knowledge)
+    csi = known(3, 1, phase_std_rad=0.8)
+    gains, control = controlled(csi)
     beta = float(control.plan.coefficient[0, 0])
     for reading in ("quantile", "unbounded"):
-        assert largest_amplitude(gains, control, knowledge, packing, reading, 0.01) == pytest.approx(beta, rel=1e-12)
-    realised = largest_amplitude(gains, control, knowledge, packing, "realised", 0.01)
+        assert largest_amplitude(gains, control, csi, packing, reading, 0.01) == pytest.approx(beta, rel=1e-12)
+    realised = largest_amplitude(gains, control, csi, packing, "realised", 0.01)
     turned = np.angle(gains * control.precoders)[:, 0, 0]
     assert realised == pytest.approx(beta * (np.abs(np.cos(turned)).max() if packing == "real" else 1.0), rel=1e-12)
 
@@ -161,7 +161,7 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
         for element in range(quiet.frame.elements):
             messages = torch.zeros(3, 10)
             messages[device, element if packing == "real" else 2 * element] = 1.0
-            link = open_round(quiet, 0, quiet.memory).link
+            link = plan_round(quiet, 0, quiet.memory).link
             link.send(Batch(messages, torch.ones(3)), slice(0, 3))
             signals = link.close().signals
             assert signals is not None
@@ -175,8 +175,8 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
 
 
 def test_coefficients_on_which_nothing_falls_do_not_count() -> None:
-    knowledge = known(1, 4, estimation="mmse")
-    gains, control = controlled(knowledge)
+    csi = known(1, 4, estimation="mmse")
+    gains, control = controlled(csi)
 
     def without(place: int) -> Control:
         weights = control.weights.copy()
@@ -185,13 +185,11 @@ def test_coefficients_on_which_nothing_falls_do_not_count() -> None:
 
     observed = np.abs((gains * control.precoders).real)[0, 0]
     worst, rest = int(observed.argmax()), float(np.sort(observed)[-2])
-    assert largest_amplitude(gains, control, knowledge, "real", "realised", 0.0) > rest
-    masked = largest_amplitude(gains, without(worst), knowledge, "real", "realised", 0.0)
+    assert largest_amplitude(gains, control, csi, "real", "realised", 0.0) > rest
+    masked = largest_amplitude(gains, without(worst), csi, "real", "realised", 0.0)
     assert masked == pytest.approx(rest, rel=1e-12)
     strongest = int(control.plan.amplitudes[0, 0].argmax())  # the weakest estimate has the largest quantile
-    bounds = [
-        largest_amplitude(gains, one, knowledge, "real", "quantile", 0.1) for one in (without(strongest), control)
-    ]
+    bounds = [largest_amplitude(gains, one, csi, "real", "quantile", 0.1) for one in (without(strongest), control)]
     assert bounds[0] < bounds[1]
 
 
@@ -202,33 +200,35 @@ PASSED_ZERO = {"doppler_hz": 100.0, "delay_s": 5e-3}  # J0(pi) = -0.30
 ROUNDS, TAIL = 400, 0.1
 
 
-def rounds_of(knowledge: Knowledge, devices: int) -> Iterator[Knowledge]:
+def rounds_of(csi: ChannelInformation, devices: int) -> Iterator[ChannelInformation]:
     for t in range(ROUNDS):
-        yield knowledge.take(np.arange(t * devices, (t + 1) * devices))
+        yield csi.take(np.arange(t * devices, (t + 1) * devices))
 
 
-def chances(knowledge: Knowledge, control: Control, bound: float, packing: str) -> Array:
+def chances(csi: ChannelInformation, control: Control, bound: float, packing: str) -> Array:
     """Exact probability given hhat that each contribution |b (s |hhat| + e)| (its real part) exceeds a bound, with
     slope s and e ~ CN(0, error variance)."""
-    assert knowledge.error_variance is not None
-    middle = knowledge.slope[:, None, None] * np.abs(control.estimate) * control.plan.amplitudes
-    spread = np.sqrt(knowledge.error_variance / 2)[:, None, None] * control.plan.amplitudes
+    assert csi.error_variance is not None
+    middle = csi.slope[:, None, None] * np.abs(control.estimate) * control.plan.amplitudes
+    spread = np.sqrt(csi.error_variance / 2)[:, None, None] * control.plan.amplitudes
     if packing == "real":
         return np.asarray(stats.norm.sf((bound - middle) / spread) + stats.norm.cdf((-bound - middle) / spread))
     return np.asarray(stats.ncx2.sf((bound / spread) ** 2, 2, (middle / spread) ** 2))
 
 
-def exceedances(whole: Knowledge, devices: int, policy: str) -> Iterator[tuple[Packing, NDArray[np.bool_], Array]]:
+def exceedances(
+    whole: ChannelInformation, devices: int, policy: str
+) -> Iterator[tuple[Packing, NDArray[np.bool_], Array]]:
     """By packing: whether the realised amplitude exceeds the quantile in each round, and the exact chance of every
     element by itself, whose sum never exceeds the tail."""
-    rounds = [(knowledge, *controlled(knowledge, policy)) for knowledge in rounds_of(whole, devices)]
+    rounds = [(csi, *controlled(csi, policy)) for csi in rounds_of(whole, devices)]
     packings: tuple[Packing, ...] = ("real", "iq")
     for packing in packings:
         exceeded, chance = [], []
-        for knowledge, gains, control in rounds:
-            bound = largest_amplitude(gains, control, knowledge, packing, "quantile", TAIL)
-            exceeded.append(largest_amplitude(gains, control, knowledge, packing, "realised", TAIL) > bound)
-            chance.append(chances(knowledge, control, bound, packing).ravel())
+        for csi, gains, control in rounds:
+            bound = largest_amplitude(gains, control, csi, packing, "quantile", TAIL)
+            exceeded.append(largest_amplitude(gains, control, csi, packing, "realised", TAIL) > bound)
+            chance.append(chances(csi, control, bound, packing).ravel())
             assert chance[-1].sum() <= TAIL * (1 + 1e-9)
         yield packing, np.array(exceeded), np.array(chance)
 
@@ -270,11 +270,11 @@ def test_a_quantile_holds_over_correlated_coefficients() -> None:
 
 
 def test_a_smaller_tail_asks_for_more() -> None:
-    knowledge = known(3, 2, estimation="mmse")
-    gains, control = controlled(knowledge)
+    csi = known(3, 2, estimation="mmse")
+    gains, control = controlled(csi)
 
     def quantile(packing: Packing, tail: float, least_gain: float = 0.0) -> float:
-        return largest_amplitude(gains, control, knowledge, packing, "quantile", tail, least_gain=least_gain)
+        return largest_amplitude(gains, control, csi, packing, "quantile", tail, least_gain=least_gain)
 
     for packing in ("real", "iq"):
         assert quantile(packing, 0.5) < quantile(packing, 1e-3) < quantile(packing, 1e-12) < math.inf
@@ -290,9 +290,9 @@ def test_fades_that_are_lifted_keep_within_the_quantile(least: str) -> None:
     scenario, _, _ = opened(system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}"))
     exceeded = []
     for t in range(rounds):
-        opening = open_round(scenario, t, scenario.memory)
-        report, estimate = opening.link.at_bound(), opening.estimate.gains
-        observed = np.abs((opening.channel.gains * estimate.conj() / np.abs(estimate)).real)
+        plan = plan_round(scenario, t, scenario.memory)
+        report, estimate = plan.link.link_budget(), plan.estimate.gains
+        observed = np.abs((plan.channel.gains * estimate.conj() / np.abs(estimate)).real)
         exceeded.append((observed * report.devices.transmit_scale).max() > 1 / report.protection)
     assert np.mean(exceeded) <= share + 4 * math.sqrt(share * (1 - share) / rounds)
 
@@ -316,13 +316,13 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
     unit = ("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}", "channel.min_gain=1e-9")
     quantile = ("privacy.csi_error=quantile", "privacy.delta=0.01", "run.rounds=5", f"grid.packing={packing}")
     settings = system(*overrides, *unit, *quantile)
-    scenario, opening, report = opened(settings)
+    scenario, plan, report = opened(settings)
     each = 0.005 / 5 / 3
     if packing == "real":
         width = stats.norm.isf(each / 2) * math.sqrt(variance / 2)
     else:
         width = math.sqrt(-math.log(each) * variance)  # |e|^2 is exponential
-    bound = report.alignment_coefficient * (abs(slope) + (width + 1e-9) / np.abs(opening.estimate.gains).min())
+    bound = report.alignment_coefficient * (abs(slope) + (width + 1e-9) / np.abs(plan.estimate.gains).min())
     assert 1 / report.protection == pytest.approx(bound, rel=1e-6)
     multiplier = noise_multiplier(scenario, report)
     ledger = PrivacyLedger(Statement("client", "by_channel", 3, 3, "third_party", settings.delta, settings.csi_tail))
@@ -345,10 +345,10 @@ def test_without_a_bound_nothing_protects(packing: Packing) -> None:
         ({"gain_bits": 3}, {"realised"}),
         ({"estimation": "mmse", "phase_std_rad": 0.1}, {"realised"}),
     ):
-        knowledge = known(3, 2, **parameters)
-        gains, control = controlled(knowledge)
+        csi = known(3, 2, **parameters)
+        gains, control = controlled(csi)
         for reading in READINGS:
-            largest = largest_amplitude(gains, control, knowledge, packing, reading, 0.1)  # type: ignore[arg-type]
+            largest = largest_amplitude(gains, control, csi, packing, reading, 0.1)  # type: ignore[arg-type]
             assert (largest < math.inf) == (reading in finite)
 
 
@@ -378,19 +378,19 @@ def test_noise_protects_and_interference_does_not() -> None:
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_with_nobody_selected_the_privacy_bound_stands(policy: str, reading: Any) -> None:
     """A random sample that came out empty is decoded as any other, with beta at its bound."""
-    knowledge = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
-    gains, control = controlled(knowledge, policy, privacy_bound=0.7, divide_by="active")
+    csi = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
+    gains, control = controlled(csi, policy, privacy_bound=0.7, divide_by="active")
     assert gains.shape == (0, 1, 1)
-    assert largest_amplitude(gains, control, knowledge, "real", reading, 0.1) == 0.7
+    assert largest_amplitude(gains, control, csi, "real", reading, 0.1) == 0.7
 
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_with_everybody_silent_nothing_is_observed(reading: Any) -> None:
-    knowledge = known(4, 2)
-    gains, control = controlled(knowledge)
+    csi = known(4, 2)
+    gains, control = controlled(csi)
     plan = type(control.plan)(0 * control.plan.amplitudes, control.plan.coefficient, False, False)
     silent = replace(control, plan=plan, precoders=0 * control.precoders)
-    assert largest_amplitude(gains, silent, knowledge, "real", reading, 0.1) == 0
+    assert largest_amplitude(gains, silent, csi, "real", reading, 0.1) == 0
 
 
 def test_coefficients_that_no_entry_falls_on_do_not_count() -> None:
@@ -399,8 +399,8 @@ def test_coefficients_that_no_entry_falls_on_do_not_count() -> None:
     offsets = ("csi.timing_offset_s=3e-5", "csi.frequency_offset_hz=3000", "grid.subcarriers=4", "scheme.name=wfl-p")
     larger = 0
     for seed in range(12):
-        _, opening, report = opened(small_settings(*offsets, f"run.seed={seed}", "channel.fading=fixed"), 9)
-        turned = (opening.channel.response / opening.estimate.response)[:, 0].real * report.alignment_coefficient
+        _, plan, report = opened(small_settings(*offsets, f"run.seed={seed}", "channel.fading=fixed"), 9)
+        turned = (plan.channel.response / plan.estimate.response)[:, 0].real * report.alignment_coefficient
         assert turned.shape == (8, 3, 4)
         used = np.abs(turned.reshape(8, 12)[:, :9]).max()
         assert report.protection == pytest.approx(1 / used, rel=1e-6)

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from airfl.core.building import build_scenario
-from airfl.core.scheduling import choose
+from airfl.core.scheduling import schedule
 from airfl.runtime import streams
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks import AnalogUplink
 from airfl.uplinks.control import PowerControl
 from airfl.uplinks.radio.parts import IMPAIRMENT_PURPOSES
-from airfl.uplinks.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
+from airfl.uplinks.stages import Batch, GaussianNoise, MessageBound, PerDeviceRandK, RandK, Stage
 from airfl.uplinks.stages.projection import Projection
 from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.uplinks.stages.rotation import Rotation
@@ -57,7 +57,7 @@ def test_numbers_stay() -> None:
     ("stage", "purpose"),
     [
         (RandK(8, 2), Purpose.MASK),
-        (OwnRandK(8, 2), Purpose.MASK),
+        (PerDeviceRandK(8, 2), Purpose.MASK),
         (GaussianNoise(1.0, 8), Purpose.PRIVACY_NOISE),
         (StochasticQuantise(4, 1.0), Purpose.QUANTISER),
         (BinomialNoise(4), Purpose.PRIVACY_NOISE),
@@ -99,7 +99,7 @@ def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose
     settings = small_settings("selection.kind=best-k", "selection.candidates=20")
     scenario = build_scenario(settings, 100, np.ones(settings.run.devices))
     drawn.clear()
-    choose(replace(scenario, streams=Streams(5)), 0, scenario.memory)
+    schedule(replace(scenario, streams=Streams(5)), 0, scenario.memory)
     assert {Purpose.CANDIDATES, Purpose.SELECT} <= drawn
 
 

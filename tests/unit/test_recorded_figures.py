@@ -54,7 +54,7 @@ def test_a_record_is_of_the_decoded_mean_and_in_its_units() -> None:
     report = a_report(own_noise_gain=2.0, interference_std=0.7, energy_of_others=ENERGY_OF_OTHERS)
     gains = SimpleNamespace(gains=np.ones(2, dtype=np.complex128))
     exchanged: Any = SimpleNamespace(
-        opening=SimpleNamespace(devices=np.array([0, 2]), broadcast=None, channel=gains, estimate=gains),
+        plan=SimpleNamespace(devices=np.array([0, 2]), broadcast=None, channel=gains, estimate=gains),
         encoder=Coder(lambda batch: batch, lambda mean: mean, noise_gain=10.0),
         reception=SimpleNamespace(report=report, receive_snr_db=0.0, signals=None),
         mean_update=torch.tensor([1.0, 2.0]),
@@ -90,7 +90,7 @@ def analog_report(packing: Packing, leakage: float = 0.0) -> LinkReport:
     elements = 4 if packing == "real" else 2
     return uplink.open(
         terms_of(response, message, subcarriers=2, elements=elements, limit=4.0, leakage=leakage)
-    ).at_bound()
+    ).link_budget()
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])

@@ -19,7 +19,7 @@ from airfl.core.accounting import noise_multiplier
 from airfl.core.building import build_scenario
 from airfl.core.record import Record
 from airfl.core.round import run_round
-from airfl.core.round_plan import Opening, open_round
+from airfl.core.round_plan import RoundPlan, plan_round
 from airfl.core.scenario import Scenario
 from airfl.core.state import State, World
 from airfl.errors import UserError
@@ -69,23 +69,23 @@ def scenario_of(*overrides: str, entries: int = 20) -> Scenario:
     return build_scenario(settings, entries, np.ones(settings.run.devices))
 
 
-def opened(scenario: Scenario) -> Opening:
+def opened(scenario: Scenario) -> RoundPlan:
     """The first round."""
-    return open_round(scenario, 0, scenario.memory)
+    return plan_round(scenario, 0, scenario.memory)
 
 
-def rounds_of(scenario: Scenario, count: int) -> list[Opening]:
-    openings = [opened(scenario)]
+def rounds_of(scenario: Scenario, count: int) -> list[RoundPlan]:
+    plans = [opened(scenario)]
     for t in range(1, count):
-        openings.append(open_round(scenario, t, openings[-1].memory))
-    return openings
+        plans.append(plan_round(scenario, t, plans[-1].memory))
+    return plans
 
 
 def everybodys_gains(scenario: Scenario, t: int) -> Array:
     """|hhat| of the whole population, flat channels."""
     ids = np.arange(scenario.run.devices)
-    knowledge = scenario.radio.know(t, ids, scenario.frame, scenario.power_limits / scenario.dimension)
-    return np.abs(knowledge.estimate.gains)
+    csi = scenario.radio.csi_of(t, ids, scenario.frame, scenario.power_limits / scenario.dimension)
+    return np.abs(csi.estimate.gains)
 
 
 def rounds_run(settings: Settings) -> tuple[World, torch.Tensor, list[Record]]:
@@ -158,14 +158,14 @@ def test_in_a_round_the_estimated_gains_choose(fading: str, antennas: int) -> No
     best, above = (scenario_of(*radio, *noisy, f"selection.kind={kind}") for kind in ("best-k", "threshold"))
     for t in range(5):
         ids = np.arange(12)
-        knowledge = best.radio.know(t, ids, best.frame, best.power_limits / best.dimension)
-        known = np.sqrt((np.abs(knowledge.estimate.response) ** 2).mean(axis=(1, 2, 3)))
-        true = np.sqrt((np.abs(knowledge.state.response) ** 2).mean(axis=(1, 2, 3)))
+        csi = best.radio.csi_of(t, ids, best.frame, best.power_limits / best.dimension)
+        known = np.sqrt((np.abs(csi.estimate.response) ** 2).mean(axis=(1, 2, 3)))
+        true = np.sqrt((np.abs(csi.state.response) ** 2).mean(axis=(1, 2, 3)))
         assert not np.array_equal(known.argsort(), true.argsort())
-        opening = open_round(best, t, best.memory)
-        np.testing.assert_array_equal(opening.devices, np.sort(known.argsort()[-3:]))
-        np.testing.assert_array_equal(opening.estimate.response, knowledge.estimate.response[opening.devices])
-        taken = open_round(above, t, above.memory).devices
+        plan = plan_round(best, t, best.memory)
+        np.testing.assert_array_equal(plan.devices, np.sort(known.argsort()[-3:]))
+        np.testing.assert_array_equal(plan.estimate.response, csi.estimate.response[plan.devices])
+        taken = plan_round(above, t, above.memory).devices
         strong = np.flatnonzero(known >= 0.8)
         assert set(taken) <= set(strong)
         assert len(taken) == min(3, len(strong))
@@ -192,13 +192,13 @@ def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
     # Nobody was served: the two largest rates. Then device 2, never served, and of 0 and 1 the larger ratio,
     # 1.17/0.49 against 2.59/0.82. Last, 4.40/0.36, 1.17/1.27, 2.59/1.10.
     expected = np.zeros(3)
-    for t, (served, opening) in enumerate(zip(([0, 1], [1, 2], [0, 2]), rounds_of(scenario, 3), strict=True)):
-        np.testing.assert_array_equal(opening.devices, served)
+    for t, (served, plan) in enumerate(zip(([0, 1], [1, 2], [0, 2]), rounds_of(scenario, 3), strict=True)):
+        np.testing.assert_array_equal(plan.devices, served)
         expected = 0.75 * expected
         for device in served:
             expected[device] += rate[gains[t, device]] / 4
-        np.testing.assert_allclose(opening.memory.mean_rate, expected, rtol=1e-12)
-        assert opening.memory.spent is None
+        np.testing.assert_allclose(plan.memory.mean_rate, expected, rtol=1e-12)
+        assert plan.memory.spent is None
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str)
     snrs = scenario.power_limits / scenario.dimension
     assert (snrs.max() / snrs.min() > 5) == ("[" in snr)
     count, power = np.zeros(8), np.zeros(8)
-    for opening in rounds_of(scenario, 500)[100:]:
-        count[opening.devices] += 1
-        power[opening.devices] += np.abs(opening.channel.gains) ** 2
+    for plan in rounds_of(scenario, 500)[100:]:
+        count[plan.devices] += 1
+        power[plan.devices] += np.abs(plan.channel.gains) ** 2
     shares = count / 400
     assert shares.sum() == pytest.approx(2)
     assert np.all(np.abs(shares - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 400) + 0.025)
@@ -246,30 +246,28 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
     """Over a whole run; beta follows the weakest of the round, so devices spend differently, and rest at last."""
     settings = small_settings(*BUDGET, *pilots, f"selection.energy_budget={allowed}")
     scenario = build_scenario(settings, 25_450, np.ones(10))
-    openings = rounds_of(scenario, 8)
+    plans = rounds_of(scenario, 8)
     _, _, records = rounds_run(settings)
     spent, could_spend = np.zeros(10), np.zeros(10)
-    for opening, record in zip(openings, records, strict=True):
+    for plan, record in zip(plans, records, strict=True):
         taken, energy = record["device_id"], record["transmit_energy_j"]
-        np.testing.assert_array_equal(taken, opening.devices)
-        at_bound = opening.link.at_bound().devices.energy
-        assert np.all(energy <= at_bound * (1 + 1e-5))
+        np.testing.assert_array_equal(taken, plan.devices)
+        link_budget = plan.link.link_budget().devices.energy
+        assert np.all(energy <= link_budget * (1 + 1e-5))
         spent[taken] += energy
-        could_spend[taken] += at_bound
-        assert opening.memory.spent is not None
-        np.testing.assert_allclose(opening.memory.spent, could_spend, rtol=1e-12)
+        could_spend[taken] += link_budget
+        assert plan.memory.spent is not None
+        np.testing.assert_allclose(plan.memory.spent, could_spend, rtol=1e-12)
         assert could_spend.max() <= allowed
         if pilots:
             assert np.all(energy > 2 * 10**4.5)
     assert spent.max() <= allowed
     assert sum(record["energy_j"] for record in records) == pytest.approx(spent.sum())
-    sizes = [len(opening.devices) for opening in openings]
+    sizes = [len(plan.devices) for plan in plans]
     assert sizes[0] == 4
     assert min(sizes) < 4
     budget = link_budget(settings)
-    np.testing.assert_allclose(
-        budget.round_energy, [opening.link.at_bound().devices.energy.sum() for opening in openings]
-    )
+    np.testing.assert_allclose(budget.round_energy, [plan.link.link_budget().devices.energy.sum() for plan in plans])
 
 
 def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
@@ -303,11 +301,11 @@ def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
     fading = ("power.policy=truncated-inversion", "power.threshold=0.1", "power.average_over=fading")
     loose = ("power.max_snr_db=20", "privacy.epsilon=1e6")
     scenario = scenario_of("selection.kind=energy-budget", "selection.energy_budget=3e4", *loose, *fading)
-    openings = rounds_of(scenario, 60)
-    assert max(opening.link.at_bound().devices.energy.max(initial=0) for opening in openings) > 20 * 100
-    for opening in openings:
-        assert opening.memory.spent is not None
-        assert opening.memory.spent.max() <= 3e4
+    plans = rounds_of(scenario, 60)
+    assert max(plan.link.link_budget().devices.energy.max(initial=0) for plan in plans) > 20 * 100
+    for plan in plans:
+        assert plan.memory.spent is not None
+        assert plan.memory.spent.max() <= 3e4
 
 
 # --- candidates and their pilots ------------------------------------------------------------------------------------
@@ -319,7 +317,7 @@ def test_candidates_are_drawn_uniformly_and_the_choice_is_among_them() -> None:
     scenario = scenario_of("run.selected=1", "selection.kind=best-k", "selection.candidates=4")
     counts, best = np.zeros(12), 0
     for t in range(300):
-        (device,) = open_round(scenario, t, scenario.memory).devices
+        (device,) = plan_round(scenario, t, scenario.memory).devices
         counts[device] += 1
         best += int(everybodys_gains(scenario, t).argmax() == device)
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -331,9 +329,9 @@ def test_candidates_do_not_move_anybodys_fade() -> None:
     noisy = ("csi.estimation=mmse", "csi.pilot_snr_db=5")
     everybody = opened(scenario_of(*noisy, "run.selected=12"))
     for kind in ("best-k", "proportional-fair"):
-        opening = opened(scenario_of(*noisy, f"selection.kind={kind}", "selection.candidates=7"))
-        np.testing.assert_array_equal(opening.channel.gains, everybody.channel.gains[opening.devices])
-        np.testing.assert_array_equal(opening.estimate.gains, everybody.estimate.gains[opening.devices])
+        plan = opened(scenario_of(*noisy, f"selection.kind={kind}", "selection.candidates=7"))
+        np.testing.assert_array_equal(plan.channel.gains, everybody.channel.gains[plan.devices])
+        np.testing.assert_array_equal(plan.estimate.gains, everybody.estimate.gains[plan.devices])
 
 
 @pytest.mark.parametrize(("fading", "coefficients"), [("rayleigh", 1), ("tapped-line", 5)])
@@ -343,7 +341,7 @@ def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fadi
     choice = (f"selection.kind={kind}", "selection.candidates=7", "selection.min_gain=0.1")
     radio = (f"channel.fading={fading}", "grid.subcarriers=5", "channel.noise_std=2")
     link = opened(scenario_of(*choice, *radio, "csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20")).link
-    report = link.at_bound()
+    report = link.link_budget()
     assert report.pilot_elements == heard * 2 * coefficients
     assert report.use.resource_elements == 20 + report.pilot_elements
     each = 2 * coefficients * 100 * 4.0
@@ -355,11 +353,11 @@ def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fadi
 def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
     """By default a pilot has the energy of an element, P_i/d under real packing, and limits differ."""
     scenario = scenario_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
-    opening = opened(scenario)
-    opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
-    report = opening.link.close().report
-    np.testing.assert_allclose(report.devices.energy, scenario.power_limits[opening.devices] / 20)
-    assert report.energy_of_others == pytest.approx(np.delete(scenario.power_limits, opening.devices).sum() / 20)
+    plan = opened(scenario)
+    plan.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
+    report = plan.link.close().report
+    np.testing.assert_allclose(report.devices.energy, scenario.power_limits[plan.devices] / 20)
+    assert report.energy_of_others == pytest.approx(np.delete(scenario.power_limits, plan.devices).sum() / 20)
 
 
 def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
@@ -375,13 +373,13 @@ def test_the_mean_is_over_those_that_were_selected() -> None:
     scenario = scenario_of(
         "run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false"
     )
-    opening = opened(scenario)
-    count = len(opening.devices)
+    plan = opened(scenario)
+    count = len(plan.devices)
     assert 1 < count < 12
-    np.testing.assert_array_equal(opening.devices, np.flatnonzero(everybodys_gains(scenario, 0) >= 0.9))
+    np.testing.assert_array_equal(plan.devices, np.flatnonzero(everybodys_gains(scenario, 0) >= 0.9))
     messages = torch.arange(count * 20, dtype=torch.float32).reshape(count, 20)
-    opening.link.send(Batch(messages, torch.ones(count)), slice(0, count))
-    torch.testing.assert_close(opening.link.close().mean, messages.mean(dim=0))
+    plan.link.send(Batch(messages, torch.ones(count)), slice(0, count))
+    torch.testing.assert_close(plan.link.close().mean, messages.mean(dim=0))
 
 
 # --- nobody ---------------------------------------------------------------------------------------------------------
@@ -507,7 +505,7 @@ def test_no_rule_by_the_channel_is_amplified(kind: str) -> None:
 def test_the_link_budget_counts_rounds_without_amplification() -> None:
     settings = small_settings("selection.kind=best-k", "run.rounds=3", "scheme.name=wfl-p", "privacy.delta=0.01")
     scenario = build_scenario(settings, 25_450, np.ones(100))
-    least = min(noise_multiplier(scenario, opening.link.at_bound()) for opening in rounds_of(scenario, 3))
+    least = min(noise_multiplier(scenario, plan.link.link_budget()) for plan in rounds_of(scenario, 3))
     budget = link_budget(settings)
     assert budget.noise_multiplier_min == pytest.approx(least, rel=1e-12)
     assert budget.epsilon_round_max == pytest.approx(gaussian_epsilon(0.01, 2 / least), rel=1e-9)

@@ -40,11 +40,11 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
     """mu of the best test for one device among the others: with y = h u + z on 2 A real dimensions, ||h|| b C/sigma_0.
     20,000 draws tell mu to 1% (5 standard errors 0.04 of mu around 1)."""
     policy = ["power.policy=per-subcarrier"] if fading == "tapped-line" else []
-    scenario, opening, report = opened(
+    scenario, plan, report = opened(
         small_settings(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy), 200
     )
-    response = opening.channel.response  # [devices, antennas, blocks, subcarriers]
-    amplitudes = np.abs(opening.link._control.precoders)
+    response = plan.channel.response  # [devices, antennas, blocks, subcarriers]
+    amplitudes = np.abs(plan.link._control.precoders)
     norms = np.linalg.norm(response, axis=1) * amplitudes
     used = scenario.frame.weights > 0
     if norms.shape[1:] == used.shape:

@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 
 import airfl.core.round
-from airfl.core.round import exchange, keep_finite, run_round
-from airfl.core.round_plan import open_round
+from airfl.core.round import exchange, replace_non_finite, run_round
+from airfl.core.round_plan import plan_round
 from airfl.core.state import State, World
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
@@ -48,21 +48,21 @@ def test_slabs_change_nothing(scheme: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("by_entry", "overrides"),
+    ("elementwise", "overrides"),
     [
         *((True, words) for words in ((), ("scheme.name=fedavg",), ("scheme.name=fedavg-randk",))),
         *((False, words) for words in (("grid.packing=iq",), ("channel.fading=tapped-line",), ("trace.signals=true",))),
         (False, ("power.peak_db=10.0", "power.peak=clip")),
     ],
 )
-def test_links_that_take_slabs(by_entry: bool, overrides: tuple[str, ...]) -> None:
+def test_links_that_take_slabs(elementwise: bool, overrides: tuple[str, ...]) -> None:
     """Those that look at a message as a whole, or at where its entries are, take none."""
     small = world(*overrides)
-    assert open_round(small.scenario, 0, small.scenario.memory).link.by_entry is by_entry
+    assert plan_round(small.scenario, 0, small.scenario.memory).link.elementwise is elementwise
 
 
 @pytest.mark.parametrize(
-    ("stages", "by_entry"),
+    ("stages", "elementwise"),
     [
         ((Clip(1.0), RandK(20, 5)), True),
         ((RandK(20, 5), Clip(1.0)), False),
@@ -71,9 +71,9 @@ def test_links_that_take_slabs(by_entry: bool, overrides: tuple[str, ...]) -> No
         ((), True),
     ],
 )
-def test_encoders_that_take_slabs(stages: tuple[Stage, ...], by_entry: bool) -> None:
+def test_encoders_that_take_slabs(stages: tuple[Stage, ...], elementwise: bool) -> None:
     """A clip after a mask needs the norm of what the mask has kept."""
-    assert open_encoder(stages, a_round(Streams(0), 0)).by_entry is by_entry
+    assert open_encoder(stages, a_round(Streams(0), 0)).elementwise is elementwise
 
 
 def test_a_mask_takes_its_entries_of_a_slab() -> None:
@@ -157,9 +157,9 @@ def test_a_small_round_shares_no_threads_with_those_that_train(
 
         def finite(*given: Any) -> Any:
             seen.append(torch.get_num_threads())
-            return keep_finite(*given)
+            return replace_non_finite(*given)
 
-        monkeypatch.setattr(airfl.core.round, "keep_finite", finite)
+        monkeypatch.setattr(airfl.core.round, "replace_non_finite", finite)
         run_round(built, State(0, built.model.initial(), built.scenario.memory))
         assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
         elsewhere = dataclasses.replace(built, device=torch.device("cuda"))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.stage import Batch, MessageBound, Round, bound_after
-from airfl.uplinks.stages.top_k import OwnTopK, PublicTopK, largest, largest_on_device, subset_bits
+from airfl.uplinks.stages.top_k import PerDeviceTopK, PublicTopK, largest, largest_on_device, subset_bits
 from tests.rounds import a_round
 
 
@@ -28,14 +28,14 @@ def test_the_largest_of_each_device_are_kept(kept: int) -> None:
     order = np.argsort(-np.abs(updates.numpy()), axis=1, kind="stable")
     wanted = np.zeros((3, 100), dtype=np.float32)
     np.put_along_axis(wanted, order[:, :kept], np.take_along_axis(updates.numpy(), order[:, :kept], 1), 1)
-    batch = OwnTopK(100, kept).open(opened()).encode(Batch(updates, torch.tensor([1.0, 2.0, 0.5])))
+    batch = PerDeviceTopK(100, kept).open(opened()).encode(Batch(updates, torch.tensor([1.0, 2.0, 0.5])))
     np.testing.assert_array_equal(batch.values.numpy(), wanted)
     np.testing.assert_array_equal(batch.scale.numpy(), [1.0, 2.0, 0.5])
 
 
 def test_of_equal_magnitudes_the_first_are_kept() -> None:
     updates = torch.tensor([[1.0, -2.0, 2.0, 0.5, -2.0, 2.0], [0.0] * 6])
-    messages = OwnTopK(6, 3).open(opened(2)).encode(Batch(updates, torch.ones(2))).messages
+    messages = PerDeviceTopK(6, 3).open(opened(2)).encode(Batch(updates, torch.ones(2))).messages
     assert torch.equal(messages, torch.tensor([[0.0, -2.0, 2.0, 0.0, -2.0, 0.0], [0.0] * 6]))
     for find in (largest, largest_on_device):
         np.testing.assert_array_equal(find(torch.ones(2, 40), 3).numpy(), [[0, 1, 2], [0, 1, 2]])
@@ -54,11 +54,11 @@ def test_both_ways_find_the_same(kept: int) -> None:
 def test_norms_are_those_of_what_is_kept() -> None:
     """Everything kept is the identity."""
     updates = normal(2, 20)
-    batch = OwnTopK(20, 5).open(opened(4)).encode(Batch(updates, torch.ones(2), updates.norm(dim=1), slice(2, 4)))
+    batch = PerDeviceTopK(20, 5).open(opened(4)).encode(Batch(updates, torch.ones(2), updates.norm(dim=1), slice(2, 4)))
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
     assert batch.rows == slice(2, 4)
     assert not torch.equal(batch.values, updates)
-    coder = OwnTopK(20, 20).open(opened())
+    coder = PerDeviceTopK(20, 20).open(opened())
     assert torch.equal(coder.encode(Batch(updates, torch.ones(2))).values, updates)
     assert torch.equal(coder.decode(updates[0]), updates[0])
 
@@ -84,10 +84,10 @@ def test_a_public_mask_is_the_same_for_everybody_and_undone() -> None:
 
 
 def test_bounds_of_the_messages() -> None:
-    own = bound_after((OwnTopK(10, 3),), 10)
+    own = bound_after((PerDeviceTopK(10, 3),), 10)
     assert (own.entries, own.sent_values, own.side_bits, own.payload_bits) == (10, 3, 7, 3 * 32 + 7)
     before = MessageBound(10, 2.0, 1.0, 0.5, side_bits=4)
-    after = OwnTopK(10, 3).bound(before)
+    after = PerDeviceTopK(10, 3).bound(before)
     assert (after.peak, after.rms, after.sensitivity, after.side_bits) == (2.0, 1.0, 0.5, 11)
     public = PublicTopK(10, 3).bound(before)
     assert (public.entries, public.sent_values, public.side_bits, public.payload_bits) == (3, 3, 4, 100)

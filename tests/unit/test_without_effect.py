@@ -143,11 +143,11 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def what_is_accounted(world: World, exchanged: Exchange, rounds: int, compose: bool) -> dict[str, Any]:
     """All that the figures of a round's privacy follow from, in the place of the figures, which take longer than the
     rest of the round."""
-    opening, multiplier = exchanged.opening, noise_multiplier(world.scenario, exchanged.reception.report)
+    plan, multiplier = exchanged.plan, noise_multiplier(world.scenario, exchanged.reception.report)
     if not multiplier:  # nothing is private, whatever is claimed
         return {"accounted": ""}
     event = release_event(world.scenario, multiplier)
-    return {"accounted": repr((event, world.ledger.statement, opening.devices, opening.disclosure))}
+    return {"accounted": repr((event, world.ledger.statement, plan.devices, plan.disclosure))}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 from airfl.analysis.audit.options import Options
 from airfl.core.accounting import build_ledger
 from airfl.core.record import Record, noise_std
-from airfl.core.state import Exchange, Plant, World
+from airfl.core.state import Exchange, UpdateHook, World
 from airfl.runtime.store import Store
 from airfl.selection import sampling_of
 from airfl.uplinks import DigitalUplink
@@ -101,7 +101,7 @@ def canary_coordinates(coder: Coder, canaries: int) -> Ids:
     return np.arange(canaries) if coder.coordinates is None else coder.coordinates[:canaries]
 
 
-def plant(ids: Ids, amplitudes: Array, others: float | None = None) -> Plant:
+def canary_hook(ids: Ids, amplitudes: Array, others: float | None = None) -> UpdateHook:
     """Return the function that plants canaries: device ids[j] sends amplitudes[j] in its coordinate and 0 elsewhere.
 
     others: what all other devices send in the first canary's coordinate instead of their updates, None for their

@@ -15,11 +15,11 @@ from airfl.analysis.audit.canaries import (
     Rules,
     absent_value,
     attacked,
+    canary_hook,
     canary_mu,
     canary_norm,
     log_likelihood_ratio,
     observe,
-    plant,
     received_devices,
     rules,
 )
@@ -91,7 +91,7 @@ def run_trial(world: World, options: Options, parameters: Tensor, index: int) ->
 
     def outcome(amplitude: float) -> tuple[float, float, bool, float, float]:
         exchanged = exchange(
-            world, State(index, parameters, scenario.memory), plant(ids, np.array([amplitude]), others)
+            world, State(index, parameters, scenario.memory), canary_hook(ids, np.array([amplitude]), others)
         )
         # Past the end of the run, as the ledger would compose all rounds after the run's last one.
         privacy = account(world, exchanged, scenario.run.rounds + 1 + index, compose=False)
@@ -104,7 +104,7 @@ def run_trial(world: World, options: Options, parameters: Tensor, index: int) ->
         return (
             float(observe(world, exchanged, 1)[0]) + known,
             mu,
-            bool(np.isin(ids, exchanged.opening.devices)[0]),
+            bool(np.isin(ids, exchanged.plan.devices)[0]),
             float(privacy["epsilon_paper"]),
             float(privacy["epsilon_round"]),
         )

@@ -12,11 +12,11 @@ from airfl.analysis.audit.canaries import (
     Progress,
     absent_value,
     attacked,
+    canary_hook,
     canary_mu,
     canary_norm,
     log_likelihood_ratio,
     observe,
-    plant,
     rules,
 )
 from airfl.analysis.audit.options import Options, canaries_of
@@ -50,12 +50,12 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
     """Train for run.rounds rounds and return the bounds. The score of a canary is the sum of the log-likelihood ratios
     of its rounds."""
     world = attacked(world, options)
-    scenario, knowledge = world.scenario, rules(world, options)
+    scenario, csi = world.scenario, rules(world, options)
     rounds, canaries, norm = scenario.run.rounds, canaries_of(scenario, options), canary_norm(world)
     generator = scenario.streams.generator(Purpose.AUDIT)
     ids = generator.choice(scenario.run.devices, canaries, replace=False)
     included = generator.random(canaries) < 0.5
-    planted = plant(ids, np.where(included, norm, absent_value(world, options)))
+    planted = canary_hook(ids, np.where(included, norm, absent_value(world, options)))
     weights = scenario.weights[ids] / scenario.weights.max()
 
     scores = np.zeros(canaries)
@@ -65,11 +65,11 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
         exchanged = exchange(world, state, planted)
         privacy = account(world, exchanged, index + 1, compose=index + 1 == rounds)
         ratio = log_likelihood_ratio(
-            observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, knowledge
+            observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, csi
         )
-        scores += ratio * np.isin(ids, exchanged.opening.devices) if knowledge.known else ratio
+        scores += ratio * np.isin(ids, exchanged.plan.devices) if csi.known else ratio
         parameters = scenario.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
-        state = State(index + 1, parameters, exchanged.opening.memory, state.store)
+        state = State(index + 1, parameters, exchanged.plan.memory, state.store)
         claimed.append(float(privacy["epsilon_paper"]))
         tight.append(float(privacy["epsilon_round"]))
         composed = float(privacy["epsilon"])

@@ -17,7 +17,7 @@ from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.config.load import recorded
 from airfl.config.part_keys import other_parts, with_parts_of
-from airfl.core.fitting import fitted
+from airfl.core.fitting import settings_for_scheme
 from airfl.errors import UserError
 from airfl.learning.task import Identity
 from airfl.runtime.numerics import numerics
@@ -195,7 +195,7 @@ def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> No
         before = recorded(with_parts_of(settings, tables), settings)
     except (ValueError, RecursionError):
         return  # written by another version of airfl; the trace is complete nevertheless
-    for key, then, given in [*others, *differences(before, fitted(settings))]:
+    for key, then, given in [*others, *differences(before, settings_for_scheme(settings))]:
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
             raise UserError(
                 f"{folder}: contains a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"

@@ -67,7 +67,7 @@ def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None
             raise DamagedError(f"is not a state of this run: {name[:60]!r} is {array.dtype} of shape {array.shape}")
         if array.dtype.kind != "f":
             raise DamagedError(f"is not a state of this run: {name[:60]!r} is not an array of real numbers")
-    together = [holders.get(one.name, set()) for one in world.scenario.recipe.local.kept(len(initial), 1)]
+    together = [holders.get(one.name, set()) for one in world.scenario.recipe.local.device_state(len(initial), 1)]
     if any(one != together[0] for one in together):
         raise DamagedError("is not a state of this run: some devices have only a part of their local state")
 
@@ -86,7 +86,7 @@ def _of_a_row(
     device = int(number)
     holders.setdefault(state, set()).add(device)
     scenario = world.scenario
-    states = (*scenario.recipe.local.kept(scenario.dimension, int(sizes[device])), *scenario.bound.kept)
+    states = (*scenario.recipe.local.device_state(scenario.dimension, int(sizes[device])), *scenario.bound.device_state)
     return next(((dtype, one.shape) for one in states if one.name == state), None)
 
 

@@ -66,17 +66,17 @@ class _Checks:
     def nothing(self) -> str | None:
         """Check epsilon without any release, and for a release without privacy."""
         for adjacency in ADJACENCIES:
-            fresh = account(self._accountant, adjacency)
+            new = account(self._accountant, adjacency)
             for event in (NOTHING, Composed(((NOTHING, 3),)), Gaussian(math.inf)):
-                if fresh.epsilon(DELTA) != 0:
-                    return f"epsilon under {adjacency} must be 0 before any event, got {fresh.epsilon(DELTA):g}"
-                fresh.compose(event)
-            if fresh.epsilon(DELTA) != 0:
-                return f"epsilon under {adjacency} must be 0 without any release, got {fresh.epsilon(DELTA):g}"
-            fresh.compose(NonPrivate())
-            if fresh.epsilon(DELTA) != math.inf:
+                if new.epsilon(DELTA) != 0:
+                    return f"epsilon under {adjacency} must be 0 before any event, got {new.epsilon(DELTA):g}"
+                new.compose(event)
+            if new.epsilon(DELTA) != 0:
+                return f"epsilon under {adjacency} must be 0 without any release, got {new.epsilon(DELTA):g}"
+            new.compose(NonPrivate())
+            if new.epsilon(DELTA) != math.inf:
                 return (
-                    f"epsilon under {adjacency} must be inf for a release without privacy, got {fresh.epsilon(DELTA):g}"
+                    f"epsilon under {adjacency} must be inf for a release without privacy, got {new.epsilon(DELTA):g}"
                 )
         return None
 

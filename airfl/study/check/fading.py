@@ -116,7 +116,7 @@ def same_again(channel: OwnChannel) -> str | None:
     first = answer(channel, request(3, range(DEVICES)))
     answer(channel, request(4, range(DEVICES)))
     if not np.array_equal(first, answer(channel, request(3, range(DEVICES)))):
-        return "gives another H when called again; draw random numbers only from `fresh` and `lasting` of the request"
+        return "gives another H when called again; draw random numbers from `per_round` and `per_run` alone"
     return None
 
 
@@ -161,8 +161,8 @@ def answer(channel: OwnChannel, made: ChannelRequest) -> NDArray[np.complex128]:
 def request(index: int, devices: Sequence[int], antennas: int = ANTENNAS) -> ChannelRequest:
     """Return a request for five subcarriers and three blocks of two symbols."""
     frame = Frame(np.arange(5, dtype=np.float64) * 15e3, elements=28, symbol_s=7e-5, symbols_per_block=2)
-    fresh, lasting = _draw(devices, index + 1), _draw(devices, 0)
-    return ChannelRequest(index, np.array(devices, dtype=np.int64), antennas, frame, 0.01 * index, fresh, lasting)
+    per_round, per_run = _draw(devices, index + 1), _draw(devices, 0)
+    return ChannelRequest(index, np.array(devices, dtype=np.int64), antennas, frame, 0.01 * index, per_round, per_run)
 
 
 def _draw(devices: Sequence[int], stream: int) -> Draw:

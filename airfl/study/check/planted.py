@@ -136,7 +136,7 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         tapped = replace(tapped, trainer=planted)
     for index in range(rounds):
         done = exchange(tapped, replace(first_state(world), round_index=index))
-        own_noise += [done.opening.own_noise] * len(done.opening.devices)
+        own_noise += [done.plan.own_noise] * len(done.plan.devices)
     return Sent(torch.cat(tap.messages), torch.tensor(own_noise, dtype=torch.float64))
 
 

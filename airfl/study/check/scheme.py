@@ -293,7 +293,7 @@ def memory(short: Short) -> str | None:
         for device, row in rows.items():
             sizes[device] = sizes.get(device, 0) + row.numel() * row.element_size()
     most = max(sizes.values(), default=0)
-    return f"a device keeps {most:,} bytes, but `kept` declares {declared:,}" if most != declared else None
+    return f"a device keeps {most:,} bytes, but `device_state` declares {declared:,}" if most != declared else None
 
 
 def resume(short: Short) -> str | None:

@@ -78,7 +78,7 @@ def same_again(model: SelectiveFading) -> str | None:
         answer(model, request(4, range(DEVICES), variation=variation))
         if not np.array_equal(before, answer(model, repeated).response):
             return (
-                "gives another H when called again; draw random numbers only from `fresh` and `lasting` of the "
+                "gives another H when called again; draw random numbers only from `per_round` and `per_run` of the "
                 "request, and return a new array each time, because a run scales it in place"
             )
     return None
@@ -170,14 +170,14 @@ def answer(model: SelectiveFading, made: SelectiveRequest) -> SelectiveResponse:
     response = model.respond(made)
     if not isinstance(response, SelectiveResponse):
         raise ValueError(f"respond must return a SelectiveResponse, got {type(response).__name__}")
-    shape = (len(made.fresh(1)), made.antennas, made.blocks, made.frame.subcarriers)
+    shape = (len(made.per_round(1)), made.antennas, made.blocks, made.frame.subcarriers)
     _check_array("H", response.response, shape, "c")
     if not response.response.flags.writeable:
         raise ValueError("H must be writeable, because a run scales it in place; return a copy")
-    if response.spilled is not None:
-        _check_array("spilled", response.spilled, (shape[0], *shape[2:]), "f")
-        if (response.spilled < 0).any():
-            raise ValueError(f"spilled must be a power of at least 0, got {response.spilled.min():g}")
+    if response.leaked_power is not None:
+        _check_array("leaked_power", response.leaked_power, (shape[0], *shape[2:]), "f")
+        if (response.leaked_power < 0).any():
+            raise ValueError(f"leaked_power must be a power of at least 0, got {response.leaked_power.min():g}")
     return response
 
 
@@ -204,8 +204,8 @@ def request(
         speed_m_s=speed_m_s,
         variation=variation,
         start_s=0.1 * index,
-        fresh=_draw(devices, index + 1),
-        lasting=_draw(devices, 0),
+        per_round=_draw(devices, index + 1),
+        per_run=_draw(devices, 0),
         bandwidth_hz=360 * SPACING_HZ,
         positions_m=np.stack([100 * np.cos(azimuths), 100 * np.sin(azimuths), np.full(len(ids), 1.5)], axis=1),
         line_of_sight=ids % 2 == 0,
@@ -257,7 +257,9 @@ def _untouched() -> Iterator[None]:
         before = as_text()
         yield
         if as_text() != before:
-            raise ValueError("draws from or seeds a global generator; draw from `fresh` and `lasting` of the request")
+            raise ValueError(
+                "draws from or seeds a global generator; draw from the request's `per_round` and `per_run`"
+            )
     finally:
         random.setstate(saved[0])
         np.random.set_state(saved[1])  # noqa: NPY002

@@ -147,9 +147,9 @@ def build_points(
             swept = override_row(override_row(base, changes), given)
             shared = [*for_rows(tables, [*of_overrides, *given]), *(scheme_given if several else ())]
             shared = [key for key in shared if key not in changes]
-            fitted = without_foreign(swept, shared)
-            left_out = {*scheme_keys(swept)} - {*scheme_keys(fitted)}
-            swept, values = fitted, {key: value for key, value in given.items() if key not in left_out}
+            settings_for_scheme = without_foreign(swept, shared)
+            left_out = {*scheme_keys(swept)} - {*scheme_keys(settings_for_scheme)}
+            swept, values = settings_for_scheme, {key: value for key, value in given.items() if key not in left_out}
             settings = validate(swept, source=_where(where, values))
             first = settings.run.seed
             for seed in seeds or range(first, first + plan.seeds):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config.parts import told
+from airfl.config.parts import error_text
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
@@ -47,7 +47,7 @@ def settings_of(section: str) -> Iterator[None]:
     try:
         yield
     except PartError as error:
-        raise UserError(told(error, section)) from None
+        raise UserError(error_text(error, section)) from None
     except ValueError as error:
         raise UserError(f"{section}: {error}") from None
 

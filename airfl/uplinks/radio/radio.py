@@ -24,7 +24,7 @@ from airfl.uplinks.radio.parts import (
 )
 from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
-from channels.csi import Imperfections, Knowledge, impair, perfect_knowledge
+from channels.csi import ChannelInformation, Imperfections, impair, perfect_csi
 from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
@@ -57,7 +57,7 @@ class Radio(TrueChannels):
         return self.grid.mean_symbol_s if self.physical else 1.0
 
     @cached_property
-    def csi(self) -> Imperfections:
+    def imperfections(self) -> Imperfections:
         """The imperfections of the CSI."""
         return self.sections.csi.imperfections
 
@@ -85,7 +85,7 @@ class Radio(TrueChannels):
     def frame(self, entries: int) -> Frame:
         """Return the resource elements of a message, in blocks over which the channel is held constant."""
         whole = self.grid.frame(entries, 1).symbols
-        if self.csi.frequency.frequency_offset_hz and self.waveform is None:
+        if self.imperfections.frequency.frequency_offset_hz and self.waveform is None:
             return self.grid.frame(entries, 1)
         if not self.changes_within_a_round:
             return self.grid.frame(entries, whole)
@@ -93,7 +93,7 @@ class Radio(TrueChannels):
         symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[coherence]
         return self.grid.frame(entries, min(symbols, whole))
 
-    def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
+    def csi_of(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> ChannelInformation:
         """Return the true and the estimated channel of these devices.
 
         element_power: power of these devices on a resource element of data, and also of a pilot unless csi.pilot_snr_db
@@ -101,19 +101,19 @@ class Radio(TrueChannels):
         """
         state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
-        knowledge = perfect_knowledge(
+        csi = perfect_csi(
             state,
             self.mean_power[devices],
             noise,
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
         )
-        csi = self.csi if self.waveform is None else self.csi.beside_a_waveform
-        return impair(knowledge, csi, self.around, frame, impairment_draws(self.streams, round_index, devices))
+        imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
+        return impair(csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices))
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Return the energy of one pilot, divided by the energy unit, [devices]."""
-        snr = self.csi.estimation.pilot_snr_db
+        snr = self.imperfections.estimation.pilot_snr_db
         if snr is None:
             return element_power
         return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
@@ -127,16 +127,16 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        elements, sent = self.csi.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
+        elements, sent = self.imperfections.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """Return the numbers of blocks and subcarriers over which a device's channel differs, after offsets."""
         blocks, subcarriers = self.response_shape(frame)
-        if self.waveform is None and self.csi.frequency.frequency_offset_hz:
+        if self.waveform is None and self.imperfections.frequency.frequency_offset_hz:
             blocks = frame.blocks
-        if self.waveform is None and self.csi.timing.timing_offset_s:
+        if self.waveform is None and self.imperfections.timing.timing_offset_s:
             subcarriers = frame.subcarriers
         return blocks, subcarriers
 
@@ -147,8 +147,8 @@ class Radio(TrueChannels):
         rate_hz = self.waveform.fft_size * self.grid.spacing_hz
         taps, delays = self._taps(round_index, devices, frame, rate_hz)
         draws = impairment_draws(self.streams, round_index, devices)
-        late = self.csi.timing.timing_offset_s * draws["timing"](1)[:, 0]
-        offset_hz = self.csi.frequency.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
+        late = self.imperfections.timing.timing_offset_s * draws["timing"](1)[:, 0]
+        offset_hz = self.imperfections.frequency.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
         return Multipath(taps, delays, np.round(late * rate_hz).astype(np.int64), offset_hz / self.grid.spacing_hz)
 
 

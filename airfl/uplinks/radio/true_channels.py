@@ -15,7 +15,7 @@ from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.own import check_shape, own_response
 from airfl.uplinks.radio.parts import base_height_m, prefix_s, surroundings_of, waveform_of
-from channels.antennas import Directions, correlation_roots, steering_turns
+from channels.antennas import Directions, correlation_roots, steering_phase
 from channels.csi import ChannelState, LineOfSight, Surroundings
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
@@ -30,7 +30,7 @@ from channels.fading import (
     flat_parts,
     keep_within,
     line_of_sight_cosines,
-    line_of_sight_turns,
+    line_of_sight_phase,
     rician_parts,
 )
 from channels.frame import Frame
@@ -145,32 +145,32 @@ class TrueChannels:
     def _flat(self, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
         """Return the gains and their line-of-sight part, [devices, antennas x blocks], with blocks innermost."""
         channel, antennas = self.sections.channel, self.sections.antennas.count
-        fresh, lasting = self._draws(round_index, devices)
+        per_round, per_run = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
-        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.around.doppler_hz, times_s)
+        diffuse = VARIATIONS[channel.variation](per_round, per_run, antennas, self.around.doppler_hz, times_s)
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
         if self.directions is not None:
-            steering = steering_turns(self.sections.antennas.geometry, self.directions.take(devices))
+            steering = steering_phase(self.sections.antennas.geometry, self.directions.take(devices))
             steering = np.repeat(steering, len(within_s), axis=1)
         diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
-        turns = np.zeros((len(devices), 1))
+        phase = np.zeros((len(devices), 1))
         if self.law is None or self.law.line_of_sight > 0:
-            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
+            phase = line_of_sight_phase(channel.variation, per_round, per_run, antennas)[:, None]
             if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
                 shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
-                turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
+                phase = np.tile(phase + shifts_hz[:, None] * times_s, antennas)
         if self.law is None:
             assert self.k_factors is not None
-            turns = turns if steering is None else turns + steering
-            return rician_parts(self.k_factors[devices], diffuse, turns, np.sqrt(self.mean_power[devices]))
+            phase = phase if steering is None else phase + steering
+            return rician_parts(self.k_factors[devices], diffuse, phase, np.sqrt(self.mean_power[devices]))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
             self.law,
             diffuse,
-            turns,
+            phase,
             scale=self.scale[devices],
             min_gain=limits[0],
             max_gain=limits[1],
@@ -196,11 +196,11 @@ class TrueChannels:
             wanted = (len(devices), request.antennas, request.blocks, frame.subcarriers)
             check_shape(self.fading, round_index, small.response, wanted)
         scale = self.scale[devices, None, None].astype(np.float32)
-        faded, spilled = small.response, small.spilled
+        faded, leaked_power = small.response, small.leaked_power
         faded *= scale[..., None]
         if not self.physical:
             keep_within(faded, channel.min_gain, channel.max_gain)
-        return ChannelState(faded, None if spilled is None else spilled * scale**2)
+        return ChannelState(faded, None if leaked_power is None else leaked_power * scale**2)
 
     def _taps(
         self, round_index: int, devices: Ids, frame: Frame, rate_hz: float
@@ -234,13 +234,15 @@ class TrueChannels:
 
     def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
         """Return f_D cos(theta), [devices], with theta the angle between a device's motion and its line of sight."""
-        fresh, lasting = self._draws(round_index, devices)
-        cosines = line_of_sight_cosines(self.sections.channel.variation, fresh, lasting, self.sections.antennas.count)
+        per_round, per_run = self._draws(round_index, devices)
+        cosines = line_of_sight_cosines(
+            self.sections.channel.variation, per_round, per_run, self.sections.antennas.count
+        )
         return np.asarray(self.around.doppler_hz * cosines)
 
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
         channel = self.sections.channel
-        fresh, lasting = self._draws(round_index, devices)
+        per_round, per_run = self._draws(round_index, devices)
         request = SelectiveRequest(
             frame=frame,
             antennas=self.sections.antennas.count,
@@ -248,8 +250,8 @@ class TrueChannels:
             speed_m_s=channel.speed_m_s,
             variation=cast("Variation", channel.variation),
             start_s=round_index * channel.round_s,
-            fresh=fresh,
-            lasting=lasting,
+            per_round=per_round,
+            per_run=per_run,
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
             bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
@@ -268,10 +270,10 @@ class TrueChannels:
         )
 
     def _own_request(self, round_index: int, devices: Ids, frame: Frame) -> ChannelRequest:
-        fresh, lasting = self._draws(round_index, devices)
+        per_round, per_run = self._draws(round_index, devices)
         start_s = round_index * self.sections.channel.round_s
         antennas = self.sections.antennas.count
-        return ChannelRequest(round_index, devices, antennas, frame, start_s, fresh, lasting)
+        return ChannelRequest(round_index, devices, antennas, frame, start_s, per_round, per_run)
 
     def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
         """Return the random draws of this round, and those of the whole run."""

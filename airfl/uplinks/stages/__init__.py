@@ -6,9 +6,9 @@ from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shi
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
 from airfl.uplinks.stages.masks import kept_entries
 from airfl.uplinks.stages.own import held_to_bound
-from airfl.uplinks.stages.rand_k import OwnRandK, RandK
+from airfl.uplinks.stages.rand_k import PerDeviceRandK, RandK
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
-from airfl.uplinks.stages.top_k import OwnTopK, PublicTopK
+from airfl.uplinks.stages.top_k import PerDeviceTopK, PublicTopK
 
 __all__ = [
     "Batch",
@@ -17,8 +17,8 @@ __all__ = [
     "ErrorFeedback",
     "GaussianNoise",
     "MessageBound",
-    "OwnRandK",
-    "OwnTopK",
+    "PerDeviceRandK",
+    "PerDeviceTopK",
     "PublicTopK",
     "RandK",
     "Round",

@@ -35,7 +35,7 @@ class Clip:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which is the same in every round."""
-        return Coder(encode=self.encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
+        return Coder(encode=self.encode, decode=lambda mean: mean, elementwise=True, needs_norms=True)
 
     def encode(self, batch: Batch) -> Batch:
         """Return the batch with every message clipped, by its scale."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.runtime.store import Kept
+from airfl.runtime.store import DeviceState
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, open_encoder
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ErrorFeedback:
     def bound(self, before: MessageBound) -> MessageBound:
         """Return the bound of the stages for an unbounded vector, since the error adds to the update."""
         unbounded = replace(before, peak=float("inf"), rms=float("inf"), sensitivity=float("inf"))
-        return _through(self.stages, unbounded, Kept(ERROR, self.dimension))
+        return _through(self.stages, unbounded, DeviceState(ERROR, self.dimension))
 
     def open(self, opened: Round) -> Coder:
         """Return the coder. e_i is a row of the table "error" in the store (`airfl.runtime.store`)."""
@@ -50,7 +50,7 @@ class ErrorFeedback:
             opened.store.write_all(ERROR, devices, corrected - arrived * delivered)
             return message
 
-        return replace(inner, encode=encode, by_entry=False)
+        return replace(inner, encode=encode, elementwise=False)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class ShiftedCompression:
     def bound(self, before: MessageBound) -> MessageBound:
         """Return the bound of the compressor for an unbounded vector."""
         unbounded = replace(before, peak=float("inf"), rms=float("inf"))
-        return _through((self.compressor,), unbounded, Kept(SHIFT, self.dimension))
+        return _through((self.compressor,), unbounded, DeviceState(SHIFT, self.dimension))
 
     def open(self, opened: Round) -> Coder:
         """Return the coder. s_i is a row of the table "shift" of `airfl.runtime.store`, s the server's entry."""
@@ -105,7 +105,7 @@ class ShiftedCompression:
                 opened.store.server[SHIFT] = shift + self.gamma * self.participation * share * received
             return shift + received
 
-        return replace(inner, encode=encode, decode=decode, expand=None, by_entry=False)
+        return replace(inner, encode=encode, decode=decode, expand=None, elementwise=False)
 
 
 def shift_step(omega: float) -> float:
@@ -113,8 +113,8 @@ def shift_step(omega: float) -> float:
     return float(((1 + 2 * omega) / (2 * (1 + omega) ** 3)) ** 0.5)
 
 
-def _through(stages: Sequence[Stage], before: MessageBound, kept: Kept) -> MessageBound:
+def _through(stages: Sequence[Stage], before: MessageBound, kept: DeviceState) -> MessageBound:
     """Return the bound after the stages, with the state that a device keeps."""
     for stage in stages:
         before = stage.bound(before)
-    return replace(before, kept=(*before.kept, kept))
+    return replace(before, device_state=(*before.device_state, kept))

@@ -29,7 +29,7 @@ def shared_coordinates(streams: Streams, round_index: int, dimension: int, kept:
     return _draw(streams.generator(Purpose.MASK, round_index), dimension, kept)
 
 
-def own_coordinates(streams: Streams, round_index: int, device: int, dimension: int, kept: int) -> Coordinates:
+def per_device_coordinates(streams: Streams, round_index: int, device: int, dimension: int, kept: int) -> Coordinates:
     """Return k of d coordinates for one device in a round, with every subset equally likely; ascending, [k]."""
     return _draw(streams.device_generator(Purpose.MASK, round_index, device), dimension, kept)
 

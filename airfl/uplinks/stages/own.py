@@ -48,7 +48,7 @@ def held_to_bound(coder: Coder, stages: Sequence[Stage], bound: MessageBound) ->
         return message
 
     # The norm of a message cannot be checked from slabs.
-    return replace(coder, encode=encode, by_entry=False)
+    return replace(coder, encode=encode, elementwise=False)
 
 
 def _comes_with_airfl(stage: Stage) -> bool:

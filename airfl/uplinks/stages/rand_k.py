@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.uplinks.stages.masks import own_coordinates, shared_coordinates
+from airfl.uplinks.stages.masks import per_device_coordinates, shared_coordinates
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class RandK:
             whole = messages.new_zeros(len(messages), self.dimension)
             return whole.index_copy_(1, kept, messages * after)
 
-        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand, by_entry=True)
+        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand, elementwise=True)
 
 
 @dataclass(frozen=True)
-class OwnRandK:
+class PerDeviceRandK:
     """The compressor C_i: k of d coordinates, drawn independently per device. The other entries of the message of
     length d are 0.
 
@@ -114,7 +114,7 @@ class OwnRandK:
                 return batch
             masked = torch.zeros_like(batch.values)
             for row, device in enumerate(opened.devices[batch.rows].tolist()):
-                own = own_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
+                own = per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
                 kept = torch.from_numpy(own).to(opened.device)
                 masked[row, kept] = batch.values[row, kept] * gain
             return replace(batch, values=masked, known_norms=None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.store import Kept, Store
+from airfl.runtime.store import DeviceState, Store
 from airfl.runtime.streams import Streams
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Batch:
         rows: The rows of the round's devices that the chunk covers.
         coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
         part: The entries of the messages that `values` holds if messages are processed a slab at a time
-            (`Coder.by_entry`); None for all m.
+            (`Coder.elementwise`); None for all m.
     """
 
     values: Tensor
@@ -93,7 +93,7 @@ class MessageBound:
         value_bits: Bits per number on a digital link.
         side_bits: Bits of side information on a digital link, such as the indices of the coordinates.
         mask_bits: Bits that the server sends on the downlink to name the coordinates.
-        kept: State that a device keeps between rounds.
+        device_state: State that a device keeps between rounds.
     """
 
     entries: int
@@ -105,7 +105,7 @@ class MessageBound:
     value_bits: float = BITS_PER_VALUE
     side_bits: int = 0
     mask_bits: int = 0
-    kept: tuple[Kept, ...] = ()
+    device_state: tuple[DeviceState, ...] = ()
 
     @property
     def sent_values(self) -> int:
@@ -155,7 +155,7 @@ class Coder:
         coordinates: Coordinates of the update that are sent, [m], if the stage selects the same ones for all devices;
             else None.
         expand: Decodes single messages, [chunk, m_after] -> [chunk, m_before]; None if decoding leaves them unchanged.
-        by_entry: Whether a slab of entries can be encoded without the others, given the norms of whole messages.
+        elementwise: Whether a slab of entries can be encoded without the others, given the norms of whole messages.
         needs_norms: Whether encoding needs the norms of whole messages.
     """
 
@@ -164,7 +164,7 @@ class Coder:
     noise_gain: float = 1.0
     coordinates: NDArray[np.int64] | None = None
     expand: Callable[[Tensor], Tensor] | None = None
-    by_entry: bool = False
+    elementwise: bool = False
     needs_norms: bool = False
 
 
@@ -215,6 +215,6 @@ def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
         coordinates=selected[0] if selected else None,
         expand=expand,
         # For slabs, the norms of whole messages are known only before the first stage.
-        by_entry=all(coder.by_entry for coder in coders) and not any(coder.needs_norms for coder in coders[1:]),
+        elementwise=all(coder.elementwise for coder in coders) and not any(coder.needs_norms for coder in coders[1:]),
         needs_norms=any(coder.needs_norms for coder in coders),
     )

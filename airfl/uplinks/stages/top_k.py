@@ -19,7 +19,7 @@ EXACT_UP_TO = 2000
 
 
 @dataclass(frozen=True)
-class OwnTopK:
+class PerDeviceTopK:
     """Keep each device's k coordinates of largest magnitude (Fed-SMP eq. 6). Their indices are sent, too, and reveal
     information about its data.
 
@@ -83,7 +83,7 @@ class PublicTopK:
         def expand(messages: Tensor) -> Tensor:
             return messages.new_zeros(len(messages), self.dimension).index_copy_(1, kept, messages)
 
-        return Coder(encode, decode, coordinates=coordinates, expand=expand, by_entry=True)
+        return Coder(encode, decode, coordinates=coordinates, expand=expand, elementwise=True)
 
 
 def largest(magnitudes: Tensor, kept: int) -> Tensor:

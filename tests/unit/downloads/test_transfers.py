@@ -44,7 +44,7 @@ class Transfer:
 
 REST = f"bytes={HALF}-"
 TRANSFERS = {
-    "fresh": Transfer([None]),
+    "per_round": Transfer([None]),
     "of a length that is not told": Transfer([None], (unannounced,)),
     "of a part": Transfer([REST], part=CONTENT[:HALF]),
     "of a part, without ranges": Transfer([REST], part=CONTENT[:HALF], ranges=False),

@@ -24,7 +24,7 @@ def law_5(rounds: Sequence[Round], slope: float, error_variance: float) -> float
 
 
 def _inverse(one: Round) -> float:
-    return float((1 / np.abs(one.opening.estimate.gains) ** 2).mean())
+    return float((1 / np.abs(one.plan.estimate.gains) ** 2).mean())
 
 
 def estimation(figure: Figure) -> list[str]:
@@ -62,7 +62,7 @@ def _pilots(axis: Axes) -> list[str]:
         "256 subcarriers": ("channel.fading=tapped-line", "channel.mean_gain=1.0", *WIDE),
     }
     for number, (name, overrides) in enumerate(kinds.items()):
-        reports = [_at_bound((*overrides, "csi.estimation=mmse", f"csi.pilots={count}")) for count in pilots]
+        reports = [_link_budgets((*overrides, "csi.estimation=mmse", f"csi.pilots={count}")) for count in pilots]
         shares = [100 * np.mean([one.pilot_elements / one.use.resource_elements for one in each]) for each in reports]
         # A pilot has the energy of an element, P_i/d: 20 dB over sigma_0^2.
         energy = [
@@ -77,9 +77,9 @@ def _pilots(axis: Axes) -> list[str]:
     return numbers
 
 
-def _at_bound(overrides: Sequence[str]) -> list[LinkReport]:
+def _link_budgets(overrides: Sequence[str]) -> list[LinkReport]:
     unit = (*overrides, "grid.subcarriers=256", "power.max_snr_db=20.0")
-    return [one.link.at_bound() for one in opened(scenario_of(unit, entries=4096, devices=16, selected=16), 20)]
+    return [one.link.link_budget() for one in opened(scenario_of(unit, entries=4096, devices=16, selected=16), 20)]
 
 
 def ageing(figure: Figure) -> list[str]:

@@ -13,7 +13,7 @@ from channels.draws import Array, Complex
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class ChannelInformation:
     """The channel of a round and the CSI about it. The first axis of all arrays is [devices].
 
     Attributes:
@@ -33,7 +33,7 @@ class Knowledge:
         offsets: Timing and frequency offsets that cause leakage, and determine the subcarriers on which it falls.
         late: Share of the power before offsets that paths beyond the cyclic prefix leak if a device loads all
             subcarriers equally, [devices]. It is included in `leakage`: 1 - leakage = (1 - late)(1 - leakage by
-            offsets). For unequal loads, use `state.spilled`.
+            offsets). For unequal loads, use `state.leaked_power`.
         line_of_sight: Line-of-sight component of the channel at the time of the estimate; None if there is none.
         spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
             antennas]; None if the antennas are independent.
@@ -58,11 +58,11 @@ class Knowledge:
         true, estimated = (np.isfinite(one.response) for one in (self.state, self.estimate))
         return np.asarray(true.all(axis=(1, 2, 3)) & estimated.all(axis=(1, 2, 3)))
 
-    def take(self, rows: NDArray[np.int64]) -> Knowledge:
+    def take(self, rows: NDArray[np.int64]) -> ChannelInformation:
         """Return the CSI of a subset of devices."""
-        spilled = self.state.spilled
-        return Knowledge(
-            state=ChannelState(self.state.response[rows], None if spilled is None else spilled[rows]),
+        leaked_power = self.state.leaked_power
+        return ChannelInformation(
+            state=ChannelState(self.state.response[rows], None if leaked_power is None else leaked_power[rows]),
             estimate=ChannelEstimate(self.estimate.response[rows]),
             mean_power=self.mean_power[rows],
             pilot_noise_variance=self.pilot_noise_variance[rows],
@@ -77,17 +77,17 @@ class Knowledge:
         )
 
 
-def perfect_knowledge(
+def perfect_csi(
     state: ChannelState,
     mean_power: NDArray[np.float64],
     pilot_noise_variance: NDArray[np.float64],
     line_of_sight: LineOfSight | None = None,
     spatial_roots: Complex | None = None,
-) -> Knowledge:
+) -> ChannelInformation:
     """Return perfect CSI at both ends (PFELS, section 4.1)."""
     ones, zeros = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate, late = ChannelEstimate(state.response), _late_share(state)
-    return Knowledge(
+    return ChannelInformation(
         state=state,
         estimate=estimate,
         mean_power=mean_power,
@@ -105,29 +105,29 @@ def perfect_knowledge(
 
 def _late_share(state: ChannelState) -> Array:
     """Share of a device's received power that late paths leak with equal power on all elements, [devices]."""
-    if state.spilled is None:
+    if state.leaked_power is None:
         return np.zeros(len(state.response))
-    spilled = state.spilled.mean(axis=(1, 2), dtype=np.float64)
-    total = spilled + (np.abs(state.response) ** 2).mean(axis=(1, 2, 3), dtype=np.float64)
-    return np.asarray(spilled / np.where(total > 0, total, 1.0))
+    leaked_power = state.leaked_power.mean(axis=(1, 2), dtype=np.float64)
+    total = leaked_power + (np.abs(state.response) ** 2).mean(axis=(1, 2, 3), dtype=np.float64)
+    return np.asarray(leaked_power / np.where(total > 0, total, 1.0))
 
 
 def apply_factor(
-    knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False
-) -> Knowledge:
+    csi: ChannelInformation, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False
+) -> ChannelInformation:
     """Multiply the true channel by unknown factors of modulus at most 1.
 
     factor: broadcasts against the response; leaked: share of the power that leaks from the device's elements,
     [devices], with shares combined as 1 - (1 - a)(1 - b); in_phase: whether it leaks with the phase of the useful
     signal. Afterwards h given hhat has no known law, unless hhat was exact.
     """
-    response, newly = knowledge.state.response, (1.0 - knowledge.leakage) * leaked
+    response, newly = csi.state.response, (1.0 - csi.leakage) * leaked
     return replace(
-        knowledge,
-        state=replace(knowledge.state, response=response * factor.astype(response.dtype)),
-        error_variance=if_exact(knowledge.error_variance),
-        leakage=1.0 - (1.0 - knowledge.leakage) * (1.0 - leaked),
-        in_phase=knowledge.in_phase + newly if in_phase else knowledge.in_phase,
+        csi,
+        state=replace(csi.state, response=response * factor.astype(response.dtype)),
+        error_variance=if_exact(csi.error_variance),
+        leakage=1.0 - (1.0 - csi.leakage) * (1.0 - leaked),
+        in_phase=csi.in_phase + newly if in_phase else csi.in_phase,
     )
 
 
