@@ -58,7 +58,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
 
 def check_announced(power: PowerSettings, privacy_bound: float, scheme: str) -> None:
     """Check that `power.alignment = "schedule"` has a beta to announce; raises AlignmentError otherwise."""
-    if power.alignment == "schedule" and math.isinf(min(_scheduled(power), privacy_bound)):
+    if power.alignment == "schedule" and math.isinf(min(_coefficient(power), privacy_bound)):
         raise AlignmentError(
             f'power.alignment: "schedule" needs a beta to announce, and scheme {scheme!r} has no privacy bound; set '
             'power.coefficient, or use "sample" or "population"'
@@ -96,7 +96,7 @@ def power_control(
         peak_db=power.peak_db,
         peak=power.peak,
         alignment="sample" if power.alignment == "auto" else power.alignment,
-        coefficient=_scheduled(power),
+        coefficient=_coefficient(power),
     )
 
 
@@ -171,6 +171,6 @@ def ideal_uplink(
     )
 
 
-def _scheduled(power: PowerSettings) -> float:
+def _coefficient(power: PowerSettings) -> float:
     """Return the beta of a schedule, inf if none is configured."""
     return math.inf if power.coefficient is None else power.coefficient
