@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from airfl.callbacks.callback import Callback, RunInfo
-from airfl.callbacks.telling import Callbacks
+from airfl.callbacks.dispatch import Callbacks
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.core.checkpoint import (
     Saved,
-    about_run,
     check_asked,
     check_data,
     check_fits,
     check_same,
     check_task,
     discard,
+    fingerprint_of_run,
     has_begun,
-    kept_records,
     read_saved,
+    stored_records,
 )
 from airfl.core.checkpoint.state import from_arrays
 from airfl.core.device import find_device
@@ -161,10 +161,10 @@ def run(
             world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
             resolved = resolve(world, chosen)
             if saved:
-                check_data(saved.about, folder, raw, settings.channel.fading_model, world.task.own)
+                check_data(saved.fingerprint, folder, raw, settings.channel.fading_model, world.task.own)
                 check_fits(world, saved, folder)
             else:
-                saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))
+                saved = Saved(fingerprint_of_run(settings, resolved, torch_device, raw, world.task.own))
             plan = [planned(settings.scheme.name, settings)]
             progress = held.enter_context(asked_progress(progress, lambda shown: shown.reporter(plan[0].label), plan))
             # The folder is created only after all arguments have been checked.
@@ -218,7 +218,7 @@ def _tell_again(callbacks: Callbacks, folder: Path, saved: Saved) -> tuple[str |
     Return the reason to end the run with the last of these rounds, or None, and the record of that round.
     """
     asked, record = [], Record()
-    for rounds, record in enumerate(kept_records(folder, saved) if callbacks.any else (), 1):
+    for rounds, record in enumerate(stored_records(folder, saved) if callbacks.any else (), 1):
         asked.append(callbacks.tell(rounds, record))
     return next(filter(None, asked), None), record
 
@@ -228,8 +228,8 @@ def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.devi
 
     Raises UserError if the folder contains a different run.
     """
-    check_same(saved.about, folder, settings, device)
-    return saved.about.choices(settings)
+    check_same(saved.fingerprint, folder, settings, device)
+    return saved.fingerprint.choices(settings)
 
 
 def _run_in_temporary_folder(

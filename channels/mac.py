@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from channels.placement import Piece, Placement
+from channels.resource_mapping import Piece, ResourceMapping
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -78,7 +78,7 @@ class MultipleAccessChannel:
         gains: Response,
         precoders: Response,
         packing: Packing,
-        placement: Placement | None = None,
+        placement: ResourceMapping | None = None,
         peak_energy: NDArray[np.float64] | None = None,
     ) -> None:
         self._precoders = np.abs(precoders)
@@ -249,7 +249,7 @@ def _times_j(entries: Tensor) -> Tensor:
     return rotated
 
 
-def baseband(messages: Tensor, precoders: Response, packing: Packing, placement: Placement | None) -> Response:
+def baseband(messages: Tensor, precoders: Response, packing: Packing, placement: ResourceMapping | None) -> Response:
     """Return the transmitted symbols x_i, [chunk, elements], complex64. Used only for recording.
 
     precoders: [chunk, blocks, subcarriers], including the scale.

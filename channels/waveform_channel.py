@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from channels.csi import Response
 from channels.grid import Packing
 from channels.mac import Sent, pack
-from channels.placement import Placement
+from channels.resource_mapping import ResourceMapping
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +50,12 @@ class WaveformChannel:
     """
 
     def __init__(
-        self, waveform: Waveform, multipath: Multipath, precoders: Response, packing: Packing, placement: Placement
+        self,
+        waveform: Waveform,
+        multipath: Multipath,
+        precoders: Response,
+        packing: Packing,
+        placement: ResourceMapping,
     ) -> None:
         self._waveform, self._multipath = waveform, multipath
         self._precoders, self._packing, self._placement = precoders, packing, placement

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from channels.csi import IMPAIRMENTS, ChannelInformation, Imperfections, Surroundings
+from channels.csi import impair as apply_impairments
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.part import parameters_of
@@ -26,5 +27,5 @@ def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
 
 
 def impair(csi: ChannelInformation, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> ChannelInformation:
-    """Return the CSI (`csi`) after all impairments with these parameters."""
-    return csi.impair(csi, *csi_of(**given), frame, draws)
+    """Return the CSI after all impairments with these parameters."""
+    return apply_impairments(csi, *csi_of(**given), frame, draws)

@@ -25,8 +25,7 @@ class EarlyStopping(Callback):
     monitor: test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss or gradient_norm_squared.
     patience: number of consecutive evaluations without improvement after which the run ends, at least 1.
     mode: "max" if larger values are better, "min" if smaller ones are; "auto" (default) chooses by `monitor`.
-    min_delta: a value counts as an improvement only if it is better than the best so far by more than this; at least 0,
-        0 by default.
+    min_delta: by more than this a value must be better than the best so far to count; at least 0, 0 by default.
 
     Raises UserError for invalid arguments and, when the run begins, if its evaluations do not give the metric.
     """

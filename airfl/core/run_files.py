@@ -13,14 +13,14 @@ from airfl.config import Settings
 from airfl.core.checkpoint import (
     LOCK_NAME,
     Cadence,
-    DamagedError,
-    Keeper,
+    CheckpointWriter,
+    DamagedCheckpointError,
     Saved,
     check_own,
+    checkpointing,
     discard,
     has_begun,
-    keeping,
-    kept_records,
+    stored_records,
 )
 from airfl.core.checkpoint.state import to_arrays
 from airfl.core.record import KeptRecord, Record
@@ -85,14 +85,14 @@ def check_own_trace(folder: Path) -> None:
 class RunFiles:
     """The trace and checkpoint of a run in progress."""
 
-    def __init__(self, folder: Path, trace: TraceWriter, keeper: Keeper, rounds: int) -> None:
-        self._folder, self._trace, self._keeper, self._rounds = folder, trace, keeper, rounds
+    def __init__(self, folder: Path, trace: TraceWriter, checkpoint_writer: CheckpointWriter, rounds: int) -> None:
+        self._folder, self._trace, self._keeper, self._rounds = folder, trace, checkpoint_writer, rounds
         self._checked = time.monotonic()
         self.stopped_early: str | None = None
 
     def append(self, record: Record, state: State) -> None:
         """Append the record of a finished round, and save the state after it if a checkpoint is due."""
-        values = self._trace.kept(record)
+        values = self._trace.stored_values(record)
         with writing(self._folder):
             self._check_folder()
             self._keeper.append(values)
@@ -143,17 +143,20 @@ def written(
     """
     run = world.scenario.run
     target, beside = folder / TRACE_NAME, folder / BEING_MADE
-    with writing(folder), keeping(folder, saved, Cadence(run.checkpoint_s, run.checkpoint_every)) as keeper:
+    with (
+        writing(folder),
+        checkpointing(folder, saved, Cadence(run.checkpoint_s, run.checkpoint_every)) as checkpoint_writer,
+    ):
         beside.unlink(missing_ok=True)
-        trace = open_writer(beside, world, resolved, saved.about.created_utc)
+        trace = open_writer(beside, world, resolved, saved.fingerprint.created_utc)
         try:
-            for rounds, record in enumerate(kept_records(folder, saved), 1):
+            for rounds, record in enumerate(stored_records(folder, saved), 1):
                 trace.append(record)
                 account_again(world, record, rounds)
                 if progress:
                     progress(rounds, run.rounds, KeptRecord(record))
             trace.move_to(target)
-            files = RunFiles(folder, trace, keeper, run.rounds)
+            files = RunFiles(folder, trace, checkpoint_writer, run.rounds)
             yield files
         except (KeyboardInterrupt, RunInterruptedError):
             trace.close("running")
@@ -166,7 +169,7 @@ def written(
             beside.unlink(missing_ok=True)
             discard(folder)
             raise
-        except (MachineError, DamagedError):
+        except (MachineError, DamagedCheckpointError):
             trace.abandon()
             raise
         except BaseException as error:

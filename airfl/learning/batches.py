@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.draws import distinct
+from airfl.runtime.sampling import distinct
 from airfl.runtime.streams import Purpose, Streams
 
 NOBODY = -1

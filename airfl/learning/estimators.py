@@ -18,7 +18,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Estimator, GradientEstimate, Ids
-from airfl.runtime.draws import fill_normals
+from airfl.runtime.sampling import fill_normals
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.stages.clip import clip_factor

@@ -21,7 +21,7 @@ from airfl.learning.per_sample import Rows, SampleGradients, samples_of
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Ids, PerturbedSgd
-from airfl.runtime.draws import distinct, fill_normals, spread
+from airfl.runtime.sampling import distinct, fill_normals, spread
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.stages.masks import per_device_coordinates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airfl.config.settings import Settings
 from airfl.errors import UserError
 from airfl.privacy.statement import Level, Statement
-from airfl.selection.draws import sampling_of
+from airfl.selection.select import sampling_of
 from airfl.uplinks.radio.visibility import beta_depends_on_sample, is_granted, received_equally
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airfl.selection.draws import (
+from airfl.selection.registry import SELECTIONS
+from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
+from airfl.selection.select import (
     first_memory,
     most_participations,
     most_selected,
@@ -18,8 +20,6 @@ from airfl.selection.draws import (
     select,
     select_among,
 )
-from airfl.selection.registry import SELECTIONS
-from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
 from channels.part import lazily
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airfl.analysis.results.row_result import RowResult
 from airfl.callbacks.callback import Callback
-from airfl.callbacks.telling import check_callbacks
+from airfl.callbacks.dispatch import check_callbacks
 from airfl.config import Config, Overrides, Row, Settings, differences, load_rows
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of

@@ -17,7 +17,7 @@ from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.mac import MultipleAccessChannel, Part, baseband, energy, pack
 from channels.noise import interference_std, receiver_noise
-from channels.placement import Placement
+from channels.resource_mapping import ResourceMapping
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -67,7 +67,7 @@ class AnalogUplink:
 
 
 class _AnalogLink:
-    def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: Placement | None = None) -> None:
+    def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: ResourceMapping | None = None) -> None:
         self._uplink, self._context = uplink, context
         self._control = uplink.control.of_round(context)
         self._gains = combine(self._control.combiner, context.csi.state.response)
@@ -312,11 +312,11 @@ def _largest_used(coefficient: Array, weights: Array) -> float:
     return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
 
 
-def _placement(context: UplinkContext, shape: tuple[int, ...]) -> Placement:
+def _placement(context: UplinkContext, shape: tuple[int, ...]) -> ResourceMapping:
     """Draw the placement of the entries; on a flat channel without offsets it has no effect and is not drawn."""
     path = context.multipath
     offsets = path is not None and (path.timing_samples.any() or path.frequency_offset.any())
     if shape == (1, 1) and not offsets:
-        return Placement(context.frame, 0)
+        return ResourceMapping(context.frame, 0)
     generator = context.streams.generator(Purpose.PLACEMENT, context.round_index)
-    return Placement(context.frame, int(generator.integers(context.frame.elements)))
+    return ResourceMapping(context.frame, int(generator.integers(context.frame.elements)))

@@ -22,7 +22,7 @@ import torch
 
 from channels.frame import Frame
 from channels.mac import MultipleAccessChannel
-from channels.placement import Placement
+from channels.resource_mapping import ResourceMapping
 
 TURNS = 9
 FLOAT_BYTES = 4
@@ -43,7 +43,7 @@ def selective_channel(devices: int, entries: int) -> MultipleAccessChannel:
     frame = Frame(15e3 * np.arange(min(SUBCARRIERS, entries)), entries, 1 / 14e3, -(-entries // SUBCARRIERS))
     generator = np.random.default_rng(0)
     gains = generator.normal(size=(devices, 1, frame.subcarriers)) + 0.1j
-    return MultipleAccessChannel(gains, 0.5 / gains, "real", Placement(frame, 17))
+    return MultipleAccessChannel(gains, 0.5 / gains, "real", ResourceMapping(frame, 17))
 
 
 def seconds(work: Callable[[], object]) -> float:

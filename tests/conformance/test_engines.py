@@ -199,7 +199,7 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert (forced.engine, forced.chunk, tried) == ("layers", 2, [])
     trainer_of(task, "mlp", "auto", 3, 0.0, steps=1)
     assert {chunk for _, chunk in tried} == {3}
-    (choose.kept.cache_folder() / choose.kept.FILE_NAME).write_text("no json")
+    (choose.cache.cache_folder() / choose.cache.FILE_NAME).write_text("no json")
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine in ENGINES
 
 
@@ -234,8 +234,8 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
 
     monkeypatch.setattr(choose, "ENGINES", {name: named(name) for name in ENGINES})
     monkeypatch.setattr(choose, "_seconds", lambda engine, *_: pace.get(engine, 2.0))
-    monkeypatch.setattr(choose.kept, "read", lambda *_: None)
-    monkeypatch.setattr(choose.kept, "write", lambda *_: None)
+    monkeypatch.setattr(choose.cache, "read", lambda *_: None)
+    monkeypatch.setattr(choose.cache, "write", lambda *_: None)
     task = task_of("mlp", torch.float32)
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled-serial"
     assert {chunk for name, chunk in asked if name.startswith("compiled")} == {5}

@@ -30,8 +30,8 @@ BESIDE = {
     *("airfl/config/part_keys.py", "airfl/config/section.py", "airfl/config/json_numbers.py"),  # the settings, checked
     *("airfl/uplinks/protection.py", "airfl/core/accounting.py", "airfl/schemes/release.py"),  # privacy reads it
     "airfl/schemes/pfels_parts.py",
-    *(f"airfl/core/checkpoint/{name}.py" for name in ("keeper", "records", "pack")),  # a copy for a killed run
-    "airfl/callbacks/telling.py",
+    *(f"airfl/core/checkpoint/{name}.py" for name in ("writer", "records", "serialisation")),  # a copy for a killed run
+    "airfl/callbacks/dispatch.py",
 }
 """Files that are told of beta on its way, but do not hand it on."""
 

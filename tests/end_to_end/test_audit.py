@@ -142,7 +142,7 @@ def test_every_canary_has_a_fair_coin(monkeypatch: pytest.MonkeyPatch, against: 
         planted.append((ids, amplitudes))
         return real(ids, amplitudes)
 
-    monkeypatch.setattr(one_run, "plant", watched)
+    monkeypatch.setattr(one_run, "canary_hook", watched)
     found.__wrapped__("scheme.name=wfl-pdp", "run.rounds=1", attack="run", against=against)
     ((ids, amplitudes),) = planted
     assert len(set(ids.tolist())) == len(amplitudes) == 100

@@ -43,7 +43,7 @@ from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Claim, Recipe
 from airfl.learning.server import Averaging
 from airfl.uplinks.stages import Clip, Coder
-from airfl.uplinks.stages.draws import of_each_device
+from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.runtime.store import DeviceState
 from airfl.runtime.streams import Purpose
 from channels.part import parameter

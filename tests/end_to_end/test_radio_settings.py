@@ -22,7 +22,7 @@ from airfl.learning import chosen_task
 from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
 from airfl.tasks.models import MODELS
-from channels.placement import Placement
+from channels.resource_mapping import ResourceMapping
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl
 
@@ -342,7 +342,7 @@ def test_the_waveform_is_the_model_per_subcarrier(
 
     monkeypatch.setattr(Streams, "device_uniforms", whole)
     if TAPPED not in paths:  # over a flat channel only the model draws a place, and only with an offset
-        monkeypatch.setattr("airfl.uplinks.analog._placement", lambda terms, shape: Placement(terms.frame, 0))
+        monkeypatch.setattr("airfl.uplinks.analog._placement", lambda context, shape: ResourceMapping(context.frame, 0))
     common = (*paths, f"grid.packing={packing}", "grid.subcarriers=60", "trace.signals=true", "scheme.ratio=0.0501")
     model, made = (recorded(run(radio_settings(*common, f"grid.waveform={way}"))) for way in ("false", "true"))
     received = slice(0, 1275 if packing == "real" else 638)

@@ -119,7 +119,7 @@ def test_devices_draw_for_themselves() -> None:
 def test_long_plans_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same numbers, however many are drawn at a time."""
     wanted = independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5)
-    monkeypatch.setattr("airfl.runtime.draws.BLOCK", 350)
+    monkeypatch.setattr("airfl.runtime.sampling.BLOCK", 350)
     np.testing.assert_array_equal(independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5), wanted)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from airfl.core.checkpoint.pack import DIGEST, MAGIC
+from airfl.core.checkpoint.serialisation import DIGEST, MAGIC
 from airfl.storage.trace.file import NO_VARIABLE
 from airfl.storage.trace.integrity import FOOTER, seal
 

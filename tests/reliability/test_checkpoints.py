@@ -16,9 +16,9 @@ import torch
 import xarray
 
 import airfl
-from airfl.core.checkpoint import about as about_module
+from airfl.core.checkpoint import fingerprint as about_module
 from airfl.core.checkpoint import read_saved
-from airfl.core.checkpoint.about import check_same
+from airfl.core.checkpoint.fingerprint import check_same
 from airfl.errors import MachineError, UserError
 from airfl.simulation import Run
 from tests.reliability.finished import begin, is_complete, right, rows, settings
@@ -193,7 +193,8 @@ def test_other_settings_versions_devices_data(out: Path, monkeypatch: pytest.Mon
     assert saved is not None
     cuda = torch.device("cuda")
     refusal(
-        lambda: check_same(saved.about, out, settings(*OVERRIDES), cuda), "its run was started on cpu, this is cuda"
+        lambda: check_same(saved.fingerprint, out, settings(*OVERRIDES), cuda),
+        "its run was started on cpu, this is cuda",
     )
     now = about_module.versions()
     monkeypatch.setattr(about_module, "versions", lambda: {**now, "torch": "1.0"})

@@ -25,7 +25,7 @@ from airfl.core.checkpoint import check_own
 from airfl.core.run_folder import remove_run
 from airfl.errors import UserError
 from airfl.exports import export
-from airfl.learning.engines import kept
+from airfl.learning.engines import cache as engine_cache
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian
 from airfl.report.comparison import MARKS, check_report, copy_report, write_figures, write_report
@@ -446,16 +446,16 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
-    (cached / kept.FILE_NAME).write_bytes(MINE)
+    (cached / engine_cache.FILE_NAME).write_bytes(MINE)
     with closing(sqlite3.connect(cached / figures_on_disk.FILE_NAME)) as table, table:
         table.execute("create table letters (text)")
     for _ in range(2):
         with unchanged(cached):
-            kept.write("place", ("layers", 8))
-            assert kept.read("place", ["layers"]) is None
+            engine_cache.write("place", ("layers", 8))
+            assert engine_cache.read("place", ["layers"]) is None
             figures = figures_on_disk.cached_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
             assert figures == (1.0, 2.0)
-        for name in (kept.FILE_NAME, figures_on_disk.FILE_NAME):
+        for name in (engine_cache.FILE_NAME, figures_on_disk.FILE_NAME):
             (cached / name).unlink()
             (cached / name).symlink_to(elsewhere / "file")
 
@@ -471,8 +471,8 @@ def test_decoded_data_of_somebody_else(cached: Path, tmp_path: Path, caplog: pyt
 
 def test_a_new_cache_folder_is_tagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "new"))
-    kept.write("place", ("layers", 8))
+    engine_cache.write("place", ("layers", 8))
     assert (tmp_path / "new" / "CACHEDIR.TAG").read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55")
-    (tmp_path / "new" / kept.FILE_NAME).write_bytes(b"damaged")  # it is ours, and made anew
-    kept.write("place", ("layers", 8))
-    assert kept.read("place", ["layers"]) == ("layers", 8)
+    (tmp_path / "new" / engine_cache.FILE_NAME).write_bytes(b"damaged")  # it is ours, and made anew
+    engine_cache.write("place", ("layers", 8))
+    assert engine_cache.read("place", ["layers"]) == ("layers", 8)

@@ -179,7 +179,7 @@ def test_values_are_handed_over_in_blocks(from_outside: Path, finished: Path, mo
 @pytest.fixture
 def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A library that does not survive some files, in processes that are forked: each file takes several."""
-    server = Server("tests.reliability.deadly_desk")
+    server = Server("tests.reliability.deadly_server")
     monkeypatch.setattr(isolated, "_server", server)
     monkeypatch.setattr(isolated, "_failures", {})
     with forked_readers():

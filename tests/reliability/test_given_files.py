@@ -20,7 +20,7 @@ from airfl.analysis.results.sweep_folder import open_folder, read_listing
 from airfl.cli.app import app
 from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
-from airfl.core.checkpoint.about import checksum
+from airfl.core.checkpoint.fingerprint import checksum
 from airfl.exports.tfrecord import parser
 from airfl.report.page.page import check_target
 from airfl.storage import input_files as given

@@ -37,7 +37,7 @@ def test_another_of_what_numbers_depend_on_is_refused(
     out = shutil.copytree(begun, tmp_path / "out")
     was = numerics(CPU, "layers")[name]
     monkeypatch.setattr(
-        "airfl.core.checkpoint.about.numerics", lambda *asked: {**numerics(*asked), name: "of another machine"}
+        "airfl.core.checkpoint.fingerprint.numerics", lambda *asked: {**numerics(*asked), name: "of another machine"}
     )
     with unchanged(out):
         line = refusal(lambda: airfl.run(settings(*SHORT), out, data=rows(), resume=True))

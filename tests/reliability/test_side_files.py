@@ -19,7 +19,7 @@ from airfl.analysis.results import read_results
 from airfl.analysis.results.digest import digest_of
 from airfl.analysis.results.find import find_runs
 from airfl.exports.tfrecord import parser
-from airfl.learning.engines import kept
+from airfl.learning.engines import cache
 from airfl.learning.engines.table import ENGINES
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian, repeated
@@ -134,18 +134,18 @@ def test_the_rows_of_a_comparison(swept: Path, tmp_path: Path, measured: Callabl
 def test_a_damaged_choice_of_an_engine_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read is an engine that there is, and a size it can have."""
     monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
-    kept.write("place", ("layers", 8))
-    assert kept.read("place", ENGINES) == ("layers", 8)
-    path = tmp_path / kept.FILE_NAME
+    cache.write("place", ("layers", 8))
+    assert cache.read("place", ENGINES) == ("layers", 8)
+    path = tmp_path / cache.FILE_NAME
     several = damaged(path, cases(200, 3000), 4)
     for engine, chunk in ((["layers"], 8), ("layers", "8"), ("layers", 1e999), ("layers", -1), ({}, None), ("none", 8)):
         several.append((f"{engine}, {chunk}", json.dumps({"place": [engine, chunk]}).encode()))
     for what, content in several:
         path.write_bytes(content)
-        found = kept.read("place", ENGINES)
+        found = cache.read("place", ENGINES)
         assert found is None or (found[0] in ENGINES and found[1] > 0), what
-        kept.write("other", ("layers", 4))
-        assert kept.read("other", ENGINES) == ("layers", 4), what
+        cache.write("other", ("layers", 4))
+        assert cache.read("other", ENGINES) == ("layers", 4), what
 
 
 def test_a_damaged_privacy_figure_is_computed_anew(

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.core.checkpoint import About, Cadence, Saved, keeping, read_saved
+from airfl.core.checkpoint import Cadence, RunFingerprint, Saved, checkpointing, read_saved
 from airfl.storage.atomic_io import write_synced
 
-ABOUT = About(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
+ABOUT = RunFingerprint(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
 RECORD: dict[str, Any] = {"energy_j": 1.0}
 
 
 def saved_after(out: Path, cadence: Cadence, round_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rounds after which a run whose rounds take so long is saved."""
     now, found = [0.0], []
-    monkeypatch.setattr("airfl.core.checkpoint.keeper.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("airfl.core.checkpoint.writer.time.monotonic", lambda: now[0])
     (out / "checkpoint").mkdir(parents=True)
-    with keeping(out, Saved(ABOUT), cadence) as keeper:
+    with checkpointing(out, Saved(ABOUT), cadence) as keeper:
         for done in range(1, rounds + 1):
             now[0] += round_s
             keeper.append(RECORD)

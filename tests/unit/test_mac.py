@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from channels.frame import Frame
 from channels.grid import Packing
 from channels.mac import SHORT, MultipleAccessChannel, baseband, pack
-from channels.placement import Placement
 from channels.power import invert_channel
+from channels.resource_mapping import ResourceMapping
 
 Complex = NDArray[np.complex128]
 
@@ -106,7 +106,9 @@ def test_packing_fills_real_then_imaginary() -> None:
     assert MultipleAccessChannel(nobody, nobody, "real").close(silent) is silent
 
 
-def selective(packing: Packing, entries: int, symbols_per_block: int, start: int) -> tuple[Complex, Complex, Placement]:
+def selective(
+    packing: Packing, entries: int, symbols_per_block: int, start: int
+) -> tuple[Complex, Complex, ResourceMapping]:
     """A channel and precoders that differ from element to element, and where entries go."""
     generator = np.random.default_rng(8)
     elements = entries if packing == "real" else -(-entries // 2)
@@ -114,10 +116,10 @@ def selective(packing: Packing, entries: int, symbols_per_block: int, start: int
     shape = (DEVICES, frame.blocks, frame.subcarriers)
     gains = generator.normal(size=shape) + 1j * generator.normal(size=shape)
     precoders = generator.normal(size=shape) + 1j * generator.normal(size=shape)
-    return gains, precoders, Placement(frame, start)
+    return gains, precoders, ResourceMapping(frame, start)
 
 
-def met(coefficients: Complex, place: Placement, element: int) -> Complex:
+def met(coefficients: Complex, place: ResourceMapping, element: int) -> Complex:
     """The coefficient an element of a message meets: subcarrier first, from the start on, going round."""
     frame = place.frame
     where = (element + place.start) % frame.elements
@@ -166,7 +168,7 @@ def test_a_random_start_keeps_the_energy_limit_on_average_whatever_the_message_i
     message[0, 4] = 2.0  # all of it on one entry
     energies = []
     for start in range(7):
-        channel = MultipleAccessChannel(precoders[:1], precoders[:1], "real", Placement(place.frame, start))
+        channel = MultipleAccessChannel(precoders[:1], precoders[:1], "real", ResourceMapping(place.frame, start))
         energies.append(channel.send(message, np.ones(1), slice(0, 1)).energy[0])
     mean_square = (np.abs(precoders[0]) ** 2 * place.frame.weights).sum()
     assert np.mean(energies) == pytest.approx(4 * mean_square)

@@ -265,7 +265,7 @@ def test_threads_draw_the_same_masks_and_noise(task: DividedTask, monkeypatch: p
     """Two of them, and as many as devices."""
     trainer = trainer_of(task, KEPT, 1.0, CLIP)
     wanted = updates_of(trainer, point(task, 0))
-    monkeypatch.setattr("airfl.runtime.draws.PARALLEL", 1)
+    monkeypatch.setattr("airfl.runtime.sampling.PARALLEL", 1)
     for threads in (2, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         assert torch.equal(updates_of(trainer, point(task, 0)), wanted)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.core.checkpoint import About, Cadence, Saved, keeping
-from airfl.core.checkpoint import keeper as keeping_module
-from airfl.core.checkpoint.about import about_run
-from airfl.core.checkpoint.pack import DamagedError, read_pack, write_pack
+from airfl.core.checkpoint import Cadence, RunFingerprint, Saved, checkpointing
+from airfl.core.checkpoint import writer as keeping_module
+from airfl.core.checkpoint.fingerprint import fingerprint_of_run
 from airfl.core.checkpoint.records import Records
+from airfl.core.checkpoint.serialisation import DamagedCheckpointError, read_pack, write_pack
 from airfl.core.checkpoint.state import from_arrays, to_arrays
 from airfl.core.round import account_again
 from airfl.core.state import State
@@ -75,8 +75,8 @@ def test_records_reach_the_disk_before_the_state_that_counts_on_them(
     monkeypatch.setattr(Records, "sync", lambda self: done.append("records"))
     monkeypatch.setattr(keeping_module, "write_state", lambda out, saved: done.append("state"))
     (tmp_path / "checkpoint").mkdir()
-    about = About(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
-    with keeping(tmp_path, Saved(about), Cadence(0.0, 1)) as keeper:
+    about = RunFingerprint(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
+    with checkpointing(tmp_path, Saved(about), Cadence(0.0, 1)) as keeper:
         keeper.append({"energy_j": 1.0})
         keeper.save_if_due(lambda: {"parameters": np.zeros(3)})
     assert done == ["records", "state"]
@@ -90,15 +90,15 @@ def test_a_changed_byte_is_noticed(part: str) -> None:
     value, arrays, read = read_pack(io.BytesIO(whole), length)
     assert (value, arrays["parameters"].tolist(), read) == ({"rounds": 3}, [1.0, 2.0], length)
     whole[-1 if part == "checksum" else -40] ^= 1
-    with pytest.raises(DamagedError, match="its checksum is another"):
+    with pytest.raises(DamagedCheckpointError, match="its checksum is another"):
         read_pack(io.BytesIO(whole), length)
 
 
 def test_what_was_chosen_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     """Automatic settings that the first process settled, which another machine might settle otherwise."""
-    monkeypatch.setattr("airfl.core.checkpoint.about.checksum", lambda given, raw: 0)
+    monkeypatch.setattr("airfl.core.checkpoint.fingerprint.checksum", lambda given, raw: 0)
     given = small_settings("local.engine=auto", "run.chunk=0", "run.threads=0")
     resolved = given.resolved(run={"chunk": 3, "threads": 2}, local={"engine": "loop"})
     raw: Any = None
-    taken = about_run(given, resolved, CPU, raw).choices(given)
+    taken = fingerprint_of_run(given, resolved, CPU, raw).choices(given)
     assert (taken.run.chunk, taken.run.threads, taken.local.engine) == (3, 2, "loop")

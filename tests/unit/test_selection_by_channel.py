@@ -252,10 +252,10 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
     for plan, record in zip(plans, records, strict=True):
         taken, energy = record["device_id"], record["transmit_energy_j"]
         np.testing.assert_array_equal(taken, plan.devices)
-        link_budget = plan.link.link_budget().devices.energy
-        assert np.all(energy <= link_budget * (1 + 1e-5))
+        allotted = plan.link.link_budget().devices.energy
+        assert np.all(energy <= allotted * (1 + 1e-5))
         spent[taken] += energy
-        could_spend[taken] += link_budget
+        could_spend[taken] += allotted
         assert plan.memory.spent is not None
         np.testing.assert_allclose(plan.memory.spent, could_spend, rtol=1e-12)
         assert could_spend.max() <= allowed

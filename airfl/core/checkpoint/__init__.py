@@ -7,30 +7,37 @@ OUT/checkpoint/state-00000042    the state after 42 rounds: parameters, and stat
                                  last two states are kept
 """
 
-from airfl.core.checkpoint.about import About, about_run, check_asked, check_data, check_same, check_task
+from airfl.core.checkpoint.fingerprint import (
+    RunFingerprint,
+    check_asked,
+    check_data,
+    check_same,
+    check_task,
+    fingerprint_of_run,
+)
 from airfl.core.checkpoint.fits import check_fits
 from airfl.core.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
-from airfl.core.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
-from airfl.core.checkpoint.pack import DamagedError
+from airfl.core.checkpoint.serialisation import DamagedCheckpointError
+from airfl.core.checkpoint.writer import Cadence, CheckpointWriter, checkpointing, stored_records
 
 __all__ = [
     "LOCK_NAME",
-    "About",
     "Cadence",
-    "DamagedError",
-    "Keeper",
+    "CheckpointWriter",
+    "DamagedCheckpointError",
+    "RunFingerprint",
     "Saved",
-    "about_run",
     "check_asked",
     "check_data",
     "check_fits",
     "check_own",
     "check_same",
     "check_task",
+    "checkpointing",
     "discard",
+    "fingerprint_of_run",
     "has_begun",
     "has_state",
-    "keeping",
-    "kept_records",
     "read_saved",
+    "stored_records",
 ]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.core.checkpoint.folder import STATE_PREFIX, Saved
-from airfl.core.checkpoint.keeper import kept_records
-from airfl.core.checkpoint.pack import DamagedError
 from airfl.core.checkpoint.records import RECORDS_NAME
+from airfl.core.checkpoint.serialisation import DamagedCheckpointError
 from airfl.core.checkpoint.state import PARAMETERS, ROW, SERVER
+from airfl.core.checkpoint.writer import stored_records
 from airfl.core.run_trace import signal_dimensions, slots_of
 from airfl.core.state import World
 from airfl.errors import UserError
@@ -37,16 +37,16 @@ def check_fits(world: World, saved: Saved, folder: Path) -> None:
         if saved.arrays is not None:
             _check_state(world, saved.rounds, saved.arrays)
         name = RECORDS_NAME
-        for record in kept_records(folder, saved):
+        for record in stored_records(folder, saved):
             _check_record(world, record)
-    except DamagedError as error:
+    except DamagedCheckpointError as error:
         raise UserError(f"{checkpoint / name}: {error}; start again with another --out") from None
 
 
 def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None:
     run, memory = world.scenario.run, world.scenario.memory
     if rounds > run.rounds:
-        raise DamagedError(f"is the state after {rounds:,} rounds, but the run has {run.rounds:,}")
+        raise DamagedCheckpointError(f"is the state after {rounds:,} rounds, but the run has {run.rounds:,}")
     initial = world.model.initial()
     vector = (np.dtype(str(initial.dtype).removeprefix("torch.")), (len(initial),))
     required: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {PARAMETERS: vector}
@@ -54,7 +54,7 @@ def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None
         required[f"memory:{name}"] = (stored.dtype, stored.shape)
     missing = [name for name in required if name not in arrays]
     if missing:
-        raise DamagedError(f"is not a state of this run: {missing[0]} is missing")
+        raise DamagedCheckpointError(f"is not a state of this run: {missing[0]} is missing")
     holders: dict[str, set[int]] = {}
     for name, array in arrays.items():
         if name.startswith(SERVER):
@@ -64,12 +64,14 @@ def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None
         else:
             expected = required.get(name)
         if expected is None or (array.dtype, array.shape) != expected:
-            raise DamagedError(f"is not a state of this run: {name[:60]!r} is {array.dtype} of shape {array.shape}")
+            raise DamagedCheckpointError(
+                f"is not a state of this run: {name[:60]!r} is {array.dtype} of shape {array.shape}"
+            )
         if array.dtype.kind != "f":
-            raise DamagedError(f"is not a state of this run: {name[:60]!r} is not an array of real numbers")
+            raise DamagedCheckpointError(f"is not a state of this run: {name[:60]!r} is not an array of real numbers")
     together = [holders.get(one.name, set()) for one in world.scenario.recipe.local.device_state(len(initial), 1)]
     if any(one != together[0] for one in together):
-        raise DamagedError("is not a state of this run: some devices have only a part of their local state")
+        raise DamagedCheckpointError("is not a state of this run: some devices have only a part of their local state")
 
 
 def _of_a_row(
@@ -93,24 +95,26 @@ def _of_a_row(
 def _check_record(world: World, record: Mapping[str, Array]) -> None:
     missing = [name for name in (*NEEDED, *REPLAYED) if name not in record]
     if missing:
-        raise DamagedError(f"contains a record without {missing[0]}")
+        raise DamagedCheckpointError(f"contains a record without {missing[0]}")
     scenario = world.scenario
     sizes = {"slot": slots_of(scenario), **(signal_dimensions(scenario) if scenario.link == "analog" else {})}
     own = {f"{METRIC}{name}": metric_variable(name) for name in world.task.metrics}
     for name, value in record.items():
         variable = OF_A_ROUND.get(name) or own.get(name)
         if variable is None:
-            raise DamagedError(f"contains a record with {name[:60]!r}, which is not a variable of a trace")
+            raise DamagedCheckpointError(f"contains a record with {name[:60]!r}, which is not a variable of a trace")
         dtype = np.dtype(variable.dtype)
         most = [sizes.get(one, 0) for one in variable.dimensions[1:]]
         fits = value.ndim == len(most) and all(have <= size for have, size in zip(value.shape, most, strict=True))
         if not fits or value.dtype.kind not in KINDS[dtype.kind] or not _holds(dtype, value):
-            raise DamagedError(f"contains a record whose {name} is {value.dtype} of shape {value.shape}, or too large")
+            raise DamagedCheckpointError(
+                f"contains a record whose {name} is {value.dtype} of shape {value.shape}, or too large"
+            )
     devices, multiplier = record["device_id"], float(record["noise_multiplier"])
     if devices.size and not (devices.min() >= 0 and devices.max() < scenario.run.devices):
-        raise DamagedError("contains a record of a device that does not exist")
+        raise DamagedCheckpointError("contains a record of a device that does not exist")
     if len(set(devices.tolist())) < devices.size or not multiplier >= 0:
-        raise DamagedError("contains a record with a device twice, or with negative noise")
+        raise DamagedCheckpointError("contains a record with a device twice, or with negative noise")
 
 
 def _holds(dtype: np.dtype[Any], value: Array) -> bool:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.checkpoint.about import About
-from airfl.core.checkpoint.pack import MAGIC, DamagedError, read_pack, write_pack
+from airfl.core.checkpoint.fingerprint import RunFingerprint
 from airfl.core.checkpoint.records import RECORDS_NAME, read_records
+from airfl.core.checkpoint.serialisation import MAGIC, DamagedCheckpointError, read_pack, write_pack
 from airfl.errors import UserError
 from airfl.storage.atomic_io import write_synced
 from airfl.storage.lock import is_lock, may_be_lock
@@ -42,13 +42,13 @@ class Saved:
     """A saved run.
 
     Attributes:
-        about: Metadata of the run.
+        fingerprint: Metadata of the run.
         rounds: Number of finished rounds.
         arrays: State after them, by name; None before the first state was saved.
         length: Length of the records of these rounds in bytes.
     """
 
-    about: About
+    fingerprint: RunFingerprint
     rounds: int = 0
     arrays: dict[str, NDArray[Any]] | None = None
     length: int = 0
@@ -67,7 +67,7 @@ def read_saved(out: Path) -> Saved | None:
         try:
             saved = _read_state(path)
             _check_records(folder, saved)
-        except (DamagedError, OSError) as error:
+        except (DamagedCheckpointError, OSError) as error:
             damaged.append(f"{path}: {_reason(error)}")
             continue
         for line in damaged:
@@ -79,8 +79,8 @@ def read_saved(out: Path) -> Saved | None:
     if not path.exists():
         return None
     try:
-        return Saved(_about(_read(path)[0]))
-    except (DamagedError, OSError) as error:
+        return Saved(_fingerprint(_read(path)[0]))
+    except (DamagedCheckpointError, OSError) as error:
         raise UserError(f"{path}: {_reason(error)}; start again with another --out") from None
 
 
@@ -144,15 +144,15 @@ def has_begun(out: Path) -> bool:
     return (out / CHECKPOINT_NAME / ABOUT_NAME).exists() or has_state(out)
 
 
-def write_about(out: Path, about: About) -> None:
+def write_fingerprint(out: Path, fingerprint: RunFingerprint) -> None:
     """Write the metadata of the run, before its first round."""
-    write_synced(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: write_pack(file, about.plain(), {}))
+    write_synced(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: write_pack(file, fingerprint.plain(), {}))
 
 
 def write_state(out: Path, saved: Saved) -> None:
     """Write a state, keep the one before it, and remove older ones."""
     folder = out / CHECKPOINT_NAME
-    value = {"about": saved.about.plain(), "rounds": saved.rounds, "length": saved.length}
+    value = {"about": saved.fingerprint.plain(), "rounds": saved.rounds, "length": saved.length}
     path = folder / f"{STATE_PREFIX}{saved.rounds:08d}"
     write_synced(path, lambda file: write_pack(file, value, saved.arrays or {}))
     older = sorted(path.name for path in folder.glob(f"{STATE_PREFIX}*"))[:-KEPT]
@@ -176,38 +176,38 @@ def _read(path: Path) -> tuple[Any, dict[str, NDArray[np.generic]]]:
     with path.open("rb") as file:
         value, arrays, length = read_pack(file, path.stat().st_size)
     if length != path.stat().st_size:
-        raise DamagedError("has extra data at its end")
+        raise DamagedCheckpointError("has extra data at its end")
     return value, arrays
 
 
 def _check_records(folder: Path, saved: Saved) -> None:
-    """Raise DamagedError unless there is an intact record of every round."""
+    """Raise DamagedCheckpointError unless there is an intact record of every round."""
     if sum(1 for _ in read_records(folder / RECORDS_NAME, saved.length)) != saved.rounds:
-        raise DamagedError("does not match the records in the same folder")
+        raise DamagedCheckpointError("does not match the records in the same folder")
 
 
 def _read_state(path: Path) -> Saved:
     value, arrays = _read(path)
     try:
-        about, rounds, length = value["about"], value["rounds"], value["length"]
+        fingerprint, rounds, length = value["about"], value["rounds"], value["length"]
     except (TypeError, KeyError):
-        raise DamagedError("is not a state of a run") from None
+        raise DamagedCheckpointError("is not a state of a run") from None
     if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (rounds, length)):
-        raise DamagedError("is not a state of a run")
+        raise DamagedCheckpointError("is not a state of a run")
     if path.name != f"{STATE_PREFIX}{rounds:08d}":
-        raise DamagedError(f"is the state of round {rounds}")
-    return Saved(_about(about), rounds, arrays, length)
+        raise DamagedCheckpointError(f"is the state of round {rounds}")
+    return Saved(_fingerprint(fingerprint), rounds, arrays, length)
 
 
-def _about(value: Any) -> About:
+def _fingerprint(value: Any) -> RunFingerprint:
     try:
-        about = About(**value)
+        fingerprint = RunFingerprint(**value)
     except TypeError:
-        raise DamagedError("has no valid metadata of its run") from None
-    if not about.is_one():
-        raise DamagedError("has no valid metadata of its run")
-    return about
+        raise DamagedCheckpointError("has no valid metadata of its run") from None
+    if not fingerprint.is_one():
+        raise DamagedCheckpointError("has no valid metadata of its run")
+    return fingerprint
 
 
-def _reason(error: DamagedError | OSError) -> str:
+def _reason(error: DamagedCheckpointError | OSError) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.checkpoint.pack import read_pack, write_pack
+from airfl.core.checkpoint.serialisation import read_pack, write_pack
 from airfl.core.record import Record
 from airfl.storage.atomic_io import sync
 from airfl.storage.own_files import opener
@@ -39,7 +39,7 @@ class Records:
 
 
 def read_records(path: Path, length: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield the records in the first `length` bytes; DamagedError if one is damaged."""
+    """Yield the records in the first `length` bytes; DamagedCheckpointError if one is damaged."""
     if not length:
         return
     with path.open("rb") as file:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.core.checkpoint.pack import Arrays
+from airfl.core.checkpoint.serialisation import Arrays
 from airfl.core.state import State
 from airfl.runtime.store import Store
 from airfl.selection import Memory

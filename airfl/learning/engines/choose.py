@@ -21,7 +21,7 @@ from airfl.config.learning import LocalSettings
 from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.batches import plan_batches
-from airfl.learning.engines import kept
+from airfl.learning.engines import cache
 from airfl.learning.engines.engine import Engine, Work
 from airfl.learning.engines.own_model import EngineVerifier, first_line, rule_of
 from airfl.learning.engines.spec import EngineSpec, Workload
@@ -207,11 +207,11 @@ def _measured(
 
     usual, verifier: given for a user-defined model.
     """
-    key = kept.key_of(spec, workload, local.engine, chunk)
-    fastest = kept.read(key, ENGINES)
+    key = cache.key_of(spec, workload, local.engine, chunk)
+    fastest = cache.read(key, ENGINES)
     if fastest is None:
         fastest = _fastest(local, chunk, spec, workload, streams, usual, verifier)
-        kept.write(key, fastest)
+        cache.write(key, fastest)
     return fastest
 
 

@@ -32,7 +32,7 @@ FOOTER = struct.Struct(f"<Q{hashlib.sha256().digest_size}s{len(MAGIC)}s")
 """The end of the file: number of sealed bytes, SHA-256 of this number and the checksums of the blocks, MAGIC."""
 
 
-class DamagedError(OSError):
+class DamagedTraceError(OSError):
     """Raised if the contents of a file do not match its seal."""
 
 
@@ -53,13 +53,13 @@ class Seal:
     right: set[int] = field(default_factory=set)
 
     def check(self, file: int, start: int, end: int) -> None:
-        """Raise DamagedError if any block that holds these bytes of the open file has changed."""
+        """Raise DamagedTraceError if any block that holds these bytes of the open file has changed."""
         for block in range(start // BLOCK_BYTES, -(-min(end, self.length) // BLOCK_BYTES)):
             if block in self.right:
                 continue
             at = block * BLOCK_BYTES
             if _sum(_read(file, at, min(BLOCK_BYTES, self.length - at))) != self.sums[block * SUM_BYTES :][:SUM_BYTES]:
-                raise DamagedError(
+                raise DamagedTraceError(
                     f"bytes {at:,} to {min(at + BLOCK_BYTES, self.length):,} do not match their checksum"
                 )
             self.right.add(block)
@@ -82,7 +82,7 @@ def seal(path: Path) -> None:
 
 
 def read_seal(path: Path) -> Seal | None:
-    """Return the seal of a file, or None if it has none; DamagedError if the seal itself is damaged."""
+    """Return the seal of a file, or None if it has none; DamagedTraceError if the seal itself is damaged."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return _read_seal(file)
@@ -91,7 +91,7 @@ def read_seal(path: Path) -> Seal | None:
 
 
 def check_whole(path: Path) -> bool:
-    """Verify a whole file and return whether it is sealed. DamagedError if it does not match its seal."""
+    """Verify a whole file and return whether it is sealed. DamagedTraceError if it does not match its seal."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _read_seal(file)
@@ -105,7 +105,7 @@ def check_whole(path: Path) -> bool:
 def open_checked(path: str | Path) -> h5py.File:
     """Open a file for reading. If it is sealed, only verified bytes are passed to HDF5.
 
-    Damage raises DamagedError here, or an OSError of HDF5 when the damaged part is read. A file without a seal is
+    Damage raises DamagedTraceError here, or an OSError of HDF5 when the damaged part is read. A file without a seal is
     opened without checks.
     """
     import h5py
@@ -177,9 +177,9 @@ class _Checked(io.RawIOBase):
             raise
 
     def complain(self) -> None:
-        """Raise the DamagedError that occurred during a read, which HDF5 has turned into another error."""
+        """Raise the DamagedTraceError that occurred during a read, which HDF5 has turned into another error."""
         if self._fault:
-            raise DamagedError(self._fault) from None
+            raise DamagedTraceError(self._fault) from None
 
     def readinto(self, buffer: Any) -> int:
         """Read verified bytes from the current position."""
@@ -188,7 +188,7 @@ class _Checked(io.RawIOBase):
         end = min(self._place + len(view), self.seal.length)
         try:
             self.seal.check(self._file, self._place, end)
-        except DamagedError as error:
+        except DamagedTraceError as error:
             self._fault = str(error)
             raise
         data = _read(self._file, self._place, max(end - self._place, 0))
@@ -246,10 +246,10 @@ def _read_seal(file: int) -> Seal | None:
     length, total, _ = FOOTER.unpack(end)
     blocks = -(-length // BLOCK_BYTES)
     if length + blocks * SUM_BYTES + FOOTER.size != size:
-        raise DamagedError("the length of its seal does not match the file")
+        raise DamagedTraceError("the length of its seal does not match the file")
     sums = _read(file, length, blocks * SUM_BYTES)
     if _total(length, sums) != total:
-        raise DamagedError("its seal is damaged")
+        raise DamagedTraceError("its seal is damaged")
     return Seal(length, sums, total)
 
 

@@ -3,7 +3,7 @@
 HDF5 can crash on a crafted file. A seal shows that a file is unchanged since it was sealed, but not who sealed it. So
 HDF5 reads in this process only files that this process itself has sealed and that are unchanged.
 
-`airfl.storage.trace.desk` is the code of the separate process.
+`airfl.storage.trace.server` is the code of the separate process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.storage.trace.file import Contents, Described, Key, Odd, TraceFile
-from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedError, open_own
+from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedTraceError, open_own
 from channels.isolated.child import IsolatedError
 from channels.isolated.server import Server
 
@@ -47,7 +47,7 @@ def open_file(path: str) -> OpenTrace:
 
     Raises:
         UserError: If it is not a trace.
-        DamagedError: If it does not match its seal.
+        DamagedTraceError: If it does not match its seal.
         IsolatedError: If reading it crashes the separate process, or HDF5 reports an error there.
     """
     own = open_own(path)
@@ -104,7 +104,7 @@ class IsolatedFile:
         if "refused" in answer:
             raise UserError(answer["refused"])
         if "damaged" in answer:
-            raise DamagedError(answer["damaged"])
+            raise DamagedTraceError(answer["damaged"])
         if "fault" in answer:
             if answer["fault"] != BEING_WRITTEN:
                 failures.faults[request.get("name")] = answer["fault"]
@@ -112,7 +112,7 @@ class IsolatedFile:
         return answer, data
 
 
-_server = Server("airfl.storage.trace.desk")
+_server = Server("airfl.storage.trace.server")
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airfl.errors import UserError
 from airfl.storage.input_files import as_path
 from airfl.storage.output_files import TRACE_NAME
-from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedError
+from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedTraceError
 
 if TYPE_CHECKING:
     import xarray
@@ -47,7 +47,7 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
         return xarray.open_dataset(file, engine=TraceBackend, cache=cache, shown=str(file))
     except UserError:
         raise
-    except DamagedError as error:
+    except DamagedTraceError as error:
         raise UserError(damaged(file, str(error))) from None
     except Exception as error:  # HDF5 and netCDF raise many kinds of error for unreadable files
         if BEING_WRITTEN in str(error):

@@ -16,9 +16,9 @@ from h5py import h5a, h5ds, h5s, h5t
 
 from airfl.errors import UserError
 from airfl.runtime.interrupt import undisturbed
+from airfl.storage.trace.fail_safe_file import FailSafeFile
 from airfl.storage.trace.integrity import seal_own
 from airfl.storage.trace.schema import ROUND, SCHEMA, Variable, true_name
-from airfl.storage.trace.sink import Sink
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
 SECONDS_BETWEEN_FLUSHES = 1.0
@@ -66,7 +66,7 @@ class TraceWriter:
         """
         self._path = path
         try:
-            self._sink = Sink(path)
+            self._sink = FailSafeFile(path)
         except FileExistsError:
             raise UserError(f"{path}: the trace already exists; choose another output folder") from None
         self._variables = {variable.name: variable for variable in variables}
@@ -80,7 +80,7 @@ class TraceWriter:
         try:
             with self._whole():
                 self._file = h5py.File(self._sink, "w", rdcc_nbytes=CACHED_BYTES)
-                # Closed even if this writer is never closed: HDF5 must not call the sink after Python has ended.
+                # Closed even if this writer is never closed: HDF5 must not call the file after Python has ended.
                 self._close_file = weakref.finalize(self, _close, self._file, self._sink)
                 self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
                 self._create_all(variables, epsilon_attributes)
@@ -131,21 +131,21 @@ class TraceWriter:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append one finished round. Entries that are not variables of this trace are ignored."""
-        self._buffer.append(self.kept(record))
+        self._buffer.append(self.stored_values(record))
         if "tx_symbols" in record or time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
             self.flush()
 
     def amend(self, record: Mapping[str, Any]) -> None:
         """Set values of the round appended last; the last round of a run has more values than others."""
-        kept = self.kept(record)
+        stored_values = self.stored_values(record)
         if self._buffer:
-            self._buffer[-1] = kept
+            self._buffer[-1] = stored_values
             return
         with self._whole():
-            for name, value in kept.items():
+            for name, value in stored_values.items():
                 self._growing[name][_place(self._rounds - 1, np.asarray(value))] = value
 
-    def kept(self, record: Mapping[str, Any]) -> dict[str, Any]:
+    def stored_values(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return the entries of a record that are variables of this trace."""
         return {name: value for name, value in record.items() if name in self._variables}
 
@@ -240,10 +240,10 @@ def _describe(dataset: h5py.Dataset, variable: Variable) -> None:
         h5a.create(dataset.id, name, IN_FILE, ONE).write(np.array(text, dtype=TEXT))
 
 
-def _close(file: h5py.File, sink: Sink) -> None:
+def _close(file: h5py.File, file_object: FailSafeFile) -> None:
     with contextlib.suppress(OSError, RuntimeError), undisturbed():
         file.close()
-    sink.close()
+    file_object.close()
 
 
 def _place(row: int, value: np.ndarray) -> tuple[int | slice, ...]:

@@ -22,8 +22,8 @@ from airfl.schemes.keys import SHARED, counts, uses
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind, Scheme
 from airfl.storage.trace.schema import PER_ROUND, PER_SLOT
+from airfl.study.check.artificial_updates import artificial_updates, dense, nothing, sent
 from airfl.study.check.finding import Check
-from airfl.study.check.planted import dense, nothing, plants, sent
 from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import ROUNDS, Changes, Short, first_state, on_its_threads
 from channels.part import Part
@@ -161,7 +161,7 @@ def bounds(short: Short) -> str | None:
     bound, of_clients = world.scenario.bound, isinstance(world.scenario.recipe.release, ClientRelease)
     # The devices' own noise with the same random numbers, subtracted from messages to obtain the part from updates.
     silence = sent(world, 3, nothing).messages if of_clients and bound.noise_std else 0.0
-    for name, update in plants(world).items():
+    for name, update in artificial_updates(world).items():
         messages = sent(world, 3, update).messages
         squares = messages.square().sum(dim=1)
         longest = _largest(messages)

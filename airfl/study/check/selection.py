@@ -24,7 +24,7 @@ from airfl.selection import (
     sampling_of,
     select,
 )
-from airfl.selection.draws import select_among
+from airfl.selection.select import select_among
 from airfl.study.check.finding import Check
 from airfl.study.check.reading import recording, unread
 from channels.part import Part
@@ -157,8 +157,8 @@ def rounds_of(
 
 def candidates(rule: ChannelRule, index: int, kept: Memory, ids: Ids, number: int) -> Candidates:
     """Return candidates with Rayleigh channels; values that the rule does not need are 0, as in a run."""
-    fresh = np.random.default_rng([1, index])
-    gains = np.sqrt(fresh.exponential(size=number))[ids] if rule.needs_csi else np.zeros(len(ids))
+    generator = np.random.default_rng([1, index])
+    gains = np.sqrt(generator.exponential(size=number))[ids] if rule.needs_csi else np.zeros(len(ids))
     return Candidates(
         ids=ids,
         gains=gains,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.stages.draws import of_each_device
+from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.stages.draws import of_each_device
+from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 WORD = 64

@@ -1,7 +1,7 @@
 """The file that HDF5 writes a trace into. It never reports a failed write to HDF5.
 
 HDF5 does not recover from one: it prints errors when the process ends, or crashes with a segmentation fault. So the
-first failure is stored, later writes stay in memory, HDF5 closes normally, and `Sink.check` raises the failure.
+first failure is stored, later writes stay in memory, HDF5 closes normally, and `FailSafeFile.check` raises the failure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from airfl.storage.trace.integrity import hdf5_locks
 
 
-class Sink(io.RawIOBase):
+class FailSafeFile(io.RawIOBase):
     """A new file, with the lock that HDF5 takes on files it writes.
 
     Nothing may interrupt HDF5 while it uses the file; see `airfl.runtime.interrupt.undisturbed`.

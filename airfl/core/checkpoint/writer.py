@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from airfl.core.checkpoint.folder import Saved, tidy, write_about, write_state
+from airfl.core.checkpoint.folder import Saved, tidy, write_fingerprint, write_state
 from airfl.core.checkpoint.records import RECORDS_NAME, Records, read_records
 from airfl.core.record import Record
 from airfl.storage.output_files import CHECKPOINT_NAME
@@ -37,7 +37,7 @@ class Cadence:
         return not (self.seconds or self.rounds)
 
 
-class Keeper:
+class CheckpointWriter:
     """Store records and states of a run in the folder `out`, which no other process may write to.
 
     Call `append` after every round, then `save_if_due`.
@@ -45,10 +45,10 @@ class Keeper:
 
     def __init__(self, out: Path, saved: Saved, cadence: Cadence) -> None:
         """Continue from the state `saved`; records of later rounds are discarded."""
-        self._out, self._about, self._cadence = out, saved.about, cadence
+        self._out, self._fingerprint, self._cadence = out, saved.fingerprint, cadence
         self._rounds = self._saved_rounds = saved.rounds
         tidy(out, saved)
-        write_about(out, saved.about)
+        write_fingerprint(out, saved.fingerprint)
         self._records = None if cadence.never else Records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
         self._saved_at = self._last = time.monotonic()
 
@@ -77,7 +77,7 @@ class Keeper:
         if self._records is None or self._rounds == self._saved_rounds:
             return
         self._records.sync()
-        write_state(self._out, Saved(self._about, self._rounds, arrays(), self._records.length))
+        write_state(self._out, Saved(self._fingerprint, self._rounds, arrays(), self._records.length))
         self._saved_rounds, self._saved_at = self._rounds, time.monotonic()
 
     def close(self) -> None:
@@ -86,16 +86,16 @@ class Keeper:
             self._records.close()
 
 
-def kept_records(out: Path, saved: Saved) -> Iterator[Arrays]:
+def stored_records(out: Path, saved: Saved) -> Iterator[Arrays]:
     """Return the records of the rounds that a saved run has completed."""
     return read_records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
 
 
 @contextmanager
-def keeping(out: Path, saved: Saved, cadence: Cadence) -> Iterator[Keeper]:
-    """Yield a keeper, which is closed at the end of the block."""
-    keeper = Keeper(out, saved, cadence)
+def checkpointing(out: Path, saved: Saved, cadence: Cadence) -> Iterator[CheckpointWriter]:
+    """Yield a writer of checkpoints, which is closed at the end of the block."""
+    checkpoint_writer = CheckpointWriter(out, saved, cadence)
     try:
-        yield keeper
+        yield checkpoint_writer
     finally:
-        keeper.close()
+        checkpoint_writer.close()

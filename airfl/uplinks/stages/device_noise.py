@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from airfl.runtime.draws import PARALLEL, spread
+from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.stages.stage import Batch, Round
 

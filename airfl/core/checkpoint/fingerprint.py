@@ -43,7 +43,7 @@ LONGEST_TIME = 64
 
 
 @dataclass(frozen=True)
-class About:
+class RunFingerprint:
     """The metadata of a run, with which a resumed run must agree.
 
     Attributes:
@@ -101,11 +101,11 @@ def _texts(table: Any) -> list[Any]:
     return [*table, *table.values()] if isinstance(table, Mapping) else [None]
 
 
-def about_run(
+def fingerprint_of_run(
     given: Settings, resolved: Settings, device: torch.device, raw: RawData, own: Identity | None = None
-) -> About:
+) -> RunFingerprint:
     """Return the metadata of a new run."""
-    return About(
+    return RunFingerprint(
         settings=to_json(given.model_dump()),
         versions=versions(),
         device=device.type,
@@ -131,20 +131,20 @@ def versions() -> dict[str, str]:
     return {"airfl": __version__, "torch": str(torch.__version__), "numpy": str(np.__version__)}
 
 
-def check_same(about: About, folder: Path, settings: Settings, device: torch.device) -> None:
+def check_same(earlier: RunFingerprint, folder: Path, settings: Settings, device: torch.device) -> None:
     """Raise UserError, naming the difference, if an unfinished run cannot be resumed with these settings here."""
     remedy = "resume it with what it was started with, or choose another --out"
     now = versions()
-    for name, version in about.versions.items():
+    for name, version in earlier.versions.items():
         if now.get(name) != version:
             raise UserError(f"{folder}: its run was started with {name} {version}, this is {now.get(name)}; {remedy}")
-    if about.device != device.type:
-        raise UserError(f"{folder}: its run was started on {about.device}, this is {device.type}; {remedy}")
+    if earlier.device != device.type:
+        raise UserError(f"{folder}: its run was started on {earlier.device}, this is {device.type}; {remedy}")
     try:
-        tables = json.loads(about.settings)
+        tables = json.loads(earlier.settings)
         others = list(other_parts(settings, tables))
         before = recorded(with_parts_of(settings, tables), settings)
-        about.choices(settings)
+        earlier.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{folder / CHECKPOINT_NAME}: the settings of its run cannot be read ({str(error).splitlines()[0][:100]}); "
@@ -153,10 +153,10 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     for key, then, given in [*others, *differences(before, settings)]:
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was started with {key} = {then!r}, here it is {given!r}; {remedy}")
-    check_parts(about.parts, settings, f"{folder}: its run was started", remedy)
-    here = numerics(device, str(about.chosen.get("local", {}).get("engine", "")))
-    for name in dict.fromkeys([*about.numerics, *here]):
-        was, is_ = about.numerics.get(name, "not recorded"), here.get(name, "missing")
+    check_parts(earlier.parts, settings, f"{folder}: its run was started", remedy)
+    here = numerics(device, str(earlier.chosen.get("local", {}).get("engine", "")))
+    for name in dict.fromkeys([*earlier.numerics, *here]):
+        was, is_ = earlier.numerics.get(name, "not recorded"), here.get(name, "missing")
         if was != is_:
             raise UserError(
                 f"{folder}: its run was started with another {name} ({was}; here: {is_}), so results would differ; "
@@ -218,17 +218,19 @@ def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -
         )
 
 
-def check_data(about: About, folder: Path, raw: RawData, fading: Fading, own: Identity | None = None) -> None:
+def check_data(
+    earlier: RunFingerprint, folder: Path, raw: RawData, fading: Fading, own: Identity | None = None
+) -> None:
     """Raise UserError if the data set, the replayed channel or a part of a user-defined task differs from the run's."""
     parts = _parts(own)
-    for name in dict.fromkeys([*about.task, *parts]):
-        was, is_ = about.task.get(name, "none"), parts.get(name, "none")
+    for name in dict.fromkeys([*earlier.task, *parts]):
+        was, is_ = earlier.task.get(name, "none"), parts.get(name, "none")
         if was != is_:
             raise UserError(
                 f"{folder}: its run was started with another {name} of the task ({was[:200]}; here: {is_[:200]}); "
                 "resume it with what it was started with, or choose another --out"
             )
-    if about.data != checksum(raw, fading):
+    if earlier.data != checksum(raw, fading):
         raise UserError(
             f"{folder}: its run was started with other data (data set, or channel.replay_file); give the folder of the "
             "data set with --data-dir, or choose another --out"

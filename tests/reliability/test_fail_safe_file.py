@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from airfl.runtime.interrupt import undisturbed
-from airfl.storage.trace.sink import Sink
+from airfl.storage.trace.fail_safe_file import FailSafeFile
 
 
 class Disk:
@@ -43,7 +43,7 @@ def fill(file: h5py.File) -> np.ndarray:
 
 
 def test_hdf5_writes_a_file_through_it(tmp_path: Path) -> None:
-    sink = Sink(tmp_path / "sink.h5")
+    sink = FailSafeFile(tmp_path / "sink.h5")
     with h5py.File(sink, "w") as file:
         rows = fill(file)
     sink.check()
@@ -52,14 +52,14 @@ def test_hdf5_writes_a_file_through_it(tmp_path: Path) -> None:
         np.testing.assert_array_equal(file["grown"], rows)
         assert file.attrs["status"] == "complete"
     with pytest.raises(FileExistsError):
-        Sink(tmp_path / "sink.h5")
+        FailSafeFile(tmp_path / "sink.h5")
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 2048, 5000, 20_000, 60_000, 100_001])
 def test_hdf5_reads_what_it_has_written_and_closes_in_peace(
     room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink = Sink(tmp_path / "sink.h5")
+    sink = FailSafeFile(tmp_path / "sink.h5")
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", Disk(room).pwrite)
         with h5py.File(sink, "w") as file:
@@ -72,7 +72,7 @@ def test_hdf5_reads_what_it_has_written_and_closes_in_peace(
 
 
 def test_what_was_not_written_is_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Sink(tmp_path / "sink") as sink, monkeypatch.context() as patch:
+    with FailSafeFile(tmp_path / "sink") as sink, monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", Disk(3).pwrite)
         for place, data in ((0, b"abcdef"), (1, b"X"), (8, b"Y")):
             sink.seek(place)
@@ -86,7 +86,7 @@ def test_what_was_not_written_is_read_from_memory(tmp_path: Path, monkeypatch: p
 
 
 def test_nobody_else_opens_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = Sink(tmp_path / "sink.h5")
+    sink = FailSafeFile(tmp_path / "sink.h5")
     file = h5py.File(sink, "w")
     file.flush()
     with pytest.raises(OSError, match="unable to lock file"):
@@ -95,7 +95,7 @@ def test_nobody_else_opens_what_is_being_written(tmp_path: Path, monkeypatch: py
     sink.close()
     h5py.File(tmp_path / "sink.h5").close()
     monkeypatch.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
-    free = Sink(tmp_path / "free.h5")
+    free = FailSafeFile(tmp_path / "free.h5")
     with h5py.File(free, "w"):
         os.close(os.open(tmp_path / "free.h5", os.O_RDONLY))
     free.close()
@@ -103,7 +103,7 @@ def test_nobody_else_opens_what_is_being_written(tmp_path: Path, monkeypatch: py
 
 def test_a_closed_sink_writes_into_no_other_file(tmp_path: Path) -> None:
     """Whose number would be its own."""
-    sink = Sink(tmp_path / "sink.h5")
+    sink = FailSafeFile(tmp_path / "sink.h5")
     sink.close()
     with (tmp_path / "other").open("wb"):
         sink.write(b"late")

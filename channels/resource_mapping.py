@@ -41,7 +41,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Placement:
+class ResourceMapping:
     """Cyclic mapping of element e of a message to element (e + start) mod n of the frame's n elements.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""`airfl.storage.trace.desk` with a library that crashes on some files: `python -m tests.reliability.deadly_desk`."""
+"""`airfl.storage.trace.server` with a library that crashes: `python -m tests.reliability.deadly_server`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from airfl.storage.trace.desk import Desk
+from airfl.storage.trace.server import TraceServer
 from channels.isolated.server import Answer, serve
 
-desk, poisoned = Desk(), False
+server, poisoned = TraceServer(), False
 
 
 def answer(request: Mapping[str, Any]) -> Answer:
@@ -21,7 +21,7 @@ def answer(request: Mapping[str, Any]) -> Answer:
     if "endless" in str(request["path"]):
         os.kill(os.getpid(), signal.SIGXCPU)
     poisoned = "poison" in str(request["path"])
-    return desk.answer(request)
+    return server.answer(request)
 
 
 if __name__ == "__main__":

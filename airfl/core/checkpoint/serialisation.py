@@ -28,7 +28,7 @@ KINDS = "biufc"
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class DamagedError(Exception):
+class DamagedCheckpointError(Exception):
     """The bytes differ from those that were written."""
 
 
@@ -56,22 +56,22 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
     The arrays are views of one block of memory, which is as large as the pack.
 
     Raises:
-        DamagedError: If there is no such pack, or it is damaged or larger than the memory of this machine.
+        DamagedCheckpointError: If there is no such pack, or it is damaged or larger than the memory of this machine.
     """
     before = len(MAGIC) + LENGTHS
     start = file.read(min(before, room))
     if len(start) < before or not start.startswith(MAGIC):
-        raise DamagedError("is cut off, or no checkpoint")
+        raise DamagedCheckpointError("is cut off, or no checkpoint")
     total = int.from_bytes(start[-LENGTHS:-8], "little")
     if not before + DIGEST <= total <= room:
-        raise DamagedError("is cut off, or damaged")
+        raise DamagedCheckpointError("is cut off, or damaged")
     if total > machine_bytes():
-        raise DamagedError(f"takes {total / 1e9:.3g} GB, more than this machine has")
+        raise DamagedCheckpointError(f"takes {total / 1e9:.3g} GB, more than this machine has")
     rest = file.read(total - before)
     digest = hashlib.sha256(start)
     digest.update(memoryview(rest)[:-DIGEST])
     if len(rest) < total - before or digest.digest() != rest[-DIGEST:]:
-        raise DamagedError("is damaged: its checksum is another")
+        raise DamagedCheckpointError("is damaged: its checksum is another")
     place = int.from_bytes(start[-8:], "little")
     try:
         value, arrays, place = _unpacked(rest, place)
@@ -79,7 +79,7 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
         # The header can be invalid although the checksum is right, since anyone can compute a checksum.
         place = -1
     if place != len(rest) - DIGEST:
-        raise DamagedError("is damaged: what it says of itself is not what it holds")
+        raise DamagedCheckpointError("is damaged: what it says of itself is not what it holds")
     return value, arrays, total
 
 

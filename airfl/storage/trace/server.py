@@ -1,6 +1,6 @@
 """The process that reads traces for `airfl.storage.trace.isolated`: it opens and describes files and returns values.
 
-It is started as `python -m airfl.storage.trace.desk`.
+It is started as `python -m airfl.storage.trace.server`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.storage.trace.file import TraceFile
-from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedError, open_checked
+from airfl.storage.trace.integrity import BEING_WRITTEN, DamagedTraceError, open_checked
 from airfl.storage.trace.isolated import identity, plain_contents
 from channels.isolated.server import Answer, serve
 
 MOST_OPEN = 32
 
 
-class Desk:
+class TraceServer:
     """Answers requests, and keeps the most recently used files open."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Desk:
             return self._answer(request)
         except UserError as error:
             return {"refused": str(error)}, b""
-        except DamagedError as error:
+        except DamagedTraceError as error:
             return {"damaged": str(error)}, b""
         except OSError as error:
             if BEING_WRITTEN in str(error):
@@ -73,4 +73,4 @@ def _key(plain: Any) -> Any:
 
 
 if __name__ == "__main__":
-    serve(Desk().answer, "h5py")
+    serve(TraceServer().answer, "h5py")

@@ -65,7 +65,7 @@ KINDS: dict[str, Update] = {
 
 
 @dataclass
-class _Planted:
+class _ArtificialUpdates:
     """A trainer that returns artificial updates instead of training."""
 
     update: Update
@@ -132,14 +132,14 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
     tapped = replace(world, scenario=replace(world.scenario, recipe=replace(recipe, stages=tuple(stages))))
     if update:
         inner = world.trainer
-        planted = _Planted(update, scale, world.model.dimension, inner, inner.engine, inner.chunk)
-        tapped = replace(tapped, trainer=planted)
+        artificial = _ArtificialUpdates(update, scale, world.model.dimension, inner, inner.engine, inner.chunk)
+        tapped = replace(tapped, trainer=artificial)
     for index in range(rounds):
         done = exchange(tapped, replace(first_state(world), round_index=index))
         own_noise += [done.plan.own_noise] * len(done.plan.devices)
     return Sent(torch.cat(tap.messages), torch.tensor(own_noise, dtype=torch.float64))
 
 
-def plants(world: World) -> dict[str, Update | None]:
+def artificial_updates(world: World) -> dict[str, Update | None]:
     """Return the updates to try; only trained ones if the local work does not clip its updates."""
     return dict(KINDS) if world.scenario.recipe.local.clips_update else {"as computed": None}
