@@ -128,7 +128,7 @@ def run(job: tuple[str, str, Variant, float, int, Path, Path | None]) -> None:
 def train(settings: Settings, data: Path | None) -> Iterator[Point]:
     """Run all rounds, and yield a point with the mean gradient norm at every evaluation."""
     world = build_world(settings, torch.device("cpu"), data_folders(data))
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = State(0, world.model.initial(), world.scenario.memory)
     squares = [gradient_norm_squared(world.model, state.parameters, world.task)]
     for rounds in range(1, settings.run.rounds + 1):
         state, record = run_round(world, state)

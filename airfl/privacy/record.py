@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from airfl.privacy.bounds import bounds
@@ -23,6 +24,7 @@ def mini_batches(noise_multiplier: float, sample: int, samples: int, count: int 
     return ((FixedSizeSampled(sample, samples, Gaussian(noise_multiplier)), count),)
 
 
+@functools.lru_cache(maxsize=256)  # points of a sweep and runs over seeds share their releases
 def variance_reduced_batches(
     noise_std: float, clip: float, batch: int, samples: int, participations: int = 100
 ) -> Batches:
