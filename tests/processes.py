@@ -1,8 +1,10 @@
 """Run `airfl` or a script in processes forked from one that has imported everything, which takes milliseconds.
 
-`python -m tests.processes` is the parent process: it reads one JSON request per line and answers each with one line. A
-forked child behaves as `airfl WORDS` until all exit handlers have run. Tests of imports, of a terminal or of the
-installed command use a new process. All others use `airfl` and `script` of this module.
+`python -m tests.processes SOCKET` has imported everything, once for all workers of a test run. For each connection it
+forks a process that serves it: a parent, which reads one JSON request per line, answers each with one line, and forks a
+child for it that behaves as `airfl WORDS` until all exit handlers have run; or the fork server of a worker's sweeps.
+Tests of imports, of a terminal or of the installed command use a new process. All others use `airfl` and `script` of
+this module.
 """
 
 from __future__ import annotations
@@ -10,13 +12,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import gc
 import json
 import multiprocessing
 import os
 import runpy
+import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,14 +31,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import arbitrary_address  # type: ignore[attr-defined]
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 LONGEST_S = 600
+SOCKET, FAULTS = "socket", "faults.so"
 KILL_BEFORE, KILL_MIDWAY = -1, -2
 """How a fault ends the process: before the call, or after half is written. Any other number is an errno."""
 
@@ -133,15 +141,13 @@ class Child:
 class Parent:
     """The process from which all others are forked. Without a C compiler it cannot make faults."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path, faults: bool) -> None:
-        self._process, self._folder, self.faults, self._count = process, folder, faults, 0
+    def __init__(self, lines: TextIO, folder: Path, faults: bool) -> None:
+        self._lines, self._folder, self.faults, self._count = lines, folder, faults, 0
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        print(json.dumps(request), file=self._lines, flush=True)
+        answer: dict[str, Any] = json.loads(self._lines.readline())
         return answer
 
     def start(
@@ -203,10 +209,9 @@ def _ended(child: Child) -> subprocess.CompletedProcess[str]:
 @cache
 def shared() -> Parent:
     """Return the parent process that all tests of this process share."""
-    until_the_end = contextlib.ExitStack()
-    atexit.register(until_the_end.close)
-    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
-    return until_the_end.enter_context(parent(folder))
+    folder = Path(_until_the_end.enter_context(tempfile.TemporaryDirectory()))
+    connection = _until_the_end.enter_context(connected())
+    return Parent(_until_the_end.enter_context(connection.makefile("rw")), folder, (_meeting_place() / FAULTS).exists())
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -216,10 +221,10 @@ def warm_workers() -> Iterator[None]:
     Used by the tests of every folder whose conftest imports this fixture.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pytest", "tests.warm"])
     context.Process = _Warm  # type: ignore[misc]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiprocessing, "get_context", lambda method=None: context)
+        patch.setattr(forkserver, "connect_to_new_process", _WarmServer().connect_to_new_process)
         yield
 
 
@@ -247,17 +252,63 @@ class _Warm(ForkServerProcess):
         super().run()
 
 
+class _WarmServer(forkserver.ForkServer):
+    """A fork server that is itself forked from the warm process."""
+
+    def ensure_running(self) -> None:
+        """Have it forked, with the socket on which it listens and the pipe that tells it when this process ends."""
+        if self._forkserver_address is None:
+            resource_tracker.ensure_running()
+            address, (ended, self._forkserver_alive_fd) = arbitrary_address("AF_UNIX"), os.pipe()
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(address)
+                listener.listen()
+                connected(listener.fileno(), ended).close()
+            os.close(ended)
+            self._forkserver_address = address
+
+
+_until_the_end = contextlib.ExitStack()
+atexit.register(_until_the_end.close)
+
+
+@cache
+def _meeting_place() -> Path:
+    """Return the folder of the warm process of this test run."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{time.time_ns()}"
+    return Path(tempfile.gettempdir()) / f"airfl-tests-{run}"
+
+
+def connected(*descriptors: int) -> socket.socket:
+    """Return a connection to a process forked for it: a parent, or with two descriptors the fork server on them.
+
+    The warm process is started if there is none: by the first worker, and again if that one has ended.
+    """
+    connection, place = socket.socket(socket.AF_UNIX), _meeting_place()
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            connection.connect(str(place / SOCKET))
+        except OSError:
+            _until_the_end.enter_context(_warm_process(place))
+            connection.connect(str(place / SOCKET))
+    socket.send_fds(connection, [b"."], descriptors)
+    return connection
+
+
 @contextmanager
-def parent(folder: Path) -> Iterator[Parent]:
-    """Yield the process that forks others, which lives during the block; their output goes to `folder`."""
+def _warm_process(place: Path) -> Iterator[None]:
+    """Start the process that has imported everything; it listens during the block."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    library = _faults(folder)
+    library = _faults(place)
     if library:
         environment["LD_PRELOAD"] = str(library)
+    (place / SOCKET).unlink(missing_ok=True)
     with (
-        (folder / "parent").open("w") as errors,
+        (place / "errors").open("w") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.processes"],
+            [sys.executable, "-m", "tests.processes", str(place / SOCKET)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -266,9 +317,12 @@ def parent(folder: Path) -> Iterator[Parent]:
             env=environment,
         ) as process,
     ):
-        yield Parent(process, folder, library is not None)
         assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline(), (place / "errors").read_text()
+        yield
         process.stdin.close()
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def fault(out: Path, nth: int, how: int) -> Fault:
@@ -307,13 +361,13 @@ def _faults(folder: Path) -> Path | None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or sys.platform != "linux":
         return None
-    library, source = folder / "faults.so", Path(__file__).with_name("faults.c")
+    library, source = folder / FAULTS, Path(__file__).with_name("faults.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
 
 
-def main() -> None:
-    """Fork a process for every request, or wait for one to end. A forked process runs `airfl`."""
+def main(place: str) -> None:
+    """Import everything, then fork a process for every connection until standard input is closed."""
     import typer.main
 
     import airfl.cli
@@ -322,12 +376,35 @@ def main() -> None:
     # Building all commands from their functions takes a fifth of a short command, so it is done once before forking.
     typer.main.get_command = cache(typer.main.get_command)
     typer.main.get_command(airfl.cli.app)
+    gc.freeze()  # a forked process need not go through these objects when it ends
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(place)
+        listener.listen()
+        print("listening", flush=True)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
+            connection, _ = listener.accept()
+            if not os.fork():
+                listener.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                _serve(connection)
+                os._exit(0)
+            connection.close()
+
+
+def _serve(connection: socket.socket) -> None:
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 2)
+    if descriptors:
+        forkserver.main(*descriptors, preload=[])
+        return
+
+    import airfl.cli
 
     # The workers of a sweep are forked too, instead of starting processes that import everything again.
     forking = multiprocessing.get_context("fork")
     multiprocessing.get_context = lambda method=None: forking  # type: ignore[assignment, misc]
-    gc.freeze()  # a forked process need not go through these objects when it ends
-    for line in sys.stdin:
+    lines = connection.makefile("rw")
+    for line in lines:
         request = json.loads(line)
         if "wait" in request:
             answer = {"code": os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])}
@@ -346,7 +423,7 @@ def main() -> None:
                         raise
                     _end(end.code or 0)
                 _end(0)
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer), file=lines, flush=True)
 
 
 def _end(code: int) -> NoReturn:
@@ -387,4 +464,4 @@ def _become(request: Request) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
