@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airfl.study.sweeps.attempt import attempt
-from airfl.study.sweeps.task import Job, Outcome, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.job import Job, Outcome, packed_job, unpacked_job, unpacked_task
 
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None) -> Iterator[Outcome]:

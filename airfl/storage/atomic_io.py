@@ -25,7 +25,7 @@ def sync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_synced(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """Replace `path` by what `write(file)` writes. A kill or power cut leaves either the old file or the new one."""
     with replacing(path) as temporary, temporary.open("wb") as file:
         write(file)

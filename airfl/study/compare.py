@@ -28,7 +28,7 @@ from airfl.learning.task import build_task
 from airfl.runtime.callable import calls
 from airfl.runtime.streams import Streams
 from airfl.simulation import failure_of, is_complete, run
-from airfl.study.rows import alone, check_comparison, row_folders, write_rows
+from airfl.study.rows import check_comparison, exclusive, row_folders, write_rows
 from airfl.tasks.datasets import data_folders
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _compare(
     rows = [replace(row, settings=with_task(row.settings, task)) for row in rows]
     check_tasks(rows, data_folders(data_dir), task)
     results = []
-    with alone(out, labels, resume):
+    with exclusive(out, labels, resume):
         write_rows(out, labels)
         for row, name in zip(rows, folders, strict=True):
             places, failures = [], []

@@ -50,7 +50,7 @@ def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> 
 
 
 @contextmanager
-def alone(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
+def exclusive(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
     """Lock `out` for this process during the block; UserError if another process is writing there."""
     lock = out / LOCK_NAME
     with locked(lock, f"{out}: another process is writing into it; wait for it, or choose another --out"):

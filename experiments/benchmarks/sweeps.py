@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import airfl
-from airfl.study.sweeps.task import settings_of_a_point
+from airfl.study.sweeps.job import settings_of_a_point
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 LISTED = 1000

@@ -22,10 +22,10 @@ import airfl
 from airfl.analysis.results import Results, read_results
 from airfl.errors import UserError
 from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.local import check_began, run_jobs
 from airfl.study.sweeps.points import Plan, build_points
 from airfl.study.sweeps.sweep import Status
-from airfl.study.sweeps.task import Job, settings_of_a_point
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl as airfl_command
 from tests.processes import begun, refused

@@ -31,9 +31,9 @@ from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.study.sweeps import cluster
 from airfl.study.sweeps.cluster import _security
+from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.points import Plan, build_points
 from airfl.study.sweeps.sweep import Status
-from airfl.study.sweeps.task import Job, settings_of_a_point
 from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
 from tests.documentation.blocks import blocks, commands

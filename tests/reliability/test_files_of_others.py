@@ -36,10 +36,10 @@ from airfl.study.compare import compare
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster import Cluster
 from airfl.study.sweeps.cluster import put as take_in
+from airfl.study.sweeps.job import Job, Outcome
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import Plan, Point, build_points
 from airfl.study.sweeps.sweep import run_points
-from airfl.study.sweeps.task import Job, Outcome
 from airfl.study.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
 from tests.conftest import DEMO, SMALL, small_settings

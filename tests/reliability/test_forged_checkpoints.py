@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.core.checkpoint.serialisation import DamagedCheckpointError, read_pack
+from airfl.core.checkpoint.serialisation import DamagedCheckpointError, deserialise
 from airfl.errors import DivergedError, UserError
 from tests.reliability.forgery import forged_packs, pack, packs
 from tests.reliability.refusals import case, everything, refusal
@@ -131,7 +131,7 @@ def test_a_pack_that_does_not_hold_what_it_says(header: Any, tmp_path: Path) -> 
     path = tmp_path / "pack"
     path.write_bytes(pack(json.dumps(header).encode(), bytes(32)))
     with path.open("rb") as file, pytest.raises(DamagedCheckpointError, match="not what it holds"):
-        read_pack(file, path.stat().st_size)
+        deserialise(file, path.stat().st_size)
 
 
 def test_a_hole_in_a_file_is_not_read(tmp_path: Path) -> None:
@@ -141,4 +141,4 @@ def test_a_hole_in_a_file_is_not_read(tmp_path: Path) -> None:
         file.write(pack(b"{}", b"")[:19] + size.to_bytes(8, "little") + bytes(8))
         file.truncate(size)
     with path.open("rb") as file, pytest.raises(DamagedCheckpointError, match="more than this machine has"):
-        read_pack(file, size)
+        deserialise(file, size)

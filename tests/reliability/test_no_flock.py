@@ -14,7 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from airfl.analysis.results.sweep_folder import alone, open_folder
+from airfl.analysis.results.sweep_folder import exclusive, open_folder
 from airfl.errors import MachineError, UserError
 from airfl.storage import lock
 from airfl.storage.lock import Holder, locked
@@ -71,7 +71,7 @@ def test_a_run_is_run_and_gone_on_with(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_flock")
 def test_a_sweep_has_its_folder_alone(tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(UserError, match="another process is writing into it"), alone(tmp_path):
+    with exclusive(tmp_path), pytest.raises(UserError, match="another process is writing into it"), exclusive(tmp_path):
         pass
     assert not open_folder(tmp_path).entries
 

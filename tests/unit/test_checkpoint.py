@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from airfl.core.checkpoint import Cadence, RunFingerprint, Saved, checkpointing, read_saved
-from airfl.storage.atomic_io import write_synced
+from airfl.storage.atomic_io import write_atomically
 
 ABOUT = RunFingerprint(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
 RECORD: dict[str, Any] = {"energy_j": 1.0}
@@ -67,6 +67,6 @@ def test_a_file_takes_its_place_when_it_is_on_disk(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "replace", replaced)
-    write_synced(tmp_path / "state", lambda file: file.write(b"whole"))
+    write_atomically(tmp_path / "state", lambda file: file.write(b"whole"))
     assert done == [f"sync .state.{os.getpid()}", "replace", f"sync {tmp_path.name}"]
     assert (tmp_path / "state").read_bytes() == b"whole"

@@ -22,8 +22,8 @@ from airfl.privacy.events import Adjacency, Gaussian, repeated
 from airfl.privacy.statement import Statement
 from airfl.storage.fingerprint import own_parts
 from airfl.study.check import check_part
+from airfl.study.sweeps.job import Job, packed_job, unpacked_job
 from airfl.study.sweeps.points import Plan, build_points
-from airfl.study.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import Part, parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line

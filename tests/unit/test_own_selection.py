@@ -29,7 +29,7 @@ from airfl.selection import (
     sampling_of,
 )
 from airfl.selection.rule import Array
-from airfl.study.sweeps.task import Job, packed_job, unpacked_job
+from airfl.study.sweeps.job import Job, packed_job, unpacked_job
 from channels.part import parameter
 from tests.conftest import small_settings
 from tests.in_this_process import points_here as points_here

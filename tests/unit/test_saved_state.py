@@ -15,7 +15,7 @@ from airfl.core.checkpoint import Cadence, RunFingerprint, Saved, checkpointing
 from airfl.core.checkpoint import writer as keeping_module
 from airfl.core.checkpoint.fingerprint import fingerprint_of_run
 from airfl.core.checkpoint.records import Records
-from airfl.core.checkpoint.serialisation import DamagedCheckpointError, read_pack, write_pack
+from airfl.core.checkpoint.serialisation import DamagedCheckpointError, deserialise, serialise
 from airfl.core.checkpoint.state import from_arrays, to_arrays
 from airfl.core.round import account_again
 from airfl.core.state import State
@@ -85,13 +85,13 @@ def test_records_reach_the_disk_before_the_state_that_counts_on_them(
 @pytest.mark.parametrize("part", ["array", "checksum"])
 def test_a_changed_byte_is_noticed(part: str) -> None:
     file = io.BytesIO()
-    length = write_pack(file, {"rounds": 3}, {"parameters": np.array([1.0, 2.0])})
+    length = serialise(file, {"rounds": 3}, {"parameters": np.array([1.0, 2.0])})
     whole = bytearray(file.getvalue())
-    value, arrays, read = read_pack(io.BytesIO(whole), length)
+    value, arrays, read = deserialise(io.BytesIO(whole), length)
     assert (value, arrays["parameters"].tolist(), read) == ({"rounds": 3}, [1.0, 2.0], length)
     whole[-1 if part == "checksum" else -40] ^= 1
     with pytest.raises(DamagedCheckpointError, match="its checksum is another"):
-        read_pack(io.BytesIO(whole), length)
+        deserialise(io.BytesIO(whole), length)
 
 
 def test_what_was_chosen_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ from airfl.config import load_settings
 from airfl.config.swept_values import split_axes
 from airfl.errors import UserError
 from airfl.schemes import Pfels, WflP
+from airfl.study.sweeps.job import settings_of_a_point
 from airfl.study.sweeps.points import Plan, build_points
-from airfl.study.sweeps.task import settings_of_a_point
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def is_point(name: str) -> bool:
 
 
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
+def exclusive(root: Path) -> Iterator[None]:
     """Lock the folder for this sweep during the block; UserError if another process is writing there."""
     with locked(root / LOCK_NAME, f"{root}: another process is writing into it; wait for it, or choose another --out"):
         try:

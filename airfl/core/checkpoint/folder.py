@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from airfl.core.checkpoint.fingerprint import RunFingerprint
 from airfl.core.checkpoint.records import RECORDS_NAME, read_records
-from airfl.core.checkpoint.serialisation import MAGIC, DamagedCheckpointError, read_pack, write_pack
+from airfl.core.checkpoint.serialisation import MAGIC, DamagedCheckpointError, deserialise, serialise
 from airfl.errors import UserError
-from airfl.storage.atomic_io import write_synced
+from airfl.storage.atomic_io import write_atomically
 from airfl.storage.lock import is_lock, may_be_lock
 from airfl.storage.output_files import CHECKPOINT_NAME
 from airfl.storage.own_files import both_ends, check_no_link, is_file, is_folder, not_own, remove_files
@@ -146,7 +146,7 @@ def has_begun(out: Path) -> bool:
 
 def write_fingerprint(out: Path, fingerprint: RunFingerprint) -> None:
     """Write the metadata of the run, before its first round."""
-    write_synced(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: write_pack(file, fingerprint.plain(), {}))
+    write_atomically(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: serialise(file, fingerprint.plain(), {}))
 
 
 def write_state(out: Path, saved: Saved) -> None:
@@ -154,7 +154,7 @@ def write_state(out: Path, saved: Saved) -> None:
     folder = out / CHECKPOINT_NAME
     value = {"about": saved.fingerprint.plain(), "rounds": saved.rounds, "length": saved.length}
     path = folder / f"{STATE_PREFIX}{saved.rounds:08d}"
-    write_synced(path, lambda file: write_pack(file, value, saved.arrays or {}))
+    write_atomically(path, lambda file: serialise(file, value, saved.arrays or {}))
     older = sorted(path.name for path in folder.glob(f"{STATE_PREFIX}*"))[:-KEPT]
     remove_files(folder, lambda name: name in older and is_own_name(name))
 
@@ -174,7 +174,7 @@ def discard(out: Path) -> None:
 
 def _read(path: Path) -> tuple[Any, dict[str, NDArray[np.generic]]]:
     with path.open("rb") as file:
-        value, arrays, length = read_pack(file, path.stat().st_size)
+        value, arrays, length = deserialise(file, path.stat().st_size)
     if length != path.stat().st_size:
         raise DamagedCheckpointError("has extra data at its end")
     return value, arrays

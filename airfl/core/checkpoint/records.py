@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.checkpoint.serialisation import read_pack, write_pack
+from airfl.core.checkpoint.serialisation import deserialise, serialise
 from airfl.core.record import Record
 from airfl.storage.atomic_io import sync
 from airfl.storage.own_files import opener
@@ -27,7 +27,7 @@ class Records:
 
     def append(self, record: Record) -> None:
         """Append the record of one round. It is on disk only after `sync`."""
-        self.length += write_pack(self._file, None, {name: np.asarray(value) for name, value in record.items()})
+        self.length += serialise(self._file, None, {name: np.asarray(value) for name, value in record.items()})
 
     def sync(self) -> None:
         """Flush all records to disk."""
@@ -45,6 +45,6 @@ def read_records(path: Path, length: int) -> Iterator[dict[str, NDArray[Any]]]:
     with path.open("rb") as file:
         position = 0
         while position < length:
-            _, arrays, size = read_pack(file, length - position)
+            _, arrays, size = deserialise(file, length - position)
             position += size
             yield arrays

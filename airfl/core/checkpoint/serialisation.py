@@ -32,7 +32,7 @@ class DamagedCheckpointError(Exception):
     """The bytes differ from those that were written."""
 
 
-def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
+def serialise(file: BinaryIO, value: Any, arrays: Arrays) -> int:
     """Append value and arrays to the file and return the number of bytes written. The arrays are not copied."""
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     for name, array in parts.items():
@@ -50,7 +50,7 @@ def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
     return total
 
 
-def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
+def deserialise(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
     """Return value, arrays and length of the pack that begins at the current position and ends within `room` bytes.
 
     The arrays are views of one block of memory, which is as large as the pack.
@@ -86,7 +86,7 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
 def _unpacked(rest: bytes, place: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
     """Return value, arrays and the position of their end.
 
-    Raises ValueError, or another error that `read_pack` catches, if the header is invalid or does not fit the bytes.
+    Raises ValueError, or another error that `deserialise` catches, if the header is invalid or does not fit the bytes.
     """
     if place > len(rest) - DIGEST:
         raise ValueError

@@ -15,7 +15,7 @@ from airfl.errors import DivergedError, UserError
 from airfl.simulation import is_complete, run
 from airfl.storage.output_files import CHECKPOINT_NAME, TRACE_NAME
 from airfl.storage.own_files import is_folder
-from airfl.study.sweeps.task import Job
+from airfl.study.sweeps.job import Job
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task

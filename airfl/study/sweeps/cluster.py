@@ -22,7 +22,7 @@ from airfl.core.run_folder import remove_run
 from airfl.errors import MachineError, UserError, one_line
 from airfl.storage.output_files import DIGEST_NAME, TRACE_NAME
 from airfl.storage.own_files import not_own, open_own
-from airfl.study.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.job import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__

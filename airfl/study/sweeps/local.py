@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.study.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.job import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 
 SECONDS_TO_END = 10
 UNGUARDED = 86

@@ -14,8 +14,8 @@ from airfl.analysis.results.sweep_folder import (
     RUNNING_NAME,
     SWEEP,
     Listing,
-    alone,
     code_of,
+    exclusive,
     open_folder,
     place,
     write_listing,
@@ -30,12 +30,12 @@ from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster import Cluster, put
+from airfl.study.sweeps.job import Job, Outcome, packed_task, settings_of_a_point
 from airfl.study.sweeps.local import check_guard, run_jobs
 from airfl.study.sweeps.place import Place, check_points
 from airfl.study.sweeps.points import Plan, Point, build_points
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.status import Report, Status
-from airfl.study.sweeps.task import Job, Outcome, packed_task, settings_of_a_point
 from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
@@ -109,7 +109,7 @@ def run_points(
         check_guard()
     check_points(points, out, where, command)
     tell = report or (lambda status: None)
-    with _workplace(points, where) as (work, at_once), alone(out):
+    with _workplace(points, where) as (work, at_once), exclusive(out):
         new = not (out / SWEEP_NAME).exists()
         listing = open_folder(out, command).joined([point.entry() for point in points])
         listing = replace(listing, root=out, command=command)
