@@ -90,6 +90,14 @@ def test_choices_that_no_run_has_made(stopped: Path, tmp_path: Path) -> None:
         assert "checkpoint: the settings of its run cannot be read" in line
 
 
+@pytest.mark.parametrize("settings", ["1", "[]", "null", '{"scheme": 1}', '{"channel": []}', "no json"])
+def test_settings_that_are_no_tables(stopped: Path, tmp_path: Path, settings: str) -> None:
+    def change(header: Any) -> None:
+        header["value"]["about"]["settings"] = settings
+
+    assert "the settings of its run cannot be read" in refused(stopped, tmp_path / "out", LAST, change)
+
+
 def test_states_and_records_of_other_runs(stopped: Path, tmp_path: Path) -> None:
     begin_anew = "; start again with another --out"
     (records, _), *_ = packs((stopped / "checkpoint" / "records").read_bytes())

@@ -232,7 +232,7 @@ def _differences(folder: Path, settings: Settings) -> list[tuple[str, Any, Any]]
         tables = _json(folder / POINT_NAME)["settings"]
         others = list(other_parts(settings, tables))
         return [*others, *differences(recorded(with_parts_of(settings, tables), settings), settings)]
-    except (TypeError, KeyError, ValueError):
+    except (TypeError, KeyError, ValueError, AttributeError):
         raise UserError(f"{folder / POINT_NAME}: the settings cannot be read; choose another --out") from None
 
 

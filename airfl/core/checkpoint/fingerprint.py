@@ -142,10 +142,12 @@ def check_same(earlier: RunFingerprint, folder: Path, settings: Settings, device
         raise UserError(f"{folder}: its run was started on {earlier.device}, this is {device.type}; {remedy}")
     try:
         tables = json.loads(earlier.settings)
+        if not isinstance(tables, dict):
+            raise TypeError("they must be tables")
         others = list(other_parts(settings, tables))
         before = recorded(with_parts_of(settings, tables), settings)
         earlier.choices(settings)
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(
             f"{folder / CHECKPOINT_NAME}: the settings of its run cannot be read ({str(error).splitlines()[0][:100]}); "
             "start again with another --out"
@@ -193,7 +195,7 @@ def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> No
         tables = json.loads(config)
         others = list(other_parts(settings, tables))
         before = recorded(with_parts_of(settings, tables), settings)
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return  # written by another version of airfl; the trace is complete nevertheless
     for key, then, given in [*others, *differences(before, settings_for_scheme(settings))]:
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
