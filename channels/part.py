@@ -337,6 +337,8 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         return {location.partition(":")[2]: name for name, location in self._locations.items()}
 
     def __getitem__(self, name: str) -> type[P]:
+        if not isinstance(name, str):  # settings may name a part by anything
+            raise KeyError(name)
         if name in self._registered:
             return self._registered[name]
         part: type[P]
@@ -354,7 +356,8 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         raise KeyError(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._locations or name in self._registered or name in self._entry_points
+        known = (self._locations, self._registered, self._entry_points)
+        return isinstance(name, str) and any(name in names for names in known)
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._locations, *self._registered, *self._entry_points]))

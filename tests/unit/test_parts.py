@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from airfl.config.parts import PartOf, schema_of
+from airfl.schemes.names import SCHEMES
 from airfl.storage.fingerprint import fingerprint
 from channels.fading import FunctionChannel
 from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
@@ -62,6 +63,12 @@ def test_a_part_is_what_was_given_and_defaults() -> None:
     assert parameters_of(Polygon)[0].default is REQUIRED
     with pytest.raises(AttributeError):
         square.turned = True  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", [[], {}, 5, None])
+def test_what_is_no_name_names_nothing(name: Any) -> None:
+    assert name not in SCHEMES
+    assert SCHEMES.get(name) is None
 
 
 @pytest.mark.parametrize(
