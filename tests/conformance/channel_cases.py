@@ -200,19 +200,19 @@ def scenario_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Scen
     pytest.fail(message, pytrace=False)
 
 
-class Kept:
+class KeptUplink:
     """An uplink that keeps what it was opened with: a round can be opened again without drawing its channel again."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._uplink = scenario.recipe.uplink
         self.scenario = replace(scenario, recipe=replace(scenario.recipe, uplink=self))
 
-    def open(self, terms: UplinkContext) -> Link:
-        self.terms = terms
-        return self._uplink.open(terms)
+    def open(self, context: UplinkContext) -> Link:
+        self.context = context
+        return self._uplink.open(context)
 
     def again(self) -> Link:
-        return self._uplink.open(self.terms)
+        return self._uplink.open(self.context)
 
 
 def messages_of(plan: RoundPlan, scenario: Scenario) -> torch.Tensor:

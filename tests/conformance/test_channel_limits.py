@@ -17,7 +17,7 @@ from tests.conformance.channel_cases import (
     DIMENSION,
     LIGHT,
     Case,
-    Kept,
+    KeptUplink,
     in_turn,
     messages_of,
     pass_through,
@@ -33,7 +33,7 @@ WHOLE = {"real": DIMENSION, "iq": (DIMENSION + 1) // 2}
 """Resource elements of an update that is sent as it is."""
 
 
-def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Array:
+def spike_energies(kept: KeptUplink, peak: float, elements: int | None = None) -> Array:
     """Energies of messages that are one entry of that size, on every element in turn (or the first ones), [elements,
     devices], pilots left out. Over all elements a fixed start of the placement meets every coefficient, as random
     starts do for any one entry."""
@@ -43,7 +43,7 @@ def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Arra
     for element in range(elements or kept.scenario.frame.elements):
         spikes = torch.zeros(count, kept.scenario.bound.entries)
         spikes[:, element if grid.packing == "real" else 2 * element] = peak
-        energies.append(send(kept.again(), spikes).report.devices.energy - kept.terms.pilots.energy)
+        energies.append(send(kept.again(), spikes).report.devices.energy - kept.context.pilots.energy)
     return np.array(energies).reshape(-1, count)
 
 
@@ -54,14 +54,14 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     it."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
     strict = limit == "strict"
-    kept = Kept(scenario_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
+    kept = KeptUplink(scenario_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
     scenario, power = kept.scenario, kept.scenario.radio.sections.power
     assert scenario.bound.entries == DIMENSION // 2
     energies = spike_energies(kept, scenario.bound.rms)
-    link_budget = kept.again().link_budget().devices.energy - kept.terms.pilots.energy
+    link_budget = kept.again().link_budget().devices.energy - kept.context.pilots.energy
     np.testing.assert_allclose(energies.mean(axis=0), link_budget, rtol=1e-5)
     ratio = scenario.bound.entries / scenario.dimension if scenario.power_limit == "transmit_power" else 1.0
-    allowed = kept.terms.power_limits * ratio * scenario.radio.energy_unit * (1 + 1e-5)
+    allowed = kept.context.power_limits * ratio * scenario.radio.energy_unit * (1 + 1e-5)
     if power.average_over == "fading" and not strict:
         return  # there the mean over fades is limited, not a round: see tests/laws/test_closed_forms.py
     assert (link_budget <= allowed).all()
@@ -97,14 +97,14 @@ def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) 
     """3 dB over the mean, P_i over the elements of a whole update, on every element, for one entry that is the whole
     message: the worst there is. It meets every subcarrier. What is cut is recorded, and backing off cuts nothing."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", f"grid.packing={packing}")
-    kept = Kept(scenario_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
+    kept = KeptUplink(scenario_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
     scenario, elements = kept.scenario, kept.scenario.frame.elements
     assert scenario.bound.peak > 1.4 * scenario.bound.rms
     cut = spike_energies(kept, scenario.bound.peak, min(elements, 9))
-    allowed = kept.terms.power_limits / WHOLE[packing] * 10**0.3
+    allowed = kept.context.power_limits / WHOLE[packing] * 10**0.3
     assert (cut <= allowed * (1 + 1e-5)).all()
 
-    loose = Kept(scenario_of(case, *half))
+    loose = KeptUplink(scenario_of(case, *half))
     uncut = spike_energies(loose, scenario.bound.peak, min(elements, 9))
     spikes = torch.zeros(3, scenario.bound.entries)
     spikes[:, 4] = scenario.bound.peak
@@ -149,7 +149,7 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
         pytest.fail(f"power policy {name!r} truncates: say here by which parameter", pytrace=False)
     value = 0.7 if field == "threshold" else 60.0
     case = Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", f"power.{field}={value}"))
-    kept = Kept(scenario_of(case, *common, *pilots))
+    kept = KeptUplink(scenario_of(case, *common, *pilots))
     plan = plan_round(kept.scenario, 0, kept.scenario.memory)
     messages = messages_of(plan, kept.scenario)
     reception = send(kept.again(), messages)
@@ -200,7 +200,7 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
 def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     """||a|| = 1 on every coefficient, so sigma_0 is on an entry of the sum whatever the antennas are; n = 4,000."""
     case = Case("combiner", name, ("channel.fading=tapped-line", f"antennas.combining={name}"))
-    kept = Kept(scenario_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
+    kept = KeptUplink(scenario_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
     plan = plan_round(kept.scenario, 0, kept.scenario.memory)
     weights = COMBINERS[name]().weights(plan.estimate.response, np.ones(3))
     assert weights.shape == (antennas, 1, 8)

@@ -22,7 +22,7 @@ from tests.conformance.channel_cases import (
     DIMENSION,
     LIGHT,
     Case,
-    Kept,
+    KeptUplink,
     each_case,
     fading_cases,
     messages_of,
@@ -99,7 +99,7 @@ def test_the_seed_names_every_draw(case: Case) -> None:
     assert torch.equal(reception.mean, repeated.mean)
     assert np.array_equal(reception.report.devices.energy, repeated.report.devices.energy)
 
-    kept = Kept(scenario_of(case, "run.seed=1"))
+    kept = KeptUplink(scenario_of(case, "run.seed=1"))
     other, disturbed = pass_through(kept.scenario)
     assert disturbed.mean.shape == reception.mean.shape
     assert not torch.equal(reception.mean, disturbed.mean)

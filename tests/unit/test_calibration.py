@@ -244,13 +244,16 @@ def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
     """Bit for bit, in everything that it reports; and one uplink is opened a round, however many factors are tried."""
     settings = calibrated(*overrides)
     scenario = build_scenario(settings, 500, np.ones(settings.run.devices))
-    uplink, terms = scenario.recipe.uplink, []
+    uplink, context = scenario.recipe.uplink, []
     opens = type(uplink).open
-    monkeypatch.setattr(type(uplink), "open", lambda self, given: (terms.append(given), opens(self, given))[1])
+    monkeypatch.setattr(type(uplink), "open", lambda self, given: (context.append(given), opens(self, given))[1])
     plan = plan_round(scenario, 0, scenario.memory)
-    assert len(terms) == 1
+    assert len(context) == 1
     for factor in (0.0, 0.7, 2.0, plan.own_noise):
-        first, again = opens(uplink, terms[0]).with_own_noise(factor), opens(uplink, terms[0].with_own_noise(factor))
+        first, again = (
+            opens(uplink, context[0]).with_own_noise(factor),
+            opens(uplink, context[0].with_own_noise(factor)),
+        )
         assert repr(first.link_budget()) == repr(again.link_budget())
         np.testing.assert_array_equal(first.heard, again.heard)
     assert repr(first.link_budget()) == repr(plan.link.link_budget())

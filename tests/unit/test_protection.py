@@ -33,7 +33,7 @@ from channels.power import POLICIES
 from tests.conftest import small_settings
 from tests.imperfections import impair
 from tests.rounds import opened
-from tests.terms import terms_of
+from tests.uplink_contexts import context_of
 
 Array = NDArray[np.float64]
 
@@ -71,13 +71,13 @@ def controlled(
     devices, _, _, coefficients = response.shape
     frame = frame_of(coefficients)
     message = MessageBound(frame.elements, 1.0, 1.0)
-    terms = replace(
-        terms_of(response, message, subcarriers=coefficients, elements=frame.elements),
+    context = replace(
+        context_of(response, message, subcarriers=coefficients, elements=frame.elements),
         csi=csi,
         frame=frame,
         power_limits=np.linspace(1, 3, devices),
     )
-    settled = PowerControl(policy, "round_energy", 1.0, **control).of_round(terms)
+    settled = PowerControl(policy, "round_energy", 1.0, **control).of_round(context)
     return combine(settled.combiner, response), settled
 
 

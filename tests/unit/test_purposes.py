@@ -23,7 +23,7 @@ from channels.grid import OfdmaGrid
 from tests import small_data
 from tests.conftest import small_settings
 from tests.rounds import a_round
-from tests.terms import SYMBOL_S, terms_of
+from tests.uplink_contexts import SYMBOL_S, context_of
 
 NAMES = (
     *("INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER"),
@@ -76,7 +76,7 @@ def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
     control = PowerControl("pfels", "round_energy", 1.0)
     uplink = AnalogUplink(OfdmaGrid(4, SYMBOL_S), control, 1.0, interference_to_noise_db=0.0)
     message = MessageBound(1000, 1.0, 1.0, sensitivity=1.0)
-    link = uplink.open(terms_of(np.ones((1, 1, 1, 1)), message, subcarriers=4, elements=1000))
+    link = uplink.open(context_of(np.ones((1, 1, 1, 1)), message, subcarriers=4, elements=1000))
     link.send(Batch(torch.zeros(1, 1000), torch.ones(1)), slice(0, 1))
     received = link.close().mean
     assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE}

@@ -16,7 +16,7 @@ from airfl.uplinks.control import PowerControl
 from airfl.uplinks.stages import Coder, MessageBound, RandK
 from channels.grid import GridUse, OfdmaGrid, Packing
 from tests.rounds import a_round
-from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ENERGY, SYMBOL_S, terms_of
+from tests.uplink_contexts import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ENERGY, SYMBOL_S, context_of
 
 NOISE_STD = 3.0
 
@@ -89,7 +89,7 @@ def analog_report(packing: Packing, leakage: float = 0.0) -> LinkReport:
     message = MessageBound(4, 1.0, 1.0, sensitivity=1.0)
     elements = 4 if packing == "real" else 2
     return uplink.open(
-        terms_of(response, message, subcarriers=2, elements=elements, limit=4.0, leakage=leakage)
+        context_of(response, message, subcarriers=2, elements=elements, limit=4.0, leakage=leakage)
     ).link_budget()
 
 

@@ -20,7 +20,7 @@ ENERGY_UNIT = 0.5
 SYMBOL_S = 1e-3
 
 
-def terms_of(
+def context_of(
     response: NDArray[np.complex128],
     message: MessageBound,
     *,
@@ -32,7 +32,7 @@ def terms_of(
     own_noise: float = 1.0,
     streams: Streams | None = None,
 ) -> UplinkContext:
-    """Return the terms of a round of all devices with perfect CSI.
+    """Return the context of a round of all devices with perfect CSI.
 
     A resource element has unit power, and the norm of an update is at most 1.
 
