@@ -245,17 +245,17 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
             assert asked == expected
 
 
-def test_a_closed_trace_lets_go_of_its_file_and_nothing_is_overwritten(finished: Run) -> None:
+def test_a_closed_trace_lets_go_of_its_file_and_nothing_is_overwritten(finished: Run, copied: Path) -> None:
     before = finished.path.read_bytes()
     with pytest.raises(UserError, match="already contains a run"):
         run(small_settings(), finished.path.parent)
     assert finished.path.read_bytes() == before
-    trace = open_trace(finished.path)
+    trace = open_trace(copied)
     # HDF5 opens no file for writing that is open for reading.
     with pytest.raises(OSError, match=r"already open|unable to lock"):
-        h5py.File(finished.path, "a")
+        h5py.File(copied, "a")
     trace.close()
-    h5py.File(finished.path, "a").close()
+    h5py.File(copied, "a").close()
 
 
 def test_a_trace_that_is_left_open_ends_no_process_badly(finished: Run) -> None:
