@@ -29,7 +29,7 @@ if missing := [name for name in NEEDED if find_spec(name) is None]:
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
-from airfl.config import Settings, load_settings  # noqa: E402
+from airfl.config import Settings, load_settings, plugins  # noqa: E402
 from airfl.schemes.names import SCHEMES  # noqa: E402
 from channels.part import parameters_of  # noqa: E402
 
@@ -85,6 +85,14 @@ def _nothing_left(_left: list[int]) -> Iterator[None]:
         if _resident() > _left[0] + MUCH_BYTES:
             give_back()
             _left[0] = _resident()
+
+
+@pytest.fixture
+def no_plugins_left() -> Iterator[None]:
+    """Forget the parts of plugin files that the test has loaded, since lists and reference pages would name them."""
+    yield
+    for registry in plugins.REGISTRIES:
+        registry.forget(plugins.PREFIX)
 
 
 def give_back() -> None:

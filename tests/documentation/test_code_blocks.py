@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,8 @@ PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.la
 
 
 @pytest.fixture(autouse=True)
-def _no_plugins_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_plugins(monkeypatch: pytest.MonkeyPatch, no_plugins_left: None) -> None:
     monkeypatch.setattr(plugins, "_allowed", False)
-    yield
-    for registry in plugins.REGISTRIES:
-        registry.forget(plugins.PREFIX)
 
 
 @pytest.fixture

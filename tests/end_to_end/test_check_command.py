@@ -48,6 +48,8 @@ from airfl.runtime.store import DeviceState
 from airfl.runtime.streams import Purpose
 from channels.part import parameter
 
+pytestmark = pytest.mark.usefixtures("no_plugins_left")
+
 
 class Slowed:
     """m <- share x + (1 - share) m, with noise of std on every entry of what is sent."""

@@ -216,6 +216,8 @@ class Counted:
 """
 CHECKED = """
 import pickle, sys
+
+pytestmark = pytest.mark.usefixtures("no_plugins_left")
 kind, found = pickle.load(sys.stdin.buffer)
 of = kind.of.__wrapped__.__globals__["fibonacci"]
 print(kind().of(20), kind.twice(4), kind.of.cache_info().currsize, of.cache_parameters(), of.__name__)
