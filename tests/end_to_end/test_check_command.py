@@ -26,6 +26,8 @@ from airfl.study.check.scheme import checks as of_schemes
 from tests.conftest import fitting
 from tests.processes import airfl as command
 
+pytestmark = pytest.mark.usefixtures("no_plugins_left")
+
 GOOD = '''
 import math
 from dataclasses import dataclass, replace
@@ -47,8 +49,6 @@ from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.runtime.store import DeviceState
 from airfl.runtime.streams import Purpose
 from channels.part import parameter
-
-pytestmark = pytest.mark.usefixtures("no_plugins_left")
 
 
 class Slowed:

@@ -31,8 +31,6 @@ from airfl.learning.server import Averaging
 from airfl.uplinks.stages import Clip, RandK, kept_entries
 from channels.part import parameter
 
-pytestmark = pytest.mark.usefixtures("no_plugins_left")
-
 
 class Halved(Scheme):
     """PFELS' compression at half the ratio, without its privacy."""

@@ -22,6 +22,8 @@ from airfl.storage.fingerprint import fingerprint
 from channels.digital.nr_tables import error_table as load_of_two
 from channels.fading import FunctionChannel
 
+pytestmark = pytest.mark.usefixtures("no_plugins_left")
+
 
 def scaled(factor: float) -> Callable[[Tensor], Tensor]:
     def by_factor(values: Tensor) -> Tensor:
@@ -216,8 +218,6 @@ class Counted:
 """
 CHECKED = """
 import pickle, sys
-
-pytestmark = pytest.mark.usefixtures("no_plugins_left")
 kind, found = pickle.load(sys.stdin.buffer)
 of = kind.of.__wrapped__.__globals__["fibonacci"]
 print(kind().of(20), kind.twice(4), kind.of.cache_info().currsize, of.cache_parameters(), of.__name__)
