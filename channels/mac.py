@@ -46,7 +46,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Part:
+class EntryRange:
     """A range of message entries.
 
     Attributes:
@@ -97,7 +97,7 @@ class MultipleAccessChannel:
         scale: NDArray[np.float64],
         devices: slice,
         norms: Tensor | None = None,
-        part: Part | None = None,
+        part: EntryRange | None = None,
     ) -> Sent:
         """Superpose one chunk.
 

@@ -27,7 +27,7 @@ from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import Remedies, remedies
 from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
-from airfl.privacy.ledger import View
+from airfl.privacy.ledger import ObserverView
 from airfl.privacy.statement import Statement
 from airfl.privacy.verdict import broken_claim
 from airfl.runtime.numbers import figure
@@ -46,7 +46,7 @@ MET = 5e-3
 
 
 @dataclass(frozen=True)
-class Curves:
+class FiguresOverRounds:
     """Privacy figures as functions of the number of rounds.
 
     Attributes:
@@ -114,7 +114,7 @@ class RunPrivacy:
     wanted: float
     remedies: Remedies | None
     alignment_coefficient: float
-    released: Rounds = field(repr=False)
+    released: ReleasedRounds = field(repr=False)
 
     def __repr__(self) -> str:
         keys = ("scheme", "rounds", "epsilon_paper", "epsilon_round", "epsilon_at_least", "epsilon", "delta")
@@ -155,7 +155,7 @@ class RunPrivacy:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class ReleasedRounds:
     """What the rounds of a run release.
 
     Attributes:
@@ -254,7 +254,7 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
     return f"{start}; changes that meet it: {privacy.remedies.in_words(not math.isnan(privacy.alignment_coefficient))}"
 
 
-def rounds_of(scenario: Scenario) -> Rounds:
+def rounds_of(scenario: Scenario) -> ReleasedRounds:
     """Return what the rounds of a run release, with all updates at their norm bound and without training."""
     claim = scenario.recipe.claim
     events, devices, claimed, multipliers, disclosures = [], [], [], [], []
@@ -265,25 +265,25 @@ def rounds_of(scenario: Scenario) -> Rounds:
         devices.append(plan.devices)
         disclosures.append(plan.disclosure)
         claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
-    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(disclosures))
+    return ReleasedRounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(disclosures))
 
 
-def observed(statement: Statement, rounds: Rounds) -> View:
+def observed(statement: Statement, rounds: ReleasedRounds) -> ObserverView:
     """Return the observer's view of all rounds."""
-    view = View(statement)
+    view = ObserverView(statement)
     for event, devices, disclosure in zip(rounds.events, rounds.devices, rounds.disclosures, strict=True):
         view.enter(event, devices, disclosure)
     return view
 
 
-def released_as_poisson(statement: Statement, rounds: Rounds) -> Event:
+def released_as_poisson(statement: Statement, rounds: ReleasedRounds) -> Event:
     """Return what all rounds release by the literature's convention of Poisson sampling."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
     return statement.of_round_as_poisson(observed(statement, rounds).new_releases())
 
 
-def curves(privacy: RunPrivacy) -> Curves:
+def curves(privacy: RunPrivacy) -> FiguresOverRounds:
     """Return the figures as functions of the number of rounds, at geometrically spaced points."""
     statement, rounds = privacy.statement, privacy.released
     at = np.unique(np.geomspace(1, len(rounds.events), POINTS).round().astype(np.int64))
@@ -292,17 +292,17 @@ def curves(privacy: RunPrivacy) -> Curves:
         "epsilon": _curve(statement, rounds, at, statement.accountant, statement.adjacency),
     }
     if any(map(has_binomial, rounds.events)):
-        return Curves(at, figures)
+        return FiguresOverRounds(at, figures)
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
     if statement.adjacency == "replace_one" and statement.attained:
         figures["epsilon_at_least"] = _curve_at_least(statement, rounds, at)
-    return Curves(at, figures)
+    return FiguresOverRounds(at, figures)
 
 
 def _curve(
     statement: Statement,
-    rounds: Rounds,
+    rounds: ReleasedRounds,
     at: NDArray[np.int64],
     accountant: str | Accountant | None,
     adjacency: Adjacency,
@@ -317,11 +317,11 @@ def _curve(
 
 
 def _increments(
-    statement: Statement, rounds: Rounds, at: NDArray[np.int64], upwards: bool = False
-) -> Iterator[tuple[Event, View]]:
+    statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64], upwards: bool = False
+) -> Iterator[tuple[Event, ObserverView]]:
     """Yield, for each point, what was released since the previous one, and the observer's view so far. upwards: round
     noise up, for a lower bound."""
-    view, start = View(statement), 0
+    view, start = ObserverView(statement), 0
     for end in at.tolist():
         for index in range(start, end):
             view.enter(rounds.events[index], rounds.devices[index], rounds.disclosures[index])
@@ -330,7 +330,7 @@ def _increments(
         start = end
 
 
-def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
+def _curve_as_poisson(statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64]) -> Array:
     """Return the curve by the convention that devices are hidden from every observer, and records by mini-batches."""
     if statement.level == "record":
         return _curve(statement, rounds, at, "auto", "add_remove", as_poisson)
@@ -338,7 +338,7 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
     return _curve(poisson, replace(rounds, disclosures=(None,) * len(rounds.events)), at, "auto", "add_remove")
 
 
-def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
+def _curve_at_least(statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64]) -> Array:
     """Return the curve of the lower bound; where beta reveals devices, that of single devices."""
     if all(disclosure is None for disclosure in rounds.disclosures):
         return _curve(statement, rounds, at, None, statement.adjacency)

@@ -66,11 +66,11 @@ def sweep(
     """Run a grid of settings; continues a previous sweep."""
     from airfl.analysis.results.tidy import check_files, write
     from airfl.config.swept_values import split_axes
-    from airfl.study.sweeps.points import Plan, build_points
+    from airfl.study.sweeps.points import SweepPlan, build_points
 
     fixed, axes = split_axes(overrides or [])
     zipped = [[key.strip() for key in group.split(",")] for group in zip_keys or []]
-    points = build_points(config, fixed, Plan(axes, zipped, rows=rows, seeds=seeds))
+    points = build_points(config, fixed, SweepPlan(axes, zipped, rows=rows, seeds=seeds))
     from airfl.study.sweeps.place import Place, check_points
 
     place = Place(jobs, cluster, device, data_dir)

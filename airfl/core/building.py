@@ -131,7 +131,7 @@ def _signal_over_noise(scenario: Scenario) -> float:
     for index in replayed if scenario.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
         report = plan_round(scenario, index, scenario.memory).link.link_budget()
         heard = float(report.devices.active.sum()) / scenario.run.selected
-        noise = np.hypot(report.noise_std, scenario.bound.noise_std * report.own_noise_gain)
+        noise = np.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain)
         logs.append(np.log(heard / noise) if heard and noise else -np.inf)
     return float(np.mean(logs))
 
@@ -139,9 +139,9 @@ def _signal_over_noise(scenario: Scenario) -> float:
 def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
     # Noise that is not Gaussian is also added by the devices.
-    own_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
-    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, own_noise)
-    bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
+    device_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, device_noise)
+    bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered
     return replace(statement, attained=statement.attained and attained)
@@ -218,7 +218,7 @@ def _check_offsets(settings: Settings, link: LinkKind) -> None:
         )
 
 
-def _own_noise_is_bounded(settings: Settings) -> bool:
+def _device_noise_is_bounded(settings: Settings) -> bool:
     """Return whether less of the devices' own noise may be counted than arrives over an analog link.
 
     If the coefficients differ, the smallest counts. Against the server, often only a device's own noise counts.

@@ -18,7 +18,7 @@ from airfl.core.record import KeptRecord, Record
 from airfl.errors import escaped
 from airfl.runtime.interrupt import told_by
 from airfl.runtime.text import PlainFormatter, sayable, tell
-from airfl.runtime.time_left import Left, Pace, Rounds, duration
+from airfl.runtime.time_left import Left, Pace, RunLength, duration
 
 if TYPE_CHECKING:
     from airfl.config import Settings
@@ -41,7 +41,7 @@ class Planned:
 
     label: str
     row: str
-    rounds: Rounds
+    rounds: RunLength
 
 
 class _Run:
@@ -105,7 +105,7 @@ class RoundProgress:
             self._ended = self._clock()
 
     def _begin(self, label: str, rounds: int) -> _Run:
-        planned = self._plan.get(label) or Planned(label, label, Rounds(rounds))
+        planned = self._plan.get(label) or Planned(label, label, RunLength(rounds))
         self._runs[label] = _Run(planned, self._paces.setdefault(planned.row, Pace()), self._ended)
         self._accuracy = math.nan
         return self._runs[label]
@@ -236,7 +236,7 @@ def round_progress(
 
 def planned(label: str, settings: Settings, row: str = "") -> Planned:
     """Return the planned run of some settings."""
-    return Planned(label, row or label, Rounds(settings.run.rounds, settings.run.evaluate_every))
+    return Planned(label, row or label, RunLength(settings.run.rounds, settings.run.evaluate_every))
 
 
 Told = TypeVar("Told")

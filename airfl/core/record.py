@@ -27,7 +27,7 @@ class KeptRecord(Record):
 def noise_std(scenario: Scenario, reception: Reception) -> float:
     """Return the standard deviation of the noise on an entry of the mean message, by receiver and devices together."""
     report = reception.report
-    return math.hypot(report.noise_std, scenario.bound.noise_std * report.own_noise_gain)
+    return math.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain)
 
 
 def record_evaluation(evaluation: Evaluation | None) -> Record:

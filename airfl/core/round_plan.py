@@ -35,7 +35,7 @@ class RoundPlan:
         link: The uplink, opened for them.
         memory: Memory of device selection after this round.
         broadcast: Cost of the downlink; None if it is ideal.
-        own_noise: Factor on the noise that the devices' stages add themselves.
+        device_noise: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
     """
 
@@ -44,7 +44,7 @@ class RoundPlan:
     link: Link
     memory: Memory
     broadcast: Broadcast | None
-    own_noise: float = 1.0
+    device_noise: float = 1.0
     disclosure: Disclosure | None = None
 
     @property
@@ -92,16 +92,16 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         context = replace(context, population=_everybody(scenario, context))
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
-        own_noise = _own_noise(scenario, link, scenario.recipe.noise_target)
-        if own_noise is not None:
-            context, link = context.with_own_noise(own_noise), link.with_own_noise(own_noise)
+        device_noise = _device_noise(scenario, link, scenario.recipe.noise_target)
+        if device_noise is not None:
+            context, link = context.with_device_noise(device_noise), link.with_device_noise(device_noise)
     if scenario.rule.remembers:
         energy = link.link_budget().devices.energy
         memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, csi), energy)
     downlink = None
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
-    return RoundPlan(devices, csi, link, memory, downlink, context.own_noise, _disclosure(scenario, context))
+    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise, _disclosure(scenario, context))
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:
@@ -147,7 +147,7 @@ def disclosure_again(scenario: Scenario, round_index: int) -> Disclosure | None:
     return plan_round(scenario, round_index, scenario.memory).disclosure if scenario.discloses else None
 
 
-def _own_noise(scenario: Scenario, link: Link, target: float) -> float | None:
+def _device_noise(scenario: Scenario, link: Link, target: float) -> float | None:
     """Return the factor on the devices' own noise with which the round reaches a noise multiplier of `target`.
 
     The channel's noise counts first. Over an analog link, devices that add less noise spend less power on it, so that
@@ -157,7 +157,7 @@ def _own_noise(scenario: Scenario, link: Link, target: float) -> float | None:
     """
 
     def excess(factor: float) -> float:
-        return noise_multiplier(scenario, link.with_own_noise(factor).link_budget()) / target - 1
+        return noise_multiplier(scenario, link.with_device_noise(factor).link_budget()) / target - 1
 
     if excess(0.0) >= 0:
         return 0.0

@@ -9,7 +9,7 @@ from airfl.config import Settings, to_json
 from airfl.core.accounting import paper_cost_mb
 from airfl.core.scenario import Scenario
 from airfl.core.state import World
-from airfl.learning.task import Identity
+from airfl.learning.task import TaskIdentity
 from airfl.runtime.numerics import numerics
 from airfl.selection import most_selected
 from airfl.storage.fingerprint import fingerprint, own_parts
@@ -104,7 +104,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     return writer
 
 
-def _of_task(own: Identity | None) -> dict[str, str]:
+def _of_task(own: TaskIdentity | None) -> dict[str, str]:
     """Return the attributes of a user-defined task: its name, its model as PyTorch prints it, and its fingerprints."""
     if own is None:
         return {}

@@ -23,7 +23,7 @@ from airfl.errors import UserError, unknown_name
 from airfl.learning.fingerprint import fingerprint, of_code, of_tensors, path_of
 from airfl.learning.flat import FlatModel, Loss
 from airfl.learning.promises import SAMPLES, check_model, check_targets, takes, try_out
-from airfl.learning.samples import Identity, Samples, seeded
+from airfl.learning.samples import Samples, TaskIdentity, seeded
 from airfl.learning.sgd import normalise
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint as of_part
@@ -185,7 +185,7 @@ class Task:
                 check_targets(torch.from_numpy(np.asarray(targets_there)), classes, where)
         return by_pixel
 
-    def identity(self, module: nn.Module) -> Identity:
+    def identity(self, module: nn.Module) -> TaskIdentity:
         """Return the identity of the task, for this model at its initial parameters."""
         initial = of_tensors(list(module.parameters()))
         parts = {
@@ -196,7 +196,7 @@ class Task:
             "partition": self._partition,
         }
         text = re.sub(r"0x[0-9a-f]+", "0x", repr(module))[:LONGEST_MODEL]
-        return Identity(self.name, _plain(text), {name: _plain(value) for name, value in parts.items()}, initial)
+        return TaskIdentity(self.name, _plain(text), {name: _plain(value) for name, value in parts.items()}, initial)
 
     def _raw(self) -> RawData:
         train_inputs, train_targets, test_inputs, test_targets = (part.numpy() for part in (*self.train, *self.test))

@@ -34,7 +34,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Identity:
+class TaskIdentity:
     """The identity of a user-defined task.
 
     Attributes:

@@ -16,13 +16,13 @@ from airfl.learning.chosen_task import check_fit
 from airfl.learning.division import Division, divide
 from airfl.learning.flat import Loss
 from airfl.learning.own_task import Task
-from airfl.learning.samples import Identity, Samples, seeded
+from airfl.learning.samples import Samples, TaskIdentity, seeded
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import is_own
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.partitions.rule import Partition
 
-__all__ = ["DividedTask", "Identity", "Samples", "build_task", "seeded"]
+__all__ = ["DividedTask", "Samples", "TaskIdentity", "build_task", "seeded"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class DividedTask:
     loss: Loss | None = None
     metrics: Mapping[str, Loss] = field(default_factory=dict)
     by_pixel: bool = True
-    own: Identity | None = None
+    own: TaskIdentity | None = None
 
     def to(self, device: torch.device) -> DividedTask:
         """Return the task with its tensors on another torch device."""

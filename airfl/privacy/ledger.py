@@ -86,7 +86,7 @@ class PrivacyLedger:
         self._delta = statement.delta_of_noise
         self._own = account(statement.accountant, statement.adjacency)
         self._poisson = account("auto", "add_remove")
-        self._view = View(statement)
+        self._view = ObserverView(statement)
         self._pending: list[Event] = []
         self._entered = Tally(FEW)
         self._binomial = False
@@ -186,7 +186,7 @@ class PrivacyLedger:
         return epsilon(event, adjacency, self._delta)
 
 
-class View:
+class ObserverView:
     """What the observer sees of a run: for an upper bound the most that any device may have released, for a lower bound
     what particular devices did release.
 

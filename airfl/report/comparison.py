@@ -70,7 +70,7 @@ def write_figures(
     readable trace.
     """
     figures.check_new_files([out / name for name in FIGURES])
-    runs: list[tuple[str, list[figures.Rounds]]] = []
+    runs: list[tuple[str, list[figures.RecordedRounds]]] = []
     unreadable: list[UserError] = []
     for label, folders in groups:
         read = []

@@ -43,7 +43,7 @@ HUNDREDFOLD = 100.0  # costs that differ by more than this factor get a logarith
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RecordedRounds:
     """The data of a run that figures show.
 
     Attributes:
@@ -56,7 +56,7 @@ class Rounds:
 
 
 @dataclass(frozen=True)
-class Curves:
+class LearningCurves:
     """The runs of one label, one per seed: metrics at the evaluated rounds, and cumulative costs.
 
     Attributes:
@@ -80,14 +80,14 @@ class Curves:
     resource_elements: np.ndarray
 
 
-def read_rounds(folder: Path) -> Rounds:
+def read_rounds(folder: Path) -> RecordedRounds:
     """Read the run in this folder, for all figures. Raises UserError if the folder has no trace."""
     with open_trace(folder) as dataset:
-        return Rounds(folder, dataset[[name for name in (*LEARNING, *PRIVACY) if name in dataset]].load())
+        return RecordedRounds(folder, dataset[[name for name in (*LEARNING, *PRIVACY) if name in dataset]].load())
 
 
 @np.errstate(all="ignore")  # sums may overflow
-def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
+def curves_of(label: str, runs: Sequence[RecordedRounds]) -> LearningCurves:
     """Return the curves of runs that differ in their seed only, at the evaluated rounds that all of them share.
 
     Raises UserError if they share none.
@@ -104,7 +104,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     if not shared.size:
         raise UserError(f"{runs[0].folder}: evaluated in other rounds than the other seeds; plot the runs separately")
     stacked = {name: np.stack([values[name][shared] for _, values in known]) for name in known[0][1]}
-    return Curves(
+    return LearningCurves(
         label=f"{label}{mark_of([str(run.trace.attrs.get('status')) for run in runs])}",
         link=str(runs[0].trace.attrs.get("link")),
         energy_units=str(runs[0].trace["energy_j"].attrs["units"]),
@@ -116,7 +116,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
+def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> list[Path]:
     """Draw one line per (label, runs), write out/learning.png and out/learning.pdf, and return these files.
 
     Lines are means over seeds; over rounds they have a band of one standard deviation. Raises UserError if a file
@@ -186,7 +186,7 @@ def lighten(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def draw(figure: Figure, curves: Sequence[Curves]) -> None:
+def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
     """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements."""
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
     apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)

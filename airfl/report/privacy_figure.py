@@ -18,7 +18,7 @@ from airfl.report.figures import (
     LINE_HEIGHT,
     PRIVACY,
     STYLES,
-    Rounds,
+    RecordedRounds,
     check_new_files,
     lighten,
     write_figure,
@@ -76,7 +76,7 @@ class PrivacyCurves:
         return any(bool(np.isfinite(values).any()) for values in self.curves.values())
 
 
-def curves_of(label: str, runs: Sequence[Rounds]) -> PrivacyCurves:
+def curves_of(label: str, runs: Sequence[RecordedRounds]) -> PrivacyCurves:
     """Return the curves of runs that differ in their seed only, up to the end of the shortest run.
 
     Variables that traces of older versions lack are left out.
@@ -96,7 +96,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> PrivacyCurves:
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
+def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> list[Path]:
     """Draw one panel per (label, runs), write out/privacy.png and out/privacy.pdf, and return these files.
 
     Nothing is written if no run has a finite epsilon. Raises UserError if a file exists.

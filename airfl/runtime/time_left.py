@@ -56,7 +56,7 @@ def typical(seconds: Sequence[float]) -> float:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RunLength:
     """The rounds of a run.
 
     Attributes:
@@ -96,7 +96,7 @@ class Pace:
         known = len(self._evaluated) + len(self._plain)
         return len(self._evaluated) / known if known else 0.0
 
-    def left(self, run: Rounds, done: int) -> Left | None:
+    def left(self, run: RunLength, done: int) -> Left | None:
         """Estimate the time left of a run after `done` rounds; None while too little is known."""
         first = 0.0
         if not done:

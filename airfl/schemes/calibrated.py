@@ -32,7 +32,7 @@ def run_noise_multiplier(
     level: Level = "client",
     event_of: EventOf | None = None,
     memory: bool = False,
-    own_noise: bool = True,
+    device_noise: bool = True,
 ) -> float:
     """Return the smallest noise multiplier per round that keeps the run within privacy.epsilon.
 
@@ -41,10 +41,10 @@ def run_noise_multiplier(
         level: Whether a device or a record is protected.
         event_of: Maps a noise multiplier to the privacy event of a round; Gaussian noise by default.
         memory: Whether messages depend on state that devices keep between rounds.
-        own_noise: Whether the devices, and not the channel, add the noise.
+        device_noise: Whether the devices, and not the channel, add the noise.
     """
     settings = problem.settings
-    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, own_noise=own_noise)
+    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, device_noise=device_noise)
     participations = participations_of(settings.selection, settings.run, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)
@@ -61,7 +61,7 @@ def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
             'no beta can be calibrated; use "paper", or scheme.error_feedback = false'
         )
     memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
-    return problem.noise_std / (run_noise_multiplier(problem, memory=memory, own_noise=False) * sensitivity)
+    return problem.noise_std / (run_noise_multiplier(problem, memory=memory, device_noise=False) * sensitivity)
 
 
 def participations_of(selection: SelectionSettings, run: RunSettings, statement: Statement) -> int:

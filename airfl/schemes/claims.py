@@ -15,7 +15,7 @@ def statement_of(
     link: str,
     calibrated: bool = False,
     memory: bool = False,
-    own_noise: bool = False,
+    device_noise: bool = False,
 ) -> Statement:
     """Return the privacy statement of a run over this link.
 
@@ -28,7 +28,7 @@ def statement_of(
         link: Kind of the uplink.
         calibrated: Whether the accountant sets the noise, which must then suffice for whatever beta reveals.
         memory: Whether messages depend on state kept on the devices.
-        own_noise: Whether devices add noise.
+        device_noise: Whether devices add noise.
 
     Raises UserError where privacy.observer is "third_party" and the server sees single messages.
     """
@@ -59,6 +59,8 @@ def statement_of(
         and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
         granted=client
-        and (is_granted(settings.radio, settings.server.weights, link, own_noise) or (calibrated and unknown_before)),
+        and (
+            is_granted(settings.radio, settings.server.weights, link, device_noise) or (calibrated and unknown_before)
+        ),
         memory=memory and client,
     )

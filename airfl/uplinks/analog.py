@@ -15,7 +15,7 @@ from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
-from channels.mac import MultipleAccessChannel, Part, baseband, energy, pack
+from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.noise import interference_std, receiver_noise
 from channels.resource_mapping import ResourceMapping
 from channels.units import linear_to_db
@@ -109,7 +109,7 @@ class _AnalogLink:
             sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            part = Part(batch.part, self._context.entries)
+            part = EntryRange(batch.part, self._context.entries)
             sent = self._channel.send(batch.values, scale, devices, part=part)
         self._energy[devices] += sent.energy
         self._received[devices] += sent.received_energy
@@ -144,9 +144,9 @@ class _AnalogLink:
             control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
         )
 
-    def with_own_noise(self, factor: float) -> Link:
+    def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
-        return _AnalogLink(self._uplink, self._context.with_own_noise(factor), self._placement)
+        return _AnalogLink(self._uplink, self._context.with_device_noise(factor), self._placement)
 
     def _report(self, energy: Array, received: Array) -> LinkReport:
         """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of
@@ -164,7 +164,7 @@ class _AnalogLink:
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
             protection=self._noise_std / largest if largest else np.inf,
-            **self._own_noise(largest, share),
+            **self._device_noise(largest, share),
             use=uplink.grid.occupy(elements + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
@@ -199,10 +199,10 @@ class _AnalogLink:
             uplink.least_gain,
         )
 
-    def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
+    def _device_noise(self, largest: float, share: Array) -> dict[str, float]:
         """Return the report's figures on the noise that devices add to their messages, the minimum over the used
         coefficients."""
-        control, noise_factor = self._control, self._context.own_noise
+        control, noise_factor = self._control, self._context.device_noise
         effective = self._gains * control.precoders
         observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
         amplitudes = observed * self._context.weights[:, None, None]
@@ -220,7 +220,7 @@ class _AnalogLink:
             noisy_devices = float(power[used].min()) * noise_factor**2 / largest**2
         return {
             "noisy_devices": noisy_devices,
-            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * noise_factor,
+            "device_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * noise_factor,
         }
 
     def _waveform_figures(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.orthogonal import accumulate, coupling, leaked_gains, mean_message, own_noise_gain, power_gains
+from airfl.uplinks.orthogonal import accumulate, coupling, device_noise_gain, leaked_gains, mean_message, power_gains
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
@@ -123,10 +123,10 @@ class _DigitalLink:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
-    def with_own_noise(self, factor: float) -> Link:
+    def with_device_noise(self, factor: float) -> Link:
         """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
         link = copy(self)
-        link._context = self._context.with_own_noise(factor)
+        link._context = self._context.with_device_noise(factor)
         return link
 
     @property
@@ -141,8 +141,8 @@ class _DigitalLink:
             privacy_bound_binding=False,
             protection=0.0,
             noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((weights**2).sum()))
-            * context.own_noise**2,
-            own_noise_gain=own_noise_gain(weights, self._divisor) * context.own_noise,
+            * context.device_noise**2,
+            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise,
             use=self._use(),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),

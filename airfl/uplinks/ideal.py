@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.orthogonal import accumulate, leaked_gains, mean_message, own_noise_gain, power_gains
+from airfl.uplinks.orthogonal import accumulate, device_noise_gain, leaked_gains, mean_message, power_gains
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital.sequential import sequential_cost, single_user_rates
@@ -97,10 +97,10 @@ class _IdealLink:
         """Return the report, which does not depend on the content of the messages."""
         return self._report
 
-    def with_own_noise(self, factor: float) -> Link:
+    def with_device_noise(self, factor: float) -> Link:
         """Return the link; the noise changes the report alone, as rates and errors follow from the channel."""
         link = copy(self)
-        link._context = self._context.with_own_noise(factor)
+        link._context = self._context.with_device_noise(factor)
         return link
 
     @property
@@ -113,8 +113,8 @@ class _IdealLink:
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((weights**2).sum()) * context.own_noise**2,
-            own_noise_gain=own_noise_gain(weights, self._divisor) * context.own_noise,
+            noisy_devices=float((weights**2).sum()) * context.device_noise**2,
+            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise,
             use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),

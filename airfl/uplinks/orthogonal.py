@@ -40,7 +40,7 @@ def mean_message(total: Tensor | None, context: UplinkContext, divisor: float) -
     return total / divisor if divisor else total
 
 
-def own_noise_gain(weights: Array, divisor: float) -> float:
+def device_noise_gain(weights: Array, divisor: float) -> float:
     """Return sqrt(sum w_i^2)/divisor, the gain of the devices' own noise on an entry of the mean."""
     return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0
 

@@ -65,7 +65,7 @@ class UplinkContext:
         device: Torch device that holds the messages.
         record: Whether to keep the signals.
         multipath: Taps of the channel if the waveform is modulated; else None.
-        own_noise: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
+        device_noise: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
     """
@@ -90,15 +90,15 @@ class UplinkContext:
     device: device | str
     record: bool
     multipath: Multipath | None = None
-    own_noise: float = 1.0
+    device_noise: float = 1.0
     population: UplinkContext | None = field(default=None, repr=False)
 
-    def with_own_noise(self, factor: float) -> UplinkContext:
+    def with_device_noise(self, factor: float) -> UplinkContext:
         """Return the context with this factor on the devices' own noise, for which their power is then set."""
-        more = (factor**2 - self.own_noise**2) * self.entries * self.message.noise_std**2
+        more = (factor**2 - self.device_noise**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
-        population = self.population and self.population.with_own_noise(factor)
-        return replace(self, rms_norms=norms, own_noise=factor, population=population)
+        population = self.population and self.population.with_device_noise(factor)
+        return replace(self, rms_norms=norms, device_noise=factor, population=population)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class LinkReport:
         devices: The use of the link by each device.
         noisy_devices: Sum of (w_i a_i)^2 over the largest a^2, where a_i are the amplitudes of the received messages.
             Its square root is a lower bound on the devices' own noise on the sum, relative to that of one device.
-        own_noise_gain: Factor from a device's own noise on an entry to the noise on an entry of the mean (root mean
+        device_noise_gain: Factor from a device's own noise on an entry to the noise on an entry of the mean (root mean
             square).
         interference_std: Standard deviation of all other disturbances on an entry of the mean, which do not count as
             privacy noise.
@@ -178,7 +178,7 @@ class LinkReport:
     use: GridUse
     devices: DeviceUse
     noisy_devices: float = 0.0
-    own_noise_gain: float = 0.0
+    device_noise_gain: float = 0.0
     interference_std: float = 0.0
     pilot_elements: int = 0
     energy_of_others: float = 0.0
@@ -229,7 +229,7 @@ class Link(Protocol):
         """Return the link budget: the report if every message had its rms norm, without sending anything."""
         ...
 
-    def with_own_noise(self, factor: float) -> Link:
+    def with_device_noise(self, factor: float) -> Link:
         """Return this link, before anything is sent, for devices with this factor on their own noise.
 
         What does not depend on that noise is not computed again: which resource elements carry which entry, and all of

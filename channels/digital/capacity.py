@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from channels.digital.elements import OwnElements
+from channels.digital.elements import DeviceResources
 from channels.digital.kinds import ErrorModel
 from channels.digital.parameters import snr_gap
 from channels.digital.shannon import MIN_RATE, bits_per_element
@@ -29,10 +29,10 @@ class Capacity(ErrorModel):
 
     gap_db: float = snr_gap()
 
-    def send(self, task: DigitalTask, own: OwnElements) -> Demand:
+    def send(self, task: DigitalTask, resources: DeviceResources) -> Demand:
         """Return the resources that the messages need, and whether they are decoded."""
-        rate = own.mean(bits_per_element(own.known / db_to_linear(self.gap_db)))
-        outage = own.mean(bits_per_element(own.true)) < rate * (1 - ROUNDING)
+        rate = resources.mean(bits_per_element(resources.known / db_to_linear(self.gap_db)))
+        outage = resources.mean(bits_per_element(resources.true)) < rate * (1 - ROUNDING)
         bits = task.bits.astype(float)
         sends = (bits > 0) & (rate > MIN_RATE)
         elements = np.where(sends, np.ceil(bits / np.where(sends, rate, 1.0)), 0.0)

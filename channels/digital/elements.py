@@ -11,7 +11,7 @@ from channels.digital.task import Array, Counts, DigitalTask
 
 
 @dataclass(frozen=True)
-class OwnElements:
+class DeviceResources:
     """The resource elements of every device, and the SINR on them.
 
     A device's subcarriers are contiguous, in the order of devices within a turn. A codeword is spread over the whole
@@ -49,7 +49,7 @@ class OwnElements:
         return np.cumsum(self.counts) - self.counts
 
 
-def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
+def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
     """Return the elements of every device from its number of subcarriers.
 
     Leakage adds to the noise, also in the estimated SINR, because a receiver measures the SINR.
@@ -61,7 +61,7 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
     if not selective and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
         known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
-        return OwnElements(subcarriers, energy, known, true, counts)
+        return DeviceResources(subcarriers, energy, known, true, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
     column = np.arange(len(owner)) % task.subcarriers if selective else np.zeros_like(owner)
@@ -79,7 +79,7 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
         )
     elif task.leaked_power is not None:
         known, true = known / (1.0 + leaked_power), true / (1.0 + leaked_power)
-    return OwnElements(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
+    return DeviceResources(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from channels.digital.elements import OwnElements
+from channels.digital.elements import DeviceResources
 from channels.digital.kinds import ErrorModel
 from channels.digital.parameters import target_error, transmissions
 from channels.digital.retransmission import retransmit
@@ -42,11 +42,11 @@ class FiniteBlocklength(ErrorModel):
     )
     transmissions: int = transmissions()
 
-    def send(self, task: DigitalTask, own: OwnElements) -> Demand:
+    def send(self, task: DigitalTask, resources: DeviceResources) -> Demand:
         """Return the resources that the messages need, and whether they are decoded."""
         length = self.block_elements
-        rate = normal_rate(*_moments(own, own.known), length, self.target_error)
-        error = normal_error(*_moments(own, own.true), length, rate)
+        rate = normal_rate(*_moments(resources, resources.known), length, self.target_error)
+        error = normal_error(*_moments(resources, resources.true), length, rate)
         bits = task.bits.astype(float)
         sends = (bits > 0) & (rate > MIN_RATE)
         blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
@@ -84,7 +84,7 @@ def _third(length: int) -> float:
     return math.log2(length) / (2 * length)
 
 
-def _moments(own: OwnElements, snr: Array) -> tuple[Array, Array]:
+def _moments(resources: DeviceResources, snr: Array) -> tuple[Array, Array]:
     """Return C in bits and V = (1 - 1/(1 + SNR)^2) log2(e)^2 in bits^2 per complex symbol, [devices]."""
     dispersion = -np.expm1(-2 * np.log1p(snr)) / np.log(2.0) ** 2
-    return own.mean(bits_per_element(snr)), own.mean(dispersion)
+    return resources.mean(bits_per_element(snr)), resources.mean(dispersion)

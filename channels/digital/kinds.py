@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from channels.part import Part
 
 if TYPE_CHECKING:
-    from channels.digital.elements import OwnElements
+    from channels.digital.elements import DeviceResources
     from channels.digital.task import Counts, Demand, DigitalTask
 
 
@@ -37,7 +37,7 @@ class ErrorModel(Part):
     certain: ClassVar[bool] = False
 
     @abstractmethod
-    def send(self, task: DigitalTask, own: OwnElements) -> Demand:
+    def send(self, task: DigitalTask, resources: DeviceResources) -> Demand:
         """Return the resources that the messages need without a deadline, and whether they are decoded.
 
         Args:

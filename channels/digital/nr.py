@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from channels.digital.elements import OwnElements
+from channels.digital.elements import DeviceResources
 from channels.digital.kinds import ErrorModel
 from channels.digital.mcs import transport_blocks
 from channels.digital.nr_tables import error_table, nr_block_error_rate
@@ -44,30 +44,32 @@ class Nr(ErrorModel):
         1, key="mcs_table", description="MCS table of TS 38.214 for error_model = nr: 64-QAM or 256-QAM"
     )
 
-    def send(self, task: DigitalTask, own: OwnElements) -> Demand:
+    def send(self, task: DigitalTask, resources: DeviceResources) -> Demand:
         """Return the resources that the messages need, and whether they are decoded."""
         table = error_table(self.mcs_table)
-        slots = -(-MIN_SUBCARRIERS // own.subcarriers)
-        data = DATA_SYMBOLS * slots * own.subcarriers
-        row = _adapt(own, data, self.mcs_table, self.target_error)
+        slots = -(-MIN_SUBCARRIERS // resources.subcarriers)
+        data = DATA_SYMBOLS * slots * resources.subcarriers
+        row = _adapt(resources, data, self.mcs_table, self.target_error)
         sizes = transport_blocks(data, table.indices[row], self.mcs_table)
         betas = table.betas[row]
-        combined = [effective_sinr(own, times * own.true, betas) for times in range(1, self.transmissions + 1)]
+        combined = [
+            effective_sinr(resources, times * resources.true, betas) for times in range(1, self.transmissions + 1)
+        ]
         code_block = nr_block_error_rate(
             table.indices[row][:, None], np.stack(combined, axis=1), sizes.code_block_bits[:, None], self.mcs_table
         )
         error = _any_of(code_block, sizes.code_blocks[:, None])
         bits = task.bits.astype(float)
-        sends = (bits > 0) & (own.mean(own.known) > 0)
+        sends = (bits > 0) & (resources.mean(resources.known) > 0)
         error = np.where(sends[:, None], error, (bits > 0)[:, None])
         # Conditional on failing before, the probability is P_j/P_(j-1). Sampled curves may increase slightly.
         before = np.concatenate([np.ones((len(bits), 1)), error[:, :-1]], axis=1)
         failure = np.minimum(error / np.where(before > 0, before, 1.0), 1.0)
         blocks = np.where(sends, np.ceil(bits / sizes.bits), 0.0)
         sent, wrong = retransmit(blocks, failure, task.uniforms(self.transmissions))
-        elements = SLOT_SYMBOLS * slots * own.subcarriers
+        elements = SLOT_SYMBOLS * slots * resources.subcarriers
         return Demand(
-            rate=np.where(own.mean(own.known) > 0, sizes.bits / elements, 0.0),
+            rate=np.where(resources.mean(resources.known) > 0, sizes.bits / elements, 0.0),
             resource_elements=sent * elements,
             bits_on_air=bits * sent / np.maximum(blocks, 1.0),
             block_error_rate=error[:, 0],
@@ -75,23 +77,24 @@ class Nr(ErrorModel):
         )
 
 
-def effective_sinr(own: OwnElements, snr: Array, betas: Array) -> Array:
+def effective_sinr(resources: DeviceResources, snr: Array, betas: Array) -> Array:
     """Return the exponential effective SINR, -beta log mean exp(-SNR/beta) over a device's subcarriers and all blocks.
 
     snr: [blocks, n]; betas: [devices] -> [devices].
     """
-    least = own.least(snr)
-    above = snr - np.repeat(least, own.counts)  # the minimum is factored out, so that not all exponentials underflow
-    mean = own.mean(np.exp(-above / np.repeat(betas, own.counts)))
+    least = resources.least(snr)
+    # The minimum is factored out, so that not all exponentials underflow.
+    above = snr - np.repeat(least, resources.counts)
+    mean = resources.mean(np.exp(-above / np.repeat(betas, resources.counts)))
     return np.asarray(least - betas * np.log(mean))
 
 
-def _adapt(own: OwnElements, data: Counts, table: int, target: float) -> Counts:
+def _adapt(resources: DeviceResources, data: Counts, table: int, target: float) -> Counts:
     """Select every device's MCS, as rows of the error table, [devices]."""
     entry = error_table(table)
     schemes = entry.indices[:, None]
     sizes = transport_blocks(data, schemes, table)
-    sinr = np.stack([effective_sinr(own, own.known, np.full(len(data), beta)) for beta in entry.betas])
+    sinr = np.stack([effective_sinr(resources, resources.known, np.full(len(data), beta)) for beta in entry.betas])
     error = _any_of(nr_block_error_rate(schemes, sinr, sizes.code_block_bits, table), sizes.code_blocks)
     return np.asarray(np.where(error <= target, sizes.bits, 0).argmax(axis=0))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from channels.digital.allocation import allocate
-from channels.digital.elements import own_elements
+from channels.digital.elements import device_resources
 from channels.digital.own import check_demand
 from channels.digital.shannon import check_count
 from channels.digital.task import Array, Counts, DigitalOutcome, DigitalTask
@@ -23,8 +23,8 @@ def send(task: DigitalTask) -> DigitalOutcome:
     """
     _check_gains(task)
     subcarriers, turns = allocate(task)
-    own = own_elements(task, subcarriers)
-    demand = task.error_model.send(task, own)
+    resources = device_resources(task, subcarriers)
+    demand = task.error_model.send(task, resources)
     if not is_built_in(task.error_model):
         check_demand(task.error_model, demand, task)
     needed = np.ceil(demand.resource_elements / subcarriers)
@@ -39,7 +39,7 @@ def send(task: DigitalTask) -> DigitalOutcome:
         resource_elements=elements.astype(np.int64),
         symbols=symbols.astype(np.int64),
         start_symbol=start.astype(np.int64),
-        energy=elements * own.energy,
+        energy=elements * resources.energy,
         bits_on_air=np.rint(demand.bits_on_air * share).astype(np.int64),
         block_error_rate=demand.block_error_rate,
         heard=demand.decoded & in_time,

@@ -52,7 +52,7 @@ def _against_pilot_snr(axis: Axes) -> list[str]:
     perfect = errors(sent(scenario_of(fading, devices=100, selected=16), 200)).mean()
     axis.axhline(perfect, label="perfect", **line(6))
     label(axis, "pilot SNR (dB)", ERROR, legend="upper right", yscale="log", ylim=(1e-3, 30))
-    return [*numbers, f"perfect knowledge: error {perfect:.2g}"]
+    return [*numbers, f"perfect CSI: error {perfect:.2g}"]
 
 
 def _pilots(axis: Axes) -> list[str]:

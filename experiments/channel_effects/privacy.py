@@ -33,14 +33,14 @@ def privacy(figure: Figure) -> list[str]:
     unbounded = np.array([_quantiles(level, "unbounded")[1] for level in LEVELS_DB])
     left.plot(LEVELS_DB, unbounded, label="unbounded: 0, ε = ∞", **line(2))
     perfect = _quantiles(None, "realised")[1]
-    left.axhline(perfect, label="perfect knowledge", **line(6))
-    right.axhline(_epsilon(perfect, 0.0), label="perfect knowledge", **line(6))
+    left.axhline(perfect, label="perfect CSI", **line(6))
+    right.axhline(_epsilon(perfect, 0.0), label="perfect CSI", **line(6))
     label(left, "pilot SNR (dB)", "noise multiplier of a round", legend="upper left", ylim=(-0.005, 0.175))
     label(right, "pilot SNR (dB)", "ε of one round (δ = 0.001)", legend="upper right", yscale="log")
     return [
         *numbers,
         f"unbounded: noise multiplier {unbounded.max():g} at every level, ε infinite",
-        f"perfect knowledge: noise multiplier {perfect:.3g}, ε of the round {_epsilon(perfect, 0.0):.4g}",
+        f"perfect CSI: noise multiplier {perfect:.3g}, ε of the round {_epsilon(perfect, 0.0):.4g}",
     ]
 
 

@@ -24,7 +24,7 @@ from airfl.errors import UserError
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.local import check_began, run_jobs
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl as airfl_command
@@ -74,7 +74,7 @@ def test_one_job_and_two_give_the_same_table_and_traces(swept: Path, tmp_path: P
     assert not (swept / ".running").exists()
 
     # A point is the run of its settings by itself.
-    point = build_points(quick(), [], Plan(AXES, seeds=2))[3]
+    point = build_points(quick(), [], SweepPlan(AXES, seeds=2))[3]
     alone = airfl.run(settings_of_a_point(point.settings), tmp_path / "alone").trace()
     with airfl.open_trace(swept / point.folder) as trace:
         assert trace.drop_attrs(deep=False).identical(alone.drop_attrs(deep=False))
@@ -249,7 +249,7 @@ def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_sweep_left_half_is_run_again(copied: Path) -> None:
-    half = copied / ".running" / build_points(quick(), [], Plan({"scheme.ratio": [0.2]}))[0].folder
+    half = copied / ".running" / build_points(quick(), [], SweepPlan({"scheme.ratio": [0.2]}))[0].folder
     half.mkdir(parents=True)
     trace = next(iter(traces(copied).values()))
     (half / "trace.h5").write_bytes(trace[: len(trace) // 2])
@@ -264,7 +264,7 @@ def test_a_point_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
 
     settings, out = quick("run.checkpoint_every=1"), tmp_path / "sweep"
     airfl.sweep(settings, {"scheme.ratio": [0.1]}, out=out)
-    points = build_points(settings, [], Plan({"scheme.ratio": [0.2, 0.9]}))
+    points = build_points(settings, [], SweepPlan({"scheme.ratio": [0.2, 0.9]}))
     for point in points:
         with pytest.raises(KeyboardInterrupt):
             airfl.run(settings_of_a_point(point.settings), out / ".running" / point.folder, progress=interrupted(1))

@@ -32,7 +32,7 @@ from airfl.schemes.names import SCHEMES
 from airfl.study.sweeps import cluster
 from airfl.study.sweeps.cluster import _security
 from airfl.study.sweeps.job import Job, settings_of_a_point
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
 from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
@@ -145,7 +145,7 @@ def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_pat
     alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=tmp_path)
     assert [run.digest.summary.energy for run in found.runs] == [alone.summary().energy]
     assert not (dask.folder / "worker-0" / "cache").exists()
-    point = build_points(settings, [], Plan())[0]
+    point = build_points(settings, [], SweepPlan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from channels.digital import mcs_rate, nr_block_error_rate
-from channels.digital.elements import OwnElements
+from channels.digital.elements import DeviceResources
 from channels.digital.mcs import MCS_TABLES, bits_per_symbol, code_rate, transport_blocks
 from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
@@ -177,7 +177,7 @@ def test_the_effective_sinr_is_sionnas(table: int) -> None:
     counts = np.array([4, 20, 1])
     snr: NDArray[np.float64] = rng.exponential(10.0, 25)
     entry = error_table(table)
-    own = OwnElements(counts, np.ones(3), snr[None], snr[None], counts)
+    own = DeviceResources(counts, np.ones(3), snr[None], snr[None], counts)
     ours = np.stack([effective_sinr(own, snr[None], np.full(3, beta)) for beta in entry.betas])
     eesm = EESM(**PLACE)
     for device, part in enumerate(np.split(snr, [4, 24])):

@@ -11,7 +11,7 @@ import airfl
 from airfl.config import load_rows
 from airfl.errors import UserError
 from airfl.storage.resources import configurations, configurations_folder, data_folder, title
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.tuning import rows_to_tune
 from tests.conftest import ROOT
 
@@ -39,7 +39,7 @@ def test_a_name_stands_for_its_file(name: str, tmp_path: Path, monkeypatch: pyte
 
 def test_a_sweeps_points_are_the_same_by_name_and_by_path() -> None:
     """Their folders are what a sweep goes on by."""
-    plan = Plan({"scheme.ratio": [0.1, 0.3]}, seeds=2)
+    plan = SweepPlan({"scheme.ratio": [0.1, 0.3]}, seeds=2)
     by_name, by_path = (build_points(config, [], plan) for config in ("demo", CONFIGS / "demo.toml"))
     assert [point.folder for point in by_name] == [point.folder for point in by_path]
 

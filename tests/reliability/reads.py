@@ -33,7 +33,7 @@ def trace(file: Path, out: Path, place: int) -> str:
     from airfl.analysis.results.result import Result, Results
     from airfl.config import to_json
     from airfl.exports import export
-    from airfl.report.figures import Rounds, curves_of
+    from airfl.report.figures import RecordedRounds, curves_of
     from airfl.report.page.page import html_page
     from airfl.report.page.view import View
     from airfl.report.results import equal_table, plain_results, results_table, target_table
@@ -54,7 +54,7 @@ def trace(file: Path, out: Path, place: int) -> str:
 
     with open_trace(file) as opened:
         faults = []
-        planned_rounds = Rounds(file, opened)
+        planned_rounds = RecordedRounds(file, opened)
         for name in opened.data_vars:
             faults.append(told(lambda name=name: opened[name].values))
         faults.append(told(tabled))

@@ -38,7 +38,7 @@ from airfl.study.sweeps.cluster import Cluster
 from airfl.study.sweeps.cluster import put as take_in
 from airfl.study.sweeps.job import Job, Outcome
 from airfl.study.sweeps.place import Place
-from airfl.study.sweeps.points import Plan, Point, build_points
+from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.sweep import run_points
 from airfl.study.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
@@ -202,8 +202,8 @@ def test_kills_while_a_folder_is_marked(parent: Parent, tmp_path: Path) -> None:
 POINT = ("run.rounds=1", *LOGISTIC)
 
 
-def points(ratio: float = 0.25) -> list[Point]:
-    return build_points(small_settings(*POINT), [], Plan({"scheme.ratio": [ratio]}))
+def points(ratio: float = 0.25) -> list[SweepPoint]:
+    return build_points(small_settings(*POINT), [], SweepPlan({"scheme.ratio": [ratio]}))
 
 
 def swept(out: Path, ratio: float = 0.25) -> object:

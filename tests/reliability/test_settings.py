@@ -25,7 +25,7 @@ from airfl.core.preflight import check_recipe
 from airfl.errors import MOST_CHARACTERS, UserError, one_line
 from airfl.learning.chosen_task import check_fit
 from airfl.simulation import run
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of
@@ -176,7 +176,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, taken: lis
         rest, _ = split_intervals(texts)
         fixed, axes = split_axes(rest)
         few = {key: values[:MOST_POINTS] for key, values in values_only(axes).items()}
-        build_points(file, fixed, Plan(few))
+        build_points(file, fixed, SweepPlan(few))
 
     @fuzz(60, 700)
     @given(st.lists(cases_of.override_texts(), min_size=1, max_size=2))

@@ -15,7 +15,7 @@ from airfl.study.check.finding import Check, findings
 from airfl.study.check.selective import checks as selective_checks
 from channels import digital, fading
 from channels.digital import Allocation, Demand, DigitalTask, ErrorModel
-from channels.digital.elements import OwnElements
+from channels.digital.elements import DeviceResources
 from channels.fading import SelectiveFading
 from channels.part import Part, parameter
 from channels.selective import SelectiveRequest, SelectiveResponse
@@ -40,7 +40,7 @@ class Errors(ErrorModel):
     name = "my-errors"
     how: Any = parameter(default=None, description="what becomes of the demand")
 
-    def send(self, task: DigitalTask, own: OwnElements) -> Any:
+    def send(self, task: DigitalTask, own: DeviceResources) -> Any:
         found = digital.FiniteBlocklength(transmissions=1).send(task, own)
         return self.how(found, task, own) if self.how else found
 
@@ -87,7 +87,7 @@ class Sure(Errors):
     certain = True
 
 
-def errors(of: Callable[[Demand, DigitalTask, OwnElements], dict[str, Any]]) -> Errors:
+def errors(of: Callable[[Demand, DigitalTask, DeviceResources], dict[str, Any]]) -> Errors:
     """With these fields of its demand."""
     return Errors(how=lambda found, task, own: replace(found, **of(found, task, own)))
 
@@ -97,12 +97,12 @@ def first_gets(found: Any, task: DigitalTask, sharing: slice) -> Any:
     return np.where(np.arange(len(found)) == 0, task.subcarriers - len(found) + 1, 1)
 
 
-def twice_asked(found: Demand, task: DigitalTask, own: OwnElements) -> dict[str, Any]:
+def twice_asked(found: Demand, task: DigitalTask, own: DeviceResources) -> dict[str, Any]:
     task.uniforms(2)
     return {"rate": found.rate + 0 * task.uniforms(1)[:, 0]}
 
 
-def emptied(found: Demand, task: DigitalTask, own: OwnElements) -> dict[str, Any]:
+def emptied(found: Demand, task: DigitalTask, own: DeviceResources) -> dict[str, Any]:
     own.known[...] = 0
     return {}
 

@@ -248,7 +248,7 @@ def test_a_straggler_stops_at_the_deadline_and_pays_until_then() -> None:
 
 
 def test_the_capacity_model_costs_what_the_ideal_link_does() -> None:
-    """With perfect knowledge, no gap, and power that is not concentrated."""
+    """With perfect CSI, no gap, and power that is not concentrated."""
     gains = np.random.default_rng(3).exponential(size=(6, 2, 1))
     power = np.arange(1.0, 7)
     done = send(task(gains, 10_000, concentrate=False, symbol_energy=12 * power))

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure, FigureBase
 from airfl.analysis.results import Results, read_results
 from airfl.errors import UserError
 from airfl.report import figures, privacy_figure
-from airfl.report.figures import Curves, look
+from airfl.report.figures import LearningCurves, look
 from airfl.report.legend import legend_layout, wrap
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.figures import FIGURES, find_figure
@@ -174,11 +174,11 @@ def test_no_two_lines_look_the_same() -> None:
     assert len({(colour, style) for colour, style, _ in looks}) == 49
 
 
-def some_curves(count: int) -> list[Curves]:
+def some_curves(count: int) -> list[LearningCurves]:
     rounds = np.arange(1, 31)
     values = np.linspace(0, 1, 30)[None]
     return [
-        Curves(label, "analog", "normalised", rounds, 50 + number + values, 2 - values, values + 1, values + 1)
+        LearningCurves(label, "analog", "normalised", rounds, 50 + number + values, 2 - values, values + 1, values + 1)
         for number, label in enumerate(some_labels(count))
     ]
 

@@ -42,7 +42,7 @@ def context(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ..
     """Devices that have these SNRs on a resource element of the link, all antennas together."""
     powers = [snr / antennas / (1 if link == "ideal" else 2) for snr in snrs]
     response = gains(*powers, antennas=antennas)
-    return context_of(response, MESSAGE, subcarriers=4, elements=8, weights=weights, own_noise=3.0)
+    return context_of(response, MESSAGE, subcarriers=4, elements=8, weights=weights, device_noise=3.0)
 
 
 def elements_of(report: LinkReport) -> int:
@@ -97,7 +97,7 @@ def test_noise_of_devices_that_weigh_unequally(link: str) -> None:
     """Weights 2 and 1/2, noise three times as large: variances 9 (4 + 1/4) on the sum, which is divided by 2."""
     report = opened(link, context(link, 3.0, 3.0, weights=(2.0, 0.5))).link_budget()
     assert report.noisy_devices == pytest.approx(9 * 4.25)
-    assert report.own_noise_gain == pytest.approx(3 * math.sqrt(4.25) / 2)
+    assert report.device_noise_gain == pytest.approx(3 * math.sqrt(4.25) / 2)
 
 
 def test_a_server_that_sees_messages_sees_the_noise_of_one_on_each() -> None:

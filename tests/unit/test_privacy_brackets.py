@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.privacy.accountants.fourier import Composition, planned
-from airfl.privacy.accountants.pairs import Pair
+from airfl.privacy.accountants.pairs import DominatingPair
 from airfl.privacy.bounds import bounds, epsilon, least
 from airfl.privacy.events import (
     Adjacency,
@@ -244,7 +244,7 @@ def test_nor_over_very_many_rounds(drawn: tuple[Adjacency, Event], delta: float)
     assert least(event, adjacency, delta) <= epsilon(event, adjacency, delta) * ROUNDING
 
 
-def on_lattice(pair: Pair, rounds: int, delta: float, fineness: float) -> tuple[float, float]:
+def on_lattice(pair: DominatingPair, rounds: int, delta: float, fineness: float) -> tuple[float, float]:
     """The figures from below and from above."""
     found = []
     for side in ("below", "above"):
@@ -258,7 +258,7 @@ def on_lattice(pair: Pair, rounds: int, delta: float, fineness: float) -> tuple[
 @given(st.sampled_from(["removed", "added", "envelope"]), sizes(0.02, 20), sizes(1e-4, 0.9), sizes(2, 1e4))
 def test_a_finer_lattice_narrows_the_bracket(direction: str, mu: float, rate: float, rounds: float) -> None:
     """From above a figure on any lattice is no less than one from below on any other."""
-    pair = Pair(direction, mu, rate)  # type: ignore[arg-type]
+    pair = DominatingPair(direction, mu, rate)  # type: ignore[arg-type]
     found = [on_lattice(pair, round(rounds), 1e-5, fineness) for fineness in (6.0, 24.0, 96.0)]
     assert max(below for below, _ in found) <= min(above for _, above in found) * ROUNDING
     (coarse_below, coarse_above), _, (below, above) = found
@@ -268,7 +268,7 @@ def test_a_finer_lattice_narrows_the_bracket(direction: str, mu: float, rate: fl
 @pytest.mark.parametrize(("fineness", "width"), [(4.0, 0.03), (16.0, 2e-3), (64.0, 1.5e-4)])
 def test_the_bracket_is_as_wide_as_the_square_of_the_lattice(fineness: float, width: float) -> None:
     """2,000 rounds at z = 1, q = 0.032, delta = 1e-3: a sixteenth with a lattice four times as fine."""
-    below, above = on_lattice(Pair("envelope", 2.0, 0.032), 2000, 1e-3, fineness)
+    below, above = on_lattice(DominatingPair("envelope", 2.0, 0.032), 2000, 1e-3, fineness)
     assert below <= 57.6455
     assert above >= 57.6255
     assert 0 < above / below - 1 <= width

@@ -16,7 +16,7 @@ from rich.console import Console
 from airfl.core.progress import Bars, Planned, RoundProgress, round_progress
 from airfl.core.record import KeptRecord
 from airfl.runtime.interrupt import NOTICE, asked_to_stop
-from airfl.runtime.time_left import Pace, Rounds, duration, typical
+from airfl.runtime.time_left import Pace, RunLength, duration, typical
 from airfl.study.sweeps.progress import Shown, sweep_progress
 from airfl.study.sweeps.sweep import Status
 
@@ -73,7 +73,7 @@ def told(lines: Sequence[str], what: str) -> list[tuple[float, float]]:
 def test_the_time_left_of_a_run_does_not_jump(capsys: pytest.CaptureFixture[str]) -> None:
     """Elapsed and left together are the whole, which is nearly the same in every line from the first evaluation on."""
     clock, times = Clock(), round_times()
-    progress = RoundProgress(None, [Planned("a", "a", Rounds(ROUNDS, EVERY))], clock)
+    progress = RoundProgress(None, [Planned("a", "a", RunLength(ROUNDS, EVERY))], clock)
     report = progress.reporter("a")
     for done, took in enumerate(times, 1):
         clock.now += took
@@ -95,7 +95,7 @@ def test_the_time_left_of_a_run_does_not_jump(capsys: pytest.CaptureFixture[str]
 def test_evaluations_ahead_are_counted(every: int) -> None:
     evaluated = [number for number in range(1, ROUNDS + 1) if number % every == 0 or number == ROUNDS]
     for done in (0, 1, 6, 7, 150, 299, 300):
-        assert Rounds(ROUNDS, every).evaluations(done) == sum(number > done for number in evaluated)
+        assert RunLength(ROUNDS, every).evaluations(done) == sum(number > done for number in evaluated)
 
 
 def test_a_round_that_took_an_hour_counts_as_a_few() -> None:
@@ -104,7 +104,7 @@ def test_a_round_that_took_an_hour_counts_as_a_few() -> None:
     for _ in range(50):
         pace.add(1.0, evaluated=False, first=False)
     pace.add(3600.0, evaluated=False, first=False)
-    left = pace.left(Rounds(151, 1000), 51)
+    left = pace.left(RunLength(151, 1000), 51)
     assert left is not None
     assert 100 <= left.seconds < 110
     assert typical([]) != typical([])
@@ -113,7 +113,7 @@ def test_a_round_that_took_an_hour_counts_as_a_few() -> None:
 def test_rounds_that_were_done_before_take_no_time_now(capsys: pytest.CaptureFixture[str]) -> None:
     """A resumed run goes through what it has done in a moment."""
     clock = Clock()
-    report = RoundProgress(None, [Planned("a", "a", Rounds(200, 1000))], clock).reporter("a")
+    report = RoundProgress(None, [Planned("a", "a", RunLength(200, 1000))], clock).reporter("a")
     for done in range(1, 101):
         report(done, 200, KeptRecord(NAN))
     for done in range(101, 106):
@@ -126,7 +126,7 @@ def test_rounds_that_were_done_before_take_no_time_now(capsys: pytest.CaptureFix
 def test_a_comparison_tells_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """Which run of how many, and what is left of all; rows differ in their pace."""
     clock = Clock()
-    rounds = Rounds(100, 10)
+    rounds = RunLength(100, 10)
     plan = [Planned(f"{row}, seed {seed}", row, rounds) for row in ("slow", "quick") for seed in (0, 1, 2)]
     report = RoundProgress(None, plan, clock).labelled_reporter()
     begun = clock.now
@@ -236,7 +236,7 @@ def screen(console: Console) -> list[str]:
 def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
     """Below the bars, which stay whole; whatever was being written when the signal came."""
     clock, console = Clock(), terminal(150)
-    plan = [Planned(f"run-{number}", "row", Rounds(10, 5)) for number in range(runs)]
+    plan = [Planned(f"run-{number}", "row", RunLength(10, 5)) for number in range(runs)]
     with round_progress(plan, console, clock) as progress, asked_to_stop() as asked:
         report = progress.labelled_reporter()
         for planned in plan:
@@ -256,7 +256,7 @@ def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
 
 def test_bars_label_what_is_elapsed_and_what_is_left() -> None:
     clock, console = Clock(), terminal(200)
-    plan = [Planned(name, name, Rounds(10, 5)) for name in ("[b]a[/]", "b")]
+    plan = [Planned(name, name, RunLength(10, 5)) for name in ("[b]a[/]", "b")]
     with round_progress(plan, console, clock) as progress:
         report = progress.labelled_reporter()
         for done in range(1, 7):
@@ -270,7 +270,7 @@ def test_bars_label_what_is_elapsed_and_what_is_left() -> None:
 def test_between_rounds_the_time_left_runs_down() -> None:
     """By a round at most, and never below nothing."""
     clock = Clock()
-    progress = RoundProgress(None, [Planned("a", "a", Rounds(20, 100))], clock)
+    progress = RoundProgress(None, [Planned("a", "a", RunLength(20, 100))], clock)
     report = progress.reporter("a")
     for done in range(1, 11):
         clock.now += 10

@@ -46,12 +46,12 @@ def a_cell() -> Any:
 
 def test_noise_of_receiver_and_devices_add_up_by_their_variances() -> None:
     """3 and 2 x 2: 5."""
-    reception: Any = SimpleNamespace(report=a_report(own_noise_gain=2.0))
+    reception: Any = SimpleNamespace(report=a_report(device_noise_gain=2.0))
     assert noise_std(a_cell(), reception) == pytest.approx(5.0)
 
 
 def test_a_record_is_of_the_decoded_mean_and_in_its_units() -> None:
-    report = a_report(own_noise_gain=2.0, interference_std=0.7, energy_of_others=ENERGY_OF_OTHERS)
+    report = a_report(device_noise_gain=2.0, interference_std=0.7, energy_of_others=ENERGY_OF_OTHERS)
     gains = SimpleNamespace(gains=np.ones(2, dtype=np.complex128))
     exchanged: Any = SimpleNamespace(
         plan=SimpleNamespace(devices=np.array([0, 2]), broadcast=None, channel=gains, estimate=gains),

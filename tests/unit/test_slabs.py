@@ -18,7 +18,7 @@ from airfl.core.state import State, World
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
 from airfl.uplinks.stages.masks import MANY, draw_by_bytes, kept_entries, shared_coordinates
-from channels.mac import MultipleAccessChannel, Part, add_weighted, energy
+from channels.mac import EntryRange, MultipleAccessChannel, add_weighted, energy
 from tests.conftest import small_settings
 from tests.rounds import a_round
 from tests.small_data import world as world_of
@@ -97,7 +97,7 @@ def test_parts_of_a_message_superpose_to_the_whole_with_its_energy() -> None:
     whole, cut = (MultipleAccessChannel(gains, precoders, "real") for _ in range(2))
     sent = whole.send(messages, scale, slice(0, 3))
     parts = [
-        cut.send(messages[:, some], scale, slice(0, 3), part=Part(some, 10))
+        cut.send(messages[:, some], scale, slice(0, 3), part=EntryRange(some, 10))
         for some in (slice(0, 4), slice(4, 4), slice(4, 10))
     ]
     silent = torch.zeros(10)

@@ -12,7 +12,7 @@ from airfl.config.swept_values import split_axes
 from airfl.errors import UserError
 from airfl.schemes import Pfels, WflP
 from airfl.study.sweeps.job import settings_of_a_point
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_cannot_be_swept_is_told_in_one_line(text: str, message: str) -> No
 
 
 def test_a_grid_takes_each_with_each_the_last_changing_fastest(demo: Path) -> None:
-    points = build_points(demo, [], Plan({"scheme.ratio": [0.1, 0.3], "run.devices": [100, 200, 300]}, seeds=2))
+    points = build_points(demo, [], SweepPlan({"scheme.ratio": [0.1, 0.3], "run.devices": [100, 200, 300]}, seeds=2))
     found = [(p.settings.scheme.ratio, p.settings.run.devices, p.settings.run.seed) for p in points]
     assert found == list(itertools.product([0.1, 0.3], [100, 200, 300], [0, 1]))
     assert [(p.values["scheme.ratio"], p.values["run.devices"]) for p in points] == [pair[:2] for pair in found]
@@ -69,16 +69,16 @@ def test_a_grid_takes_each_with_each_the_last_changing_fastest(demo: Path) -> No
 
 def test_zipped_keys_go_together(demo: Path) -> None:
     axes = {"scheme.ratio": [0.1, 0.3], "run.devices": [100, 200], "run.selected": [4, 8]}
-    points = build_points(demo, [], Plan(axes, zipped=[("scheme.ratio", "run.selected")]))
+    points = build_points(demo, [], SweepPlan(axes, zipped=[("scheme.ratio", "run.selected")]))
     found = [(p.settings.scheme.ratio, p.settings.run.selected, p.settings.run.devices) for p in points]
     assert found == [(0.1, 4, 100), (0.1, 4, 200), (0.3, 8, 100), (0.3, 8, 200)]
 
 
 def test_points_listed_one_by_one(demo: Path) -> None:
     listed = [{"scheme.name": "pfels", "scheme.ratio": 0.1}, {"scheme.name": "wfl-p"}]
-    points = build_points(demo, ["run.rounds=3"], Plan(points=listed))
+    points = build_points(demo, ["run.rounds=3"], SweepPlan(points=listed))
     assert [p.settings.scheme for p in points] == [Pfels(ratio=0.1), WflP()]
-    crossed = Plan({"scheme.name": ["pfels", "wfl-p"], "scheme.ratio": [0.1, 0.3]})
+    crossed = SweepPlan({"scheme.name": ["pfels", "wfl-p"], "scheme.ratio": [0.1, 0.3]})
     three = build_points(demo, [], crossed)  # of a scheme that has no ratio there is one point
     assert [p.settings.scheme for p in three] == [Pfels(ratio=0.1), Pfels(ratio=0.3), WflP()]
     assert three[2].values == {"scheme.name": "wfl-p"}
@@ -86,7 +86,7 @@ def test_points_listed_one_by_one(demo: Path) -> None:
 
 
 def test_rows_of_the_file_each_with_each_point(demo: Path) -> None:
-    points = build_points(demo, ["server.learning_rate=0.5"], Plan({"power.max_snr_db": [10, 20]}, rows=True))
+    points = build_points(demo, ["server.learning_rate=0.5"], SweepPlan({"power.max_snr_db": [10, 20]}, rows=True))
     assert len(points) == 12
     labels = ["FedAvg, ideal link", "FedAvg, ideal link", "FedAvg, digital OFDMA"]
     assert [point.label for point in points[:3]] == labels
@@ -96,43 +96,43 @@ def test_rows_of_the_file_each_with_each_point(demo: Path) -> None:
 
 
 def test_seeds_may_be_swept_themselves(demo: Path) -> None:
-    points = build_points(demo, [], Plan({"run.seed": [3, 5], "scheme.ratio": [0.1]}))
+    points = build_points(demo, [], SweepPlan({"run.seed": [3, 5], "scheme.ratio": [0.1]}))
     assert [point.settings.run.seed for point in points] == [3, 5]
     assert [dict(point.values) for point in points] == [{"scheme.ratio": 0.1}] * 2
     with pytest.raises(UserError, match="give only one of them"):
-        build_points(demo, [], Plan({"run.seed": [3, 5]}, seeds=2))
+        build_points(demo, [], SweepPlan({"run.seed": [3, 5]}, seeds=2))
 
 
 def test_a_folder_is_named_by_the_settings_and_nothing_else(demo: Path) -> None:
-    swept = build_points(demo, [], Plan({"scheme.ratio": [0.1, 0.5]}))
-    listed = build_points(load_settings(demo), [], Plan(points=[{"scheme.ratio": 0.1}], rows=False))
+    swept = build_points(demo, [], SweepPlan({"scheme.ratio": [0.1, 0.5]}))
+    listed = build_points(load_settings(demo), [], SweepPlan(points=[{"scheme.ratio": 0.1}], rows=False))
     assert swept[0].folder == listed[0].folder
-    assert len({point.folder for point in build_points(demo, [], Plan({"run.devices": [50, 60]}, seeds=3))}) == 6
+    assert len({point.folder for point in build_points(demo, [], SweepPlan({"run.devices": [50, 60]}, seeds=3))}) == 6
     # A default that is written out is the same point.
-    plain, written = (build_points(demo, text, Plan()) for text in ([], ["server.learning_rate=1.0"]))
+    plain, written = (build_points(demo, text, SweepPlan()) for text in ([], ["server.learning_rate=1.0"]))
     assert plain[0].folder == written[0].folder
 
 
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: scheme 'pfels' has no ration; did you mean ratio"),
-        (Plan({"ratio": [0.1, 0.2]}), "ratio: must be a dotted key section.key"),
-        (Plan({"scheme.ratio": [0.1, 3.0]}), "at scheme.ratio = 3.0: scheme.ratio"),
-        (Plan({"scheme.ratio": []}), "scheme.ratio: no value"),
-        (Plan({"scheme.ratio": [0.1, 0.1]}), "is given twice"),
-        (Plan({"scheme.ratio": [0.1]}, zipped=[("run.rounds", "scheme.ratio")]), "run.rounds is not swept over"),
+        (SweepPlan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: scheme 'pfels' has no ration; did you mean ratio"),
+        (SweepPlan({"ratio": [0.1, 0.2]}), "ratio: must be a dotted key section.key"),
+        (SweepPlan({"scheme.ratio": [0.1, 3.0]}), "at scheme.ratio = 3.0: scheme.ratio"),
+        (SweepPlan({"scheme.ratio": []}), "scheme.ratio: no value"),
+        (SweepPlan({"scheme.ratio": [0.1, 0.1]}), "is given twice"),
+        (SweepPlan({"scheme.ratio": [0.1]}, zipped=[("run.rounds", "scheme.ratio")]), "run.rounds is not swept over"),
         (
-            Plan({"scheme.ratio": [0.1, 0.2], "run.rounds": [3]}, zipped=[("scheme.ratio", "run.rounds")]),
+            SweepPlan({"scheme.ratio": [0.1, 0.2], "run.rounds": [3]}, zipped=[("scheme.ratio", "run.rounds")]),
             "equally many",
         ),
-        (Plan({"scheme.ratio": [0.1]}, points=[{"scheme.ratio": 0.2}]), "is both in axes and in points"),
-        (Plan(points=[{"scheme.ratio": 0.2}, {"scheme.ratio": 0.2}]), "has the same settings as"),
-        (Plan(points=[]), "the list is empty"),
-        (Plan(seeds=0), "seeds: must be at least 1, got 0"),
+        (SweepPlan({"scheme.ratio": [0.1]}, points=[{"scheme.ratio": 0.2}]), "is both in axes and in points"),
+        (SweepPlan(points=[{"scheme.ratio": 0.2}, {"scheme.ratio": 0.2}]), "has the same settings as"),
+        (SweepPlan(points=[]), "the list is empty"),
+        (SweepPlan(seeds=0), "seeds: must be at least 1, got 0"),
     ],
 )
-def test_a_plan_that_cannot_be_is_told_in_one_line(demo: Path, plan: Plan, message: str) -> None:
+def test_a_plan_that_cannot_be_is_told_in_one_line(demo: Path, plan: SweepPlan, message: str) -> None:
     with pytest.raises(UserError, match=message) as told:
         build_points(demo, [], plan)
     assert "\n" not in str(told.value)

@@ -19,7 +19,7 @@ from airfl.config.load import recorded
 from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.core.fitting import settings_for_scheme
 from airfl.errors import UserError
-from airfl.learning.task import Identity
+from airfl.learning.task import TaskIdentity
 from airfl.runtime.numerics import numerics
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint, own_parts
@@ -102,7 +102,7 @@ def _texts(table: Any) -> list[Any]:
 
 
 def fingerprint_of_run(
-    given: Settings, resolved: Settings, device: torch.device, raw: RawData, own: Identity | None = None
+    given: Settings, resolved: Settings, device: torch.device, raw: RawData, own: TaskIdentity | None = None
 ) -> RunFingerprint:
     """Return the metadata of a new run."""
     return RunFingerprint(
@@ -121,7 +121,7 @@ def fingerprint_of_run(
     )
 
 
-def _parts(own: Identity | None) -> dict[str, str]:
+def _parts(own: TaskIdentity | None) -> dict[str, str]:
     """Return the fingerprints of a user-defined task, by part."""
     return {} if own is None else {**own.parts, "initial parameters": own.initial}
 
@@ -221,7 +221,7 @@ def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -
 
 
 def check_data(
-    earlier: RunFingerprint, folder: Path, raw: RawData, fading: Fading, own: Identity | None = None
+    earlier: RunFingerprint, folder: Path, raw: RawData, fading: Fading, own: TaskIdentity | None = None
 ) -> None:
     """Raise UserError if the data set, the replayed channel or a part of a user-defined task differs from the run's."""
     parts = _parts(own)

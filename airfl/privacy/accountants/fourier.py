@@ -18,7 +18,7 @@ from scipy import fft
 from scipy.optimize import brentq
 
 from airfl.privacy.accountants.lattice import Atoms, Side, atoms, on_grid
-from airfl.privacy.accountants.pairs import Array, Pair
+from airfl.privacy.accountants.pairs import Array, DominatingPair
 
 # Atoms per standard deviation of one release, and the smallest and largest number of points of a transform.
 FINENESS = 48
@@ -50,13 +50,13 @@ _NEARBY: Array = 2.0 ** np.arange(-4.0, 2.0)
 _STEPS: Array = 2.0 ** np.arange(-8.0, 9.0) / 8
 
 
-Counted = tuple[Pair, int]
+Counted = tuple[DominatingPair, int]
 Discretised = tuple[tuple[Array, Array], int]
 """Losses and logarithms of their masses, with a count."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class CompositionPlan:
     """The lattice on which losses are composed by Fourier transforms.
 
     Attributes:
@@ -77,12 +77,12 @@ class Plan:
     deviations: float
     shifts: Array
     weight: float
-    cumulants: Mapping[Pair, Array]
+    cumulants: Mapping[DominatingPair, Array]
 
 
 def planned(
     parts: Sequence[Counted], delta: float, side: Side, fineness: float = FINENESS, step: float = math.inf
-) -> Plan:
+) -> CompositionPlan:
     """Plan a composition: the tilt of the smallest epsilon by Renyi divergences, a window around the tilted losses, and
     a grid with `fineness` points per standard deviation of one release, of at most `step` as far as the size allows."""
     count = sum(times for _, times in parts)
@@ -111,7 +111,7 @@ def planned(
     size = fft.next_fast_len(min(max(int(width / grid) + 2, SMALLEST_WINDOW), 2 * most), real=True)
     weight = float(_summed(coarse, np.array([tilt]))[0])
     on_lattice = {pair: one for (pair, _), one in zip(parts, cumulants, strict=True)} if len(parts) <= FEW else {}
-    return Plan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, weight, on_lattice)
+    return CompositionPlan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, weight, on_lattice)
 
 
 def _best_tilt(discretised: Sequence[Discretised], delta: float, tilts: Array) -> float:
@@ -154,7 +154,9 @@ def _weighted(discretised: Sequence[Discretised], cumulants: Sequence[Array]) ->
 
 # Cached because planning and composition use the same lattices in turn.
 @functools.lru_cache(maxsize=16)
-def _on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[NDArray[np.int64], float, Atoms]:
+def _on_grid(
+    pair: DominatingPair, grid: float, deviations: float, side: Side
+) -> tuple[NDArray[np.int64], float, Atoms]:
     """Return indices on the lattice, the offset of the lattice, and the atoms."""
     indices, offset = on_grid(pair, grid, deviations, side)
     return indices, offset, atoms(pair, np.asarray(indices * grid + offset, dtype=np.float64), side)
@@ -163,7 +165,7 @@ def _on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[ND
 class Composition:
     """An upper or lower bound on a composition of releases, by a plan."""
 
-    def __init__(self, plan: Plan, side: Side) -> None:
+    def __init__(self, plan: CompositionPlan, side: Side) -> None:
         self.plan, self.side = plan, side
         frequencies = plan.size // 2 + 1
         self._spectrum: NDArray[np.complex128] = np.ones(frequencies, dtype=np.complex128)
@@ -306,7 +308,7 @@ def _power(transform: NDArray[np.complex128], size: Array, times: int) -> NDArra
     return np.asarray(size**times * np.exp(1j * angle))
 
 
-def _coarsely(pair: Pair, deviations: float) -> tuple[Array, Array]:
+def _coarsely(pair: DominatingPair, deviations: float) -> tuple[Array, Array]:
     """Return losses and the logarithms of their masses by a coarse discretisation for planning, which is no bound."""
     losses = pair.spread(deviations, COARSE_POINTS)
     larger = pair.slopes(losses) + (losses < 0)  # P(loss > l)
@@ -316,7 +318,7 @@ def _coarsely(pair: Pair, deviations: float) -> tuple[Array, Array]:
 
 
 @functools.lru_cache(maxsize=256)
-def _weight(pair: Pair, deviations: float, tilt: float) -> float:
+def _weight(pair: DominatingPair, deviations: float, tilt: float) -> float:
     """Return log E e^(tilt loss) by the coarse discretisation."""
     return float(_cumulants(_coarsely(pair, deviations), np.array([tilt]))[0])
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from airfl.privacy.accountants.pairs import LARGE, Array, Pair
+from airfl.privacy.accountants.pairs import LARGE, Array, DominatingPair
 
 Side = Literal["above", "below"]
 
@@ -43,7 +43,7 @@ class Atoms:
     infinite: float
 
 
-def on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[NDArray[np.int64], float]:
+def on_grid(pair: DominatingPair, grid: float, deviations: float, side: Side) -> tuple[NDArray[np.int64], float]:
     """Return the lattice's indices and offset, so that its points are index * grid + offset. They cover all losses
     within so many standard deviations, with a point where the mass may be concentrated near the smallest loss."""
     low, high = pair.reach(deviations)
@@ -52,7 +52,7 @@ def on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[NDA
     return np.arange(min(first, -1) - 1, max(last, 1) + 2), offset
 
 
-def _concentration(pair: Pair, grid: float) -> float:
+def _concentration(pair: DominatingPair, grid: float) -> float:
     """Return the loss l with e^-l equal to the mean of y over all losses below l + grid/2.
 
     An atom there preserves that mean, even if most of the mass is within less than a step of the smallest loss. Where
@@ -74,14 +74,14 @@ def _concentration(pair: Pair, grid: float) -> float:
     return high - grid / 2
 
 
-def atoms(pair: Pair, losses: Array, side: Side) -> Atoms:
+def atoms(pair: DominatingPair, losses: Array, side: Side) -> Atoms:
     """Discretise the pair to atoms at these ascending losses, some of them below and some above 0."""
     if side == "above":
         return _above(pair, losses)
     return _below(pair, losses)
 
 
-def _above(pair: Pair, losses: Array) -> Atoms:
+def _above(pair: DominatingPair, losses: Array) -> Atoms:
     values, zero = pair.scaled(losses), int(np.searchsorted(losses, 0.0))
     slopes = _slopes(values, losses, zero)
     infinite = float(values[-1])
@@ -90,7 +90,7 @@ def _above(pair: Pair, losses: Array) -> Atoms:
     return Atoms(losses, np.maximum(masses, 0.0), infinite)
 
 
-def _below(pair: Pair, losses: Array) -> Atoms:
+def _below(pair: DominatingPair, losses: Array) -> Atoms:
     steps, zero = np.diff(losses), int(np.searchsorted(losses, 0.0))
     if steps[0] > COARSE:
         rising = pair.slopes(losses[1:]) + (losses[1:] < 0)

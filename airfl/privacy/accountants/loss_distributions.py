@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, UnsampledGaussianAccount, amplified, release_epsilon
-from airfl.privacy.accountants.fourier import FEW, Composition, Counted, Plan, planned
+from airfl.privacy.accountants.fourier import FEW, Composition, CompositionPlan, Counted, planned
 from airfl.privacy.accountants.lattice import Side
-from airfl.privacy.accountants.pairs import Direction, Pair
+from airfl.privacy.accountants.pairs import Direction, DominatingPair
 from airfl.privacy.events import (
     Adjacency,
     Event,
@@ -75,7 +75,7 @@ class LossDistributions:
             return plain
         return min(plain, max(composed.epsilon(delta) for composed in self._composed))
 
-    def _pair(self, index: int, release: Release) -> Pair:
+    def _pair(self, index: int, release: Release) -> DominatingPair:
         mu = SENSITIVITY[self._adjacency] / min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER)
         directions = self._kinds[type(release)]
         return _pair(directions[min(index, len(directions) - 1)], mu, release)
@@ -143,7 +143,7 @@ class Attained:
     def _mu(self, release: Release) -> float:
         return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
 
-    def _pair(self, release: Release) -> Pair | None:
+    def _pair(self, release: Release) -> DominatingPair | None:
         """Return the pair of a release, or None where the noise is so large that it can be left out."""
         mu = min(self._mu(release), LARGEST_MU)
         return None if mu < 1 / LARGEST_MULTIPLIER / 100 else _pair("removed", mu, release)
@@ -152,11 +152,11 @@ class Attained:
 class _Growing:
     """A composition that grows, with a new plan whenever the present one does not fit its releases."""
 
-    def __init__(self, side: Side, pair_of: Callable[[Release], Pair | None]) -> None:
+    def __init__(self, side: Side, pair_of: Callable[[Release], DominatingPair | None]) -> None:
         self._side: Side = side
         self._pair_of = pair_of
-        self._all: dict[Pair, int] = {}
-        self._new: dict[Pair, int] = {}
+        self._all: dict[DominatingPair, int] = {}
+        self._new: dict[DominatingPair, int] = {}
         self._composed: Composition | None = None
         self._delta = math.nan
 
@@ -214,13 +214,13 @@ def _bounded(parts: Sequence[Counted], delta: float, side: Side) -> tuple[Compos
 
 
 @functools.lru_cache(maxsize=256)
-def _memoised(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Plan, float]:
+def _memoised(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[CompositionPlan, float]:
     """Return the plan and the bound for a few releases. Runs with other seeds or links often have the same releases."""
     composed, bound = _bounded(parts, delta, side)
     return composed.plan, bound
 
 
-def _pair(direction: Direction, mu: float, release: Release) -> Pair:
+def _pair(direction: Direction, mu: float, release: Release) -> DominatingPair:
     if isinstance(release, Sampled):
-        return Pair(direction, mu, release.rate)
-    return Pair("removed", mu, 1.0)
+        return DominatingPair(direction, mu, release.rate)
+    return DominatingPair("removed", mu, 1.0)

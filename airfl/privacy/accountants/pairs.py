@@ -26,7 +26,7 @@ SMALL = 1e-9
 
 
 @dataclass(frozen=True)
-class Pair:
+class DominatingPair:
     """A pair of distributions for a Gaussian release with participation probability q.
 
     Attributes:

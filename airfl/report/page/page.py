@@ -14,7 +14,7 @@ from airfl.analysis.results.collect import read_some_results
 from airfl.config.arguments import public
 from airfl.errors import UserError
 from airfl.report.page.sections import SECTIONS
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 from airfl.storage.output_files import check_can_be_file, replacing
 from airfl.storage.own_files import both_ends, check_no_link, is_file
 from airfl.version import __version__
@@ -70,7 +70,7 @@ def write_page(
     results = read_some_results(places)
     for line in results.unreadable.values():
         say(f"left out: {line}")
-    page = html_page(View(results, tuple(places)))
+    page = html_page(PageView(results, tuple(places)))
     target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target)
     with replacing(target) as temporary:
@@ -91,7 +91,7 @@ def check_target(target: Path) -> None:
         raise UserError(f"{target}: already exists and is not a report written by airfl; choose another --out")
 
 
-def html_page(view: View) -> str:
+def html_page(view: PageView) -> str:
     """Return the page: one text with HTML, style, scripts and data, which loads nothing else."""
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs

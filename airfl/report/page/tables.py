@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from airfl.analysis.results.averages import Average
 from airfl.analysis.results.result import Group, cell, number_of
-from airfl.report.page.view import View, exactly
+from airfl.report.page.view import PageView, exactly
 from airfl.report.table import Column, mark
 from airfl.runtime.text import inert
 
@@ -73,7 +73,7 @@ def setting(value: object) -> Cell:
     return Cell(text, found if found == found or value is None else text)
 
 
-def name_of(view: View, group: Group) -> Cell:
+def name_of(view: PageView, group: Group) -> Cell:
     """Return the first cell of a group's row.
 
     On narrow screens it also shows the swept values, because their columns scroll away.

@@ -61,7 +61,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class View:
+class PageView:
     """Results as the page shows them.
 
     Attributes:

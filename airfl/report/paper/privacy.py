@@ -25,7 +25,7 @@ CLAIMS = {"round": "for each round", "run": "for the run"}
 
 
 @dataclass(frozen=True)
-class Point:
+class PrivacyPoint:
     """A group of runs as a point of the figure.
 
     Attributes:
@@ -68,7 +68,7 @@ def joined(results: Results) -> list[str]:
     return [key for key in results.axes if key in varying]
 
 
-def series_of(results: Results) -> list[tuple[str, list[Point]]]:
+def series_of(results: Results) -> list[tuple[str, list[PrivacyPoint]]]:
     """Return (name, points in the order of the swept number) for groups that differ in one swept number only."""
     firsts, series = [], []
     for family in _families(results):
@@ -105,9 +105,9 @@ def _varying(axes: Sequence[str], family: Sequence[Group]) -> str:
     return next((key for key, count in counts.items() if count == most), "") if most > 1 else ""
 
 
-def _point(group: Group) -> Point:
+def _point(group: Group) -> PrivacyPoint:
     summaries = [run.digest.summary for run in group.runs]
-    return Point(
+    return PrivacyPoint(
         accuracy=average([100 * summary.test_accuracy for summary in summaries], PERCENT),
         epsilon=average([summary.epsilon for summary in summaries], NOT_NEGATIVE).mean,
         claimed=average([summary.epsilon_paper for summary in summaries], NOT_NEGATIVE).mean,
@@ -115,7 +115,7 @@ def _point(group: Group) -> Point:
     )
 
 
-def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) -> None:
+def _draw_series(axis: Axes, number: int, name: str, points: Sequence[PrivacyPoint]) -> None:
     style = look(number)
     exact = [point for point in points if _drawable(point.epsilon)]
     if not exact:  # without privacy: a horizontal line

@@ -49,7 +49,7 @@ def _number(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
+class PaperColumn:
     """A column of the paper's table.
 
     Attributes:
@@ -70,13 +70,15 @@ class Column:
 
 
 COLUMNS = (
-    Column("test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT),
-    Column("subcarriers (d)", lambda run: entries_over_dimension(run)),
-    Column("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True),
-    Column("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
-    Column("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
-    Column("ε claimed", lambda run: run.digest.summary.epsilon_paper),
-    Column("ε of the run", lambda run: run.digest.summary.epsilon),
+    PaperColumn(
+        "test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT
+    ),
+    PaperColumn("subcarriers (d)", lambda run: entries_over_dimension(run)),
+    PaperColumn("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True),
+    PaperColumn("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
+    PaperColumn("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
+    PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper),
+    PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon),
 )
 
 
@@ -188,7 +190,7 @@ def _latex_line(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _cell(column: Column, values: list[float]) -> str:
+def _cell(column: PaperColumn, values: list[float]) -> str:
     mean = average(values, column.within)
     if math.isnan(mean.mean):
         return "-"

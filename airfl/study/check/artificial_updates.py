@@ -105,19 +105,19 @@ class _Tap:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessages:
     """The messages that devices sent in some rounds.
 
     Attributes:
         messages: Messages of all devices and rounds, [messages, m].
-        own_noise: Factor on the noise that the stages add, float64 [messages].
+        device_noise: Factor on the noise that the stages add, float64 [messages].
     """
 
     messages: Tensor
-    own_noise: Tensor
+    device_noise: Tensor
 
 
-def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -> Sent:
+def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -> SentMessages:
     """Return what devices send in the first rounds, each of which starts with empty stores.
 
     Args:
@@ -126,7 +126,7 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         update: The artificial update; None to train.
         scale: Factor on the artificial update.
     """
-    tap, own_noise = _Tap(), []
+    tap, device_noise = _Tap(), []
     recipe = world.scenario.recipe
     stages: Sequence[Stage] = (*recipe.stages, tap)
     tapped = replace(world, scenario=replace(world.scenario, recipe=replace(recipe, stages=tuple(stages))))
@@ -136,8 +136,8 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         tapped = replace(tapped, trainer=artificial)
     for index in range(rounds):
         done = exchange(tapped, replace(first_state(world), round_index=index))
-        own_noise += [done.plan.own_noise] * len(done.plan.devices)
-    return Sent(torch.cat(tap.messages), torch.tensor(own_noise, dtype=torch.float64))
+        device_noise += [done.plan.device_noise] * len(done.plan.devices)
+    return SentMessages(torch.cat(tap.messages), torch.tensor(device_noise, dtype=torch.float64))
 
 
 def artificial_updates(world: World) -> dict[str, Update | None]:

@@ -18,7 +18,7 @@ from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import Short
 from channels.digital import ALLOCATIONS, ERROR_MODELS, Allocation, Demand, DigitalTask, ErrorModel
 from channels.digital.allocation import allocate
-from channels.digital.elements import OwnElements, own_elements
+from channels.digital.elements import DeviceResources, device_resources
 from channels.digital.own import check_demand, check_shares
 from channels.part import Part
 
@@ -222,13 +222,13 @@ def alone(model: ErrorModel) -> str | None:
     """Compare a device alone on its subcarriers with the same device among others."""
     for task in tasks(error_model=model, most=DEVICES):
         counts, _ = allocate(task)
-        own, together = own_elements(task, counts), demand(model, task)
+        own, together = device_resources(task, counts), demand(model, task)
         for device in range(len(task.bits)):
             one, rows = (
                 taken(task, np.array([device])),
                 slice(own.starts[device], own.starts[device] + own.counts[device]),
             )
-            only = OwnElements(
+            only = DeviceResources(
                 own.subcarriers[[device]],
                 own.energy[[device]],
                 own.known[:, rows],
@@ -246,7 +246,7 @@ def alone(model: ErrorModel) -> str | None:
 def same_demand(model: ErrorModel) -> str | None:
     """Compare the results of two calls bit for bit."""
     for task in tasks(error_model=model, most=DEVICES):
-        own = own_elements(task, allocate(task)[0])
+        own = device_resources(task, allocate(task)[0])
         inputs = [*arrays(task), own.subcarriers, own.energy, own.known, own.true, own.counts]
         copies = [one.copy() for one in inputs]
         first, again = model.send(task, own), model.send(task, own)
@@ -279,7 +279,7 @@ def run(key: str, part: Part, short: Short) -> str | None:
 
 def demand(model: ErrorModel, task: DigitalTask) -> Demand:
     """Return the result of sending the messages of a task with the shares of its allocation."""
-    return model.send(task, own_elements(task, allocate(task)[0]))
+    return model.send(task, device_resources(task, allocate(task)[0]))
 
 
 def curve(model: ErrorModel, known_db: float, true_db: float, bits: int = 10_000) -> Demand:

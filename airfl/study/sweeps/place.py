@@ -11,7 +11,7 @@ from airfl.core.device import check_kind
 from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
 from airfl.learning.chosen_task import check_fit
-from airfl.study.sweeps.points import Point
+from airfl.study.sweeps.points import SweepPoint
 from airfl.tasks.datasets import data_folders
 
 
@@ -32,7 +32,7 @@ class Place:
     data_dir: Path | None = None
 
 
-def check_points(points: Sequence[Point], out: Path, where: Place, command: str = SWEEP) -> None:
+def check_points(points: Sequence[SweepPoint], out: Path, where: Place, command: str = SWEEP) -> None:
     """Raise UserError if a point or place is invalid, or the folder has other contents."""
     if where.jobs < 1:
         raise UserError(f"--jobs: must be at least 1, got {where.jobs}")

@@ -39,7 +39,7 @@ MOST_POINTS = 100_000
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One run of a sweep.
 
     Attributes:
@@ -79,7 +79,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """The plan of a sweep.
 
     Attributes:
@@ -100,12 +100,12 @@ class Plan:
 def build_points(
     config: Config,
     overrides: Overrides,
-    plan: Plan,
+    plan: SweepPlan,
     *,
     all_used: bool = True,
     plugins: bool = False,
     task: Task | None = None,
-) -> list[Point]:
+) -> list[SweepPoint]:
     """Return all points, with the seeds of one point in sequence.
 
     Rows take precedence over overrides, and swept values over rows.
@@ -139,7 +139,7 @@ def build_points(
         raise UserError(f"{SEED}: is swept, but seeds = {plan.seeds} is also given; give only one of them")
     of_rows = [key for _, changes, _ in rows for key in changes]
     task = task_of(config, task, [*of_overrides, *axes, *_listed(plan), *of_rows])
-    built: dict[str, Point] = {}
+    built: dict[str, SweepPoint] = {}
     scheme_given = [key for key in (*of_overrides, *axes, *_listed(plan)) if key.startswith("scheme.")]
     several = SCHEME_NAME in scheme_given or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
@@ -154,7 +154,7 @@ def build_points(
             first = settings.run.seed
             for seed in seeds or range(first, first + plan.seeds):
                 seeded = validate(override_row(swept, {SEED: seed}), source=where)
-                point = Point(label, values, with_task(seeded, task), task)
+                point = SweepPoint(label, values, with_task(seeded, task), task)
                 twin = built.setdefault(point.folder, point)
                 if twin is not point and left_out:
                     continue  # a scheme without the swept key has a single point
@@ -209,12 +209,12 @@ def _checked_key(key: object) -> str:
     return settings_key(key)
 
 
-def _listed(plan: Plan) -> list[str]:
+def _listed(plan: SweepPlan) -> list[str]:
     """Return the keys of explicit points."""
     return list(dict.fromkeys(key for point in plan.points for key in point))
 
 
-def combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
+def combinations(axes: Mapping[str, Sequence[Any]], plan: SweepPlan) -> list[dict[str, Any]]:
     """Return the settings of every point by dotted key; the last axis varies fastest."""
     zipped = _zipped(axes, plan.zipped)
     groups: list[list[dict[str, Any]]] = [[dict(point) for point in plan.points]]

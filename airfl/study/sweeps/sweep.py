@@ -33,7 +33,7 @@ from airfl.study.sweeps.cluster import Cluster, put
 from airfl.study.sweeps.job import Job, Outcome, packed_task, settings_of_a_point
 from airfl.study.sweeps.local import check_guard, run_jobs
 from airfl.study.sweeps.place import Place, check_points
-from airfl.study.sweeps.points import Plan, Point, build_points
+from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.status import Report, Status
 from airfl.tasks.datasets import data_folders
@@ -94,7 +94,7 @@ def sweep(
 
     Raises UserError for invalid input, before any point runs.
     """
-    plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
+    plan = SweepPlan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
     built = build_points(config, overrides, plan, plugins=plugins, task=task)
     with asked_progress(report if progress is None else progress) as shown:
@@ -102,7 +102,7 @@ def sweep(
 
 
 def run_points(
-    points: Sequence[Point], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
+    points: Sequence[SweepPoint], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
 ) -> Results:
     """Run points as `sweep` does. command: sweep or tune, which cannot use the same folder."""
     if where.cluster is None:
@@ -135,7 +135,7 @@ def run_points(
     return read_results(out)
 
 
-def _settled(listing: Listing, point: Point, outcome: Outcome) -> Listing:
+def _settled(listing: Listing, point: SweepPoint, outcome: Outcome) -> Listing:
     """Move a finished run to its folder, or record the error of a failed one, and return the new listing."""
     failed = {name: cause for name, cause in listing.failed.items() if name != point.folder}
     if outcome.cause is None:
@@ -153,7 +153,7 @@ Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 
 
 @contextmanager
-def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
+def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[tuple[Work, int]]:
     """Load the data, and yield a function that runs jobs and the number of jobs that it runs at a time.
 
     Raises UserError if a data set, a device or the cluster is missing.
@@ -175,7 +175,7 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, in
         yield work, cluster.workers
 
 
-def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, RawData]:
+def _load_data(points: Sequence[SweepPoint], where: Place) -> dict[str | Dataset, RawData]:
     """Load the data sets of the points, and check that they can be partitioned as the points require."""
     from airfl.learning.task import build_task
 
@@ -194,11 +194,11 @@ def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, Raw
     return {name: raw for name, raw in data.items() if name != OWN}  # a user-defined task is sent with its data
 
 
-def _job(point: Point, where: Place) -> Job:
+def _job(point: SweepPoint, where: Place) -> Job:
     return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device)
 
 
-def _request(point: Point) -> dict[str, Any]:
+def _request(point: SweepPoint) -> dict[str, Any]:
     return {
         "airfl_version": __version__,
         "label": point.label,

@@ -16,7 +16,7 @@ from airfl.config.load import read_tables, without_rows
 from airfl.config.swept_values import Interval, values_only
 from airfl.experiment import Experiment
 from airfl.study.sweeps.place import Place
-from airfl.study.sweeps.points import Point
+from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.search import tune_by_trials
 from airfl.study.sweeps.status import Report
@@ -81,7 +81,7 @@ def tune(
     tried = checked_axes(axes, without_rows(read_tables(config)))
     check_tuning(config, overrides, to_tune, tried, seeds, folder, where, trials)
 
-    def run(points: Sequence[Point]) -> Sequence[Group]:
+    def run(points: Sequence[SweepPoint]) -> Sequence[Group]:
         with asked_progress(progress) as report:
             return run_points(points, folder, where, report, TUNE).points
 

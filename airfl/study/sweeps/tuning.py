@@ -34,7 +34,7 @@ from airfl.errors import MachineError, UserError
 from airfl.storage.output_files import replace_text
 from airfl.storage.own_files import check_own_file
 from airfl.study.sweeps.place import Place, check_points
-from airfl.study.sweeps.points import Plan, Point, axes_of, build_points, combinations
+from airfl.study.sweeps.points import SweepPlan, SweepPoint, axes_of, build_points, combinations
 from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
@@ -66,15 +66,15 @@ def points_of(
     rows: Sequence[TunedRow],
     tried: Mapping[str, Sequence[Mapping[str, Any]]],
     seeds: int,
-) -> list[Point]:
+) -> list[SweepPoint]:
     """Return the points for the values to try in every row; UserError if no training data is held out.
 
     tried: label of the row -> values by dotted key.
     """
-    points: list[Point] = []
+    points: list[SweepPoint] = []
     for row in rows:
         listed = [{**row.changes, **values} for values in tried[row.label]]
-        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds), all_used=False):
+        for point in build_points(config, overrides, SweepPlan(points=listed, seeds=seeds), all_used=False):
             if not point.settings.task.validation_share:
                 raise UserError(
                     "task.validation_share: must be positive, because tuning needs held-out training data; set e.g. "
@@ -125,7 +125,7 @@ def check_tuning(
     out: Path,
     where: Place,
     trials: int | None,
-) -> list[Point]:
+) -> list[SweepPoint]:
     """Return the points of every row with the first values; UserError for invalid input, before torch is imported."""
     for key, values in axes.items():
         if not isinstance(values, Interval):
@@ -185,7 +185,7 @@ def _edges(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interva
     return tuple(edges)
 
 
-Try = Callable[[Sequence[Point]], Sequence[Group]]
+Try = Callable[[Sequence[SweepPoint]], Sequence[Group]]
 """Runs points, and returns the groups of all points that have been run."""
 
 
@@ -199,7 +199,7 @@ def tune_on_grid(
     by: Figure = ACCURACY,
 ) -> list[Chosen]:
     """Tune every row on the grid of all combinations of values."""
-    tried = {row.label: combinations(axes, Plan()) for row in rows}
+    tried = {row.label: combinations(axes, SweepPlan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
     return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds, by) for row in rows]

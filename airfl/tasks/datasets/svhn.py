@@ -12,7 +12,7 @@ from airfl.errors import UserError
 from airfl.tasks.datasets.cache import scratch
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find_all
-from airfl.tasks.datasets.formats.mat import Variable, read_mat
+from airfl.tasks.datasets.formats.mat import MatVariable, read_mat
 from airfl.tasks.datasets.raw import RawData, channel_statistics
 
 CLASSES = 10
@@ -68,7 +68,7 @@ def _read_part(path: Path, inputs: NDArray[np.uint8], targets: NDArray[np.int64]
     """Fill inputs [n, 3, 32, 32] and targets [n] from X [32, 32, 3, n] and y [n, 1], where 10 is the digit 0."""
     count = len(targets)
 
-    def take_images(variable: Variable) -> None:
+    def take_images(variable: MatVariable) -> None:
         if variable.shape != (32, 32, 3, count) or variable.dtype != np.uint8:
             raise UserError(
                 f"{path}: X must be uint8 of shape (32, 32, 3, {count}), got {variable.dtype} of {variable.shape}"
@@ -79,7 +79,7 @@ def _read_part(path: Path, inputs: NDArray[np.uint8], targets: NDArray[np.int64]
             inputs[start : start + len(images)] = images.transpose(0, 1, 3, 2)
             start += len(images)
 
-    def take_labels(variable: Variable) -> None:
+    def take_labels(variable: MatVariable) -> None:
         if variable.shape != (count, 1):
             raise UserError(f"{path}: y must have shape {(count, 1)}, got {variable.shape}")
         [values] = variable.blocks(count)

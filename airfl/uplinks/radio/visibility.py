@@ -25,13 +25,13 @@ def beta_depends_on_sample(radio: RadioSections) -> bool:
     return power.divide_by == "active" or lowered or of_the_sample
 
 
-def is_granted(radio: RadioSections, weights: str, link: str, own_noise: bool) -> bool:
+def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool) -> bool:
     """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
-    assumed to know it. weights: of the mean (server.weights); own_noise: whether devices add noise."""
+    assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise."""
     if link == "analog" and imperfect_csi(radio):
         return True  # received amplitudes, and with them the protection by noise, differ between devices
     # The noise on the sum then reveals how many devices contributed, and with which weights.
-    return own_noise and not received_equally(radio, weights, link)
+    return device_noise and not received_equally(radio, weights, link)
 
 
 def received_equally(radio: RadioSections, weights: str, link: str) -> bool:

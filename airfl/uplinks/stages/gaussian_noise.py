@@ -40,7 +40,7 @@ class GaussianNoise:
         """Return the coder, which draws a device's noise when its message is encoded."""
         import torch
 
-        std = self.std * opened.own_noise
+        std = self.std * opened.device_noise
 
         def encode(batch: Batch) -> Batch:
             if not std:

@@ -14,11 +14,11 @@ from airfl.report.page.sections.learning import learning
 from airfl.report.page.sections.privacy import privacy
 from airfl.report.page.sections.settings import settings
 from airfl.report.page.sections.swept import swept
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A section of the page.
 
     Attributes:
@@ -29,17 +29,17 @@ class Section:
 
     name: str
     heading: str
-    build: Callable[[View], dict[str, Any]]
+    build: Callable[[PageView], dict[str, Any]]
 
 
 # In the order of the page.
 SECTIONS = (
-    Section("top", "", header),
-    Section("comparison", "Comparison", comparison),
-    Section("learning", "Learning", learning),
-    Section("swept", "Swept settings", swept),
-    Section("fronts", "Pareto fronts", fronts),
-    Section("privacy", "Privacy, claimed and accounted", privacy),
-    Section("equal-cost", "At equal cost", equal_cost),
-    Section("settings", "Settings", settings),
+    PageSection("top", "", header),
+    PageSection("comparison", "Comparison", comparison),
+    PageSection("learning", "Learning", learning),
+    PageSection("swept", "Swept settings", swept),
+    PageSection("fronts", "Pareto fronts", fronts),
+    PageSection("privacy", "Privacy, claimed and accounted", privacy),
+    PageSection("equal-cost", "At equal cost", equal_cost),
+    PageSection("settings", "Settings", settings),
 )

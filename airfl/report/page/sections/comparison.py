@@ -6,7 +6,7 @@ from typing import Any
 
 from airfl.analysis.results.averages import average, bounds_of
 from airfl.report.page.tables import Cell, Table, name_of, number, setting
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 from airfl.report.table import TableRow, figures_of, notes, shown, untuned
 
 AVERAGED = (
@@ -16,7 +16,7 @@ AVERAGED = (
 LONG = 700  # notes with more characters are folded
 
 
-def comparison(view: View) -> dict[str, Any]:
+def comparison(view: PageView) -> dict[str, Any]:
     """Return the table of the terminal, with the swept values and the 95% intervals, and its notes."""
     columns = shown(view.rows)
     headings = ["group", *(view.short(key) for key in view.axes), "seeds", *(column.heading for column in columns)]

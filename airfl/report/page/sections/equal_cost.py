@@ -10,7 +10,7 @@ from airfl.analysis.results.equal_cost import common_budget, compare_at, costs_t
 from airfl.analysis.results.result import Group
 from airfl.errors import UserError
 from airfl.report.page.tables import Cell, Table, name_of, number, setting
-from airfl.report.page.view import View, exactly
+from airfl.report.page.view import PageView, exactly
 from airfl.report.table import COLUMNS, Column
 from airfl.runtime.numbers import figure, scientific
 
@@ -25,7 +25,7 @@ AT = {
 SHARE = 0.9  # target accuracy as a share of the best group's
 
 
-def equal_cost(view: View) -> dict[str, Any]:
+def equal_cost(view: PageView) -> dict[str, Any]:
     """Return two tables: accuracy at common budgets, and costs of a target accuracy."""
     if not any(len(run.digest.course["rounds"]) for run in view.results.runs):
         return {}
@@ -41,7 +41,7 @@ def equal_cost(view: View) -> dict[str, Any]:
     }
 
 
-def _at_budgets(view: View) -> tuple[Table, list[str]]:
+def _at_budgets(view: PageView) -> tuple[Table, list[str]]:
     """Return the table of accuracy at common budgets, and the costs that it leaves out."""
     budgets, left_out = {}, []
     for cost, title in view.costs.items():
@@ -58,7 +58,7 @@ def _at_budgets(view: View) -> tuple[Table, list[str]]:
     return Table("at-budget-table", "accuracy at the same cost", [*_who_headings(view), *headings], lines), left_out
 
 
-def _to_target(view: View, target: float) -> Table:
+def _to_target(view: PageView, target: float) -> Table:
     costs = costs_to(view.groups, target)
     lines = [
         [
@@ -91,10 +91,10 @@ def _spent(group: Group, cost: str, average: Average) -> Cell:
     return Cell(write(cost, average.mean), average.mean, exactly(average))
 
 
-def _who_headings(view: View) -> list[str]:
+def _who_headings(view: PageView) -> list[str]:
     return ["group", *(view.short(key) for key in view.axes)]
 
 
-def _who(view: View, place: int) -> list[Cell]:
+def _who(view: PageView, place: int) -> list[Cell]:
     group = view.groups[place]
     return [name_of(view, group), *(setting(group.values.get(key)) for key in view.axes)]

@@ -8,13 +8,13 @@ from typing import Any
 from airfl.analysis.results.averages import NOT_NEGATIVE, Average, average
 from airfl.report.page import chart as draw
 from airfl.report.page.pareto import front
-from airfl.report.page.view import MANY, View, look
+from airfl.report.page.view import MANY, PageView, look
 from airfl.runtime.numbers import scientific
 
 COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 
 
-def fronts(view: View) -> dict[str, Any]:
+def fronts(view: PageView) -> dict[str, Any]:
     """Return two plots with a point per group, in which a line joins the points that are not dominated."""
     charts, said = [], []
     known = {cost: title for cost, title in COSTS.items() if cost in view.costs}
@@ -34,7 +34,7 @@ def fronts(view: View) -> dict[str, Any]:
     }
 
 
-def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) -> draw.Chart:
+def _plot(view: PageView, cost: str, spent: Sequence[Average], best: Sequence[int]) -> draw.Chart:
     title = view.costs[cost]
     x, y = ([averages[place].mean for place in best] for averages in (spent, view.accuracies))
     traces = [draw.scatter("lines", x, y, line={"color": draw.GREY, "width": 2, "shape": "hv"})]

@@ -6,14 +6,14 @@ import shlex
 from collections import Counter
 from typing import Any
 
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 from airfl.report.table import untuned
 from airfl.version import __version__
 
 COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv --out FOLDER"))
 
 
-def header(view: View) -> dict[str, Any]:
+def header(view: PageView) -> dict[str, Any]:
     """Return title, counts, notes, failed points with their causes, and runs that cannot be read."""
     failed = [{"folder": folder, "cause": cause} for folder, cause in view.results.failed.items()]
     unreadable = [{"folder": "", "cause": line} for line in view.results.unreadable.values()]
@@ -29,7 +29,7 @@ def header(view: View) -> dict[str, Any]:
     }
 
 
-def _what_was_run(view: View) -> str:
+def _what_was_run(view: PageView) -> str:
     runs, groups = len(view.results.runs), len(view.groups)
     schemes = sorted({group.scheme for group in view.groups})
     seeds = sorted({len(group.runs) for group in view.groups})
@@ -45,7 +45,7 @@ def _what_was_run(view: View) -> str:
     return "; ".join(parts) + "."
 
 
-def _warnings(view: View) -> list[str]:
+def _warnings(view: PageView) -> list[str]:
     """Return notes on runs that were not tuned, are missing, or were interrupted."""
     said = [text] if (text := untuned(view.rows).strip()) else []
     if view.results.missing:
@@ -60,7 +60,7 @@ def _warnings(view: View) -> list[str]:
     return said
 
 
-def _commands(view: View) -> list[str]:
+def _commands(view: PageView) -> list[str]:
     folders = " ".join(shlex.quote(str(folder)) for folder in view.folders)
     return [f"airfl {name} {folders}{options}" for name, options in COMMANDS]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.analysis.results.result import Group
 from airfl.report.page import chart as draw
-from airfl.report.page.view import View, look, spread
+from airfl.report.page.view import PageView, look, spread
 from airfl.runtime.numbers import figure, scientific
 
 FAR_APART = 10.0  # ratio of the groups' totals from which on costs have a logarithmic axis
@@ -39,7 +39,7 @@ class Curve:
     loss: list[Average]
 
 
-def learning(view: View) -> dict[str, Any]:
+def learning(view: PageView) -> dict[str, Any]:
     """Return two plots, and a menu for their horizontal axis."""
     found = [(place, curve_of(view.name(view.groups[place]), view.groups[place], view.costs)) for place in view.best]
     curves = [(place, curve) for place, curve in found if curve is not None]

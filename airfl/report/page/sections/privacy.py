@@ -11,7 +11,7 @@ from airfl.analysis.results.averages import NOT_NEGATIVE, average
 from airfl.analysis.results.result import Group
 from airfl.core.summary import Summary
 from airfl.report.page import chart as draw
-from airfl.report.page.view import View, look
+from airfl.report.page.view import PageView, look
 from airfl.report.table import SCOPES, STATEMENT
 from airfl.runtime.numbers import figure
 
@@ -26,7 +26,7 @@ NAMES = 5  # most groups that a sentence names
 
 
 @dataclass(frozen=True)
-class Pair:
+class EpsilonPair:
     """The claimed and the accounted epsilon of a group, as means over its seeds.
 
     Attributes:
@@ -43,7 +43,7 @@ class Pair:
         return all(math.isfinite(value) and value > 0 for value in (self.claimed, self.true))
 
 
-def privacy(view: View) -> dict[str, Any]:
+def privacy(view: PageView) -> dict[str, Any]:
     """Return a plot of both, the sentences on claims that do not hold, and what the figures apply to."""
     pairs = [pair_of(group) for group in view.groups]
     drawn = [place for place, pair in enumerate(pairs) if pair.drawable]
@@ -57,10 +57,10 @@ def privacy(view: View) -> dict[str, Any]:
     }
 
 
-def pair_of(group: Group) -> Pair:
+def pair_of(group: Group) -> EpsilonPair:
     """Return the claimed and the accounted epsilon of a group."""
     runs = [run.digest.summary for run in group.runs]
-    return Pair(
+    return EpsilonPair(
         claimed=average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean,
         true=average(
             [run.epsilon_round if run.claim_scope == "round" else run.epsilon for run in runs], NOT_NEGATIVE
@@ -68,7 +68,7 @@ def pair_of(group: Group) -> Pair:
     )
 
 
-def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart:
+def _plot(view: PageView, pairs: Sequence[EpsilonPair], drawn: Sequence[int]) -> draw.Chart:
     claims, truths = ([getattr(pairs[place], end) for place in drawn] for end in ("claimed", "true"))
     low, high = min(claims) / 2, max(claims) * 2
     dashed = {"color": draw.GREY, "width": 2, "dash": "dash"}
@@ -91,7 +91,7 @@ def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart
     )
 
 
-def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
+def _before(pairs: Sequence[EpsilonPair], drawn: Sequence[int], place: int) -> int:
     """Return the number of earlier points that visually coincide with this one."""
     here = pairs[place]
     return sum(
@@ -102,7 +102,7 @@ def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
     )
 
 
-def _said(view: View, group: Group) -> str:
+def _said(view: PageView, group: Group) -> str:
     """Return the hover text of a point: all its figures, and what they apply to."""
     runs = [run.digest.summary for run in group.runs]
     claimed = average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean
@@ -118,7 +118,7 @@ def _said(view: View, group: Group) -> str:
     )
 
 
-def _verdict(view: View) -> str:
+def _verdict(view: PageView) -> str:
     """Return a sentence on how many claims hold, judged by the first seed of each group."""
     first = [_first(group) for group in view.groups]
     claims = [run for run in first if not math.isnan(run.epsilon_paper)]
@@ -134,7 +134,7 @@ def _verdict(view: View) -> str:
     )
 
 
-def _sentences(view: View) -> list[str]:
+def _sentences(view: PageView) -> list[str]:
     """Return a sentence per claim that does not hold, with the group if its name says more than the scheme's."""
     found: dict[tuple[str, str], list[str]] = {}
     for group in view.groups:
@@ -152,7 +152,7 @@ def _first_of(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:NAMES])}{more}"
 
 
-def _not_drawn(view: View, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+def _not_drawn(view: PageView, pairs: Sequence[EpsilonPair]) -> list[tuple[str, str]]:
     """Return the reasons for which groups have no point, each with the groups."""
     silent = [view.name(group) for group, pair in zip(view.groups, pairs, strict=True) if math.isnan(pair.claimed)]
     other = [

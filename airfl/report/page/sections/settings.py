@@ -6,13 +6,13 @@ from typing import Any
 
 from airfl.analysis.results.result import Group, plain
 from airfl.report.page.tables import Cell, Table, name_of, setting
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 
 SEED = "run.seed"
 Flat = dict[str, object]
 
 
-def settings(view: View) -> dict[str, Any]:
+def settings(view: PageView) -> dict[str, Any]:
     """Return a table with a column per key that differs, and the other keys, which are folded."""
     flat = [flattened(group) for group in view.groups]
     keys = list(dict.fromkeys(key for one in flat for key in one))

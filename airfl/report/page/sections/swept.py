@@ -7,13 +7,13 @@ from typing import Any
 
 from airfl.analysis.results.result import number_of, plain
 from airfl.report.page import chart as draw
-from airfl.report.page.view import View, look, or_least
+from airfl.report.page.view import PageView, look, or_least
 from airfl.runtime.numbers import figure
 
 LINES = 14  # most lines of a plot: those that reach the highest accuracy
 
 
-def swept(view: View) -> dict[str, Any]:
+def swept(view: PageView) -> dict[str, Any]:
     """Return a plot per swept key with at least two numbers, each with a line per combination of the other values."""
     plots = []
     for number, key in enumerate(view.results.axes):
@@ -23,7 +23,7 @@ def swept(view: View) -> dict[str, Any]:
     return {"plots": plots} if plots else {}
 
 
-def _against(view: View, key: str, name: str) -> dict[str, Any]:
+def _against(view: PageView, key: str, name: str) -> dict[str, Any]:
     lines = _lines(view, key)
     best = sorted(lines, key=lambda line: -max(or_least(view.accuracies[place].mean) for place in lines[line]))[:LINES]
     kept = [line for line in lines if line in best]
@@ -40,7 +40,7 @@ def _against(view: View, key: str, name: str) -> dict[str, Any]:
     return {"chart": chart, "legend": legend, "of": len(lines)}
 
 
-def _lines(view: View, key: str) -> dict[str, list[int]]:
+def _lines(view: PageView, key: str) -> dict[str, list[int]]:
     """Return, by the values of all other keys, the places of the groups with a number for `key`, ordered by it."""
     lines: dict[str, list[int]] = {}
     places = [place for place, group in enumerate(view.groups) if math.isfinite(number_of(group.values.get(key)))]
@@ -53,7 +53,7 @@ def _lines(view: View, key: str) -> dict[str, list[int]]:
     return dict(sorted(lines.items(), key=lambda line: min(asked[place] for place in line[1])))
 
 
-def _line(view: View, key: str, name: str, places: list[int], number: int) -> list[draw.Trace]:
+def _line(view: PageView, key: str, name: str, places: list[int], number: int) -> list[draw.Trace]:
     style = look(number)
     values = [number_of(view.groups[place].values[key]) for place in places]
     averages = [view.accuracies[place] for place in places]

@@ -31,7 +31,7 @@ Read = Callable[[int], bytes]  # returns exactly so many bytes, else raises EOFE
 
 
 @dataclass(frozen=True)
-class Variable:
+class MatVariable:
     """An array that is being read.
 
     Attributes:
@@ -53,7 +53,7 @@ class Variable:
             left -= count
 
 
-def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> None:
+def read_mat(path: Path, takers: Mapping[str, Callable[[MatVariable], None]]) -> None:
     """Pass every variable named in `takers` to its function, which checks the shape and consumes all blocks.
 
     Raises:
@@ -85,7 +85,7 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
         raise UserError(f"{path}: missing array {min(lacking)}; get the file again")
 
 
-def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[Variable], None]], lacking: set[str]) -> str:
+def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[MatVariable], None]], lacking: set[str]) -> str:
     """Pass the array in the element to its function if it is in `lacking`, and return its name, else ""."""
     flags, lengths, name_bytes = (_short(path, element.read) for _ in range(3))
     name = name_bytes.decode("ascii", "replace")
@@ -101,7 +101,7 @@ def _take(path: Path, element: _Element, takers: Mapping[str, Callable[[Variable
     dtype = np.dtype(DTYPES[kind])
     if size != math.prod(shape) * dtype.itemsize:
         raise UserError(f"{path}: {name} of shape {str(shape)[:60]} has {size:,} bytes; get the file again")
-    takers[name](Variable(shape, dtype, element.read if inline is None else lambda count: inline[:count]))
+    takers[name](MatVariable(shape, dtype, element.read if inline is None else lambda count: inline[:count]))
     return name
 
 
