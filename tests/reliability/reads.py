@@ -35,7 +35,7 @@ def trace(file: Path, out: Path, place: int) -> str:
     from airfl.exports import export
     from airfl.report.figures import RecordedRounds, curves_of
     from airfl.report.page.page import html_page
-    from airfl.report.page.view import View
+    from airfl.report.page.view import PageView
     from airfl.report.results import equal_table, plain_results, results_table, target_table
     from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
     from airfl.storage.trace import open_trace
@@ -50,7 +50,7 @@ def trace(file: Path, out: Path, place: int) -> str:
             Console(file=io.StringIO(), width=200).print(table)
         found.summary.broken_claim()
         assert csv_table(rows) + markdown_table(rows) + to_json(plain_results(results))
-        assert html_page(View(results, (file.parent,)))
+        assert html_page(PageView(results, (file.parent,)))
 
     with open_trace(file) as opened:
         faults = []

@@ -15,7 +15,7 @@ import airfl
 from airfl.config.load import plain_key
 from airfl.config.section import Section
 from airfl.storage.resources import configurations
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from channels import fading, power
 from tests.conftest import DEMO
 
@@ -119,7 +119,7 @@ def test_replace_changes_what_it_names_alone() -> None:
 )
 def test_keys_are_those_of_the_objects_or_of_the_file(key: str, settings_key: str) -> None:
     value = 612 if "subcarriers" in key else 0.25
-    points = build_points(MADE, {key: value}, Plan({key: [value * 2]} if value != 612 else {}))
+    points = build_points(MADE, {key: value}, SweepPlan({key: [value * 2]} if value != 612 else {}))
     found = airfl.load_settings(MADE, {key: value})
     section, _, name = settings_key.partition(".")
     table = found.scheme.values() if section == "scheme" else dict(getattr(found, section))

@@ -23,7 +23,7 @@ from airfl.privacy.statement import Statement
 from airfl.storage.fingerprint import own_parts
 from airfl.study.check import check_part
 from airfl.study.sweeps.job import Job, packed_job, unpacked_job
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from channels.part import Part, parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line
@@ -142,7 +142,7 @@ def test_it_is_named_by_files_and_goes_to_workers_of_a_sweep() -> None:
     named = small_settings(*CHEAP, "privacy.accountant={ name = 'looser', factor = 4.0 }")
     assert named == mine(Looser(factor=4.0), *CHEAP)
     assert small_settings("privacy.accountant=looser").privacy.accountant == Looser()
-    points = build_points(named, [], Plan({"privacy.accountant.factor": [1.0, 2.0]}))
+    points = build_points(named, [], SweepPlan({"privacy.accountant.factor": [1.0, 2.0]}))
     jobs = [packed_job(Job(point.folder, point.settings)) for point in points]
     del ACCOUNTANTS._registered["looser"]  # as in a worker, which gets to know it by the job
     once, twice = (run(unpacked_job(job).settings).summary().epsilon for job in jobs)

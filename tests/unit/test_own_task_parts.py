@@ -21,7 +21,7 @@ from airfl.learning.division import divide
 from airfl.learning.fingerprint import path_of
 from airfl.runtime.streams import Streams
 from airfl.study.check import check_part
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.tasks.datasets import DATASETS, Dataset, RawData, load_dataset
 from airfl.tasks.models import MODELS, Model
 from airfl.tasks.partitions import PARTITIONS, Partition, PartitionRule, Pool
@@ -165,9 +165,9 @@ def test_what_the_task_brings_is_neither_overridden_nor_swept(
         "experiment": lambda: airfl.Experiment.load(airfl.Experiment.of(given, task), changed),
         "budget": lambda: airfl.link_budget(given, overrides=changed, task=task),
         "privacy": lambda: airfl.privacy(given, overrides=changed, task=task),
-        "axes": lambda: build_points(given, (), Plan(axes={key: [value]}), task=task),
-        "points": lambda: build_points(given, (), Plan(points=[changed]), task=task),
-        "rows": lambda: build_points(given, (), Plan(rows={"one": changed}), task=task),
+        "axes": lambda: build_points(given, (), SweepPlan(axes={key: [value]}), task=task),
+        "points": lambda: build_points(given, (), SweepPlan(points=[changed]), task=task),
+        "rows": lambda: build_points(given, (), SweepPlan(rows={"one": changed}), task=task),
         "file": lambda: airfl.compare(file, out=out, task=task),
         "compare": lambda: airfl.compare(given, out=out, rows={"one": {}, "two": changed}, task=task),
     }

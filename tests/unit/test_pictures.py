@@ -11,7 +11,7 @@ import pytest
 
 from airfl.config.swept_values import split_axes
 from airfl.report.paper.figures import find_figure
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "figures.md"
@@ -46,7 +46,7 @@ def test_the_sweeps_of_the_page_can_be_run(pictures: ModuleType) -> None:
     made = set()
     for words in found:
         fixed, axes = split_axes([word for word in words[3:] if re.match(r"[a-z_]+\.[a-z_]+=", word)])
-        plan = Plan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
+        plan = SweepPlan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
         assert len(build_points(Path(words[2]), fixed, plan)) >= 10
         made.add(option(words, "--out"))
     for words in pictures.commands(PAGE):

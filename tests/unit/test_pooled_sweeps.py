@@ -23,7 +23,7 @@ from airfl.cli.figures import figures
 from airfl.config import Row
 from airfl.errors import UserError
 from airfl.report.page.page import html_page
-from airfl.report.page.view import View
+from airfl.report.page.view import PageView
 from airfl.report.paper import possible_figures
 from airfl.report.paper.figures import find_figure
 from airfl.report.results import plain_results, results_table
@@ -346,7 +346,7 @@ def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(p
 
 def test_the_page_draws_each_point_at_its_run(pool: Pool) -> None:
     folders = tuple({run.source: None for run in pool.results.runs if run.source is not None})
-    view = View(pool.results, folders)
+    view = PageView(pool.results, folders)
     page = Page(html_page(view))
     plots = {attributes.get("id") for _, attributes in page.elements}
     for place, key in enumerate(pool.results.axes):

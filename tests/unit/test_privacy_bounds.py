@@ -17,7 +17,7 @@ from airfl.privacy import bounds as bounds_module
 from airfl.privacy.accountants.bins import distinct
 from airfl.privacy.accountants.lattice import Side, atoms
 from airfl.privacy.accountants.lattice import on_grid as on_lattice_of
-from airfl.privacy.accountants.pairs import Pair
+from airfl.privacy.accountants.pairs import DominatingPair
 from airfl.privacy.accountants.renyi import ORDERS, divergence
 from airfl.privacy.bounds import FEW, Bounds, bounds, epsilon, least
 from airfl.privacy.events import (
@@ -65,7 +65,7 @@ def profile(order: Array, mu: float, rate: float) -> Array:
     return np.where(order >= 1, above, 1 - order + order * turned)
 
 
-def told(pair: Pair, grid: float, side: Side, at: Array) -> Array:
+def told(pair: DominatingPair, grid: float, side: Side, at: Array) -> Array:
     """Hockey-stick divergence of the atoms at e^at."""
     indices, offset = on_lattice_of(pair, grid, 9.0, side)
     found = atoms(pair, indices * grid + offset, side)
@@ -92,7 +92,7 @@ def test_atoms_are_on_their_side_of_the_pair(grid: float, mu: float, rate: float
     order = np.exp(at)
     turned = 1 - order + order * removed(1 / order)
     for direction, wanted in (("removed", removed(order)), ("added", turned)):
-        pair = Pair(direction, mu, rate)  # type: ignore[arg-type]
+        pair = DominatingPair(direction, mu, rate)  # type: ignore[arg-type]
         assert np.all(told(pair, grid, "above", at) >= wanted - 1e-12)
         assert np.all(told(pair, grid, "below", at) <= wanted + 1e-12)
 
@@ -102,7 +102,7 @@ def test_one_release_of_the_pair_has_the_profile_of_the_sample(multiplier: float
     """In both directions, at positive and negative epsilon, as atoms 1e-3 apart: from above never below it, from below
     never above, and either by no more than chords, or tangents, are off a convex curve."""
     grid, rate, mu = 1e-3, sample / 1000, 2 / multiplier
-    pair = Pair("envelope", mu, rate)
+    pair = DominatingPair("envelope", mu, rate)
     at = np.array([-6.0, -2.5004, -1.0, -0.3, -0.01, -0.0005, 0.0, 0.0005, 0.01, 0.3, 1.0, 2.5004, 6.0])
     wanted = profile(np.exp(at), mu, rate)
     above, below = (told(pair, grid, side, at) for side in ("above", "below"))

@@ -23,7 +23,7 @@ from airfl.config.load import read_tables
 from airfl.config.plugins import REGISTRIES
 from airfl.schemes import Pfels
 from airfl.schemes.names import SCHEMES
-from airfl.study.sweeps.points import Plan, build_points
+from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.tuning import points_of, rows_to_tune
 from channels.part import PartError, Registry, parameters_of
 from tests.conftest import DEMO, ROOT, small_settings
@@ -69,7 +69,7 @@ def test_every_form_gives_the_same_settings(config: Any, overrides: Any) -> None
     found = airfl.load_settings(config, overrides)
     assert found == EXPECTED
     assert found.model_dump_json() == EXPECTED.model_dump_json()
-    assert build_points(config, overrides, Plan())[0].settings == EXPECTED
+    assert build_points(config, overrides, SweepPlan())[0].settings == EXPECTED
 
 
 def test_another_scheme_as_an_object_drops_what_it_has_no_use_for() -> None:

@@ -26,7 +26,7 @@ from airfl.report.page import write_page
 from airfl.report.page.chart import powers, tick_texts
 from airfl.report.page.page import environment, html_page
 from airfl.report.page.pareto import front
-from airfl.report.page.view import BEST, View
+from airfl.report.page.view import BEST, PageView
 from airfl.report.table import COLUMNS, TableRow, cells
 from airfl.storage.trace import open_trace
 from tests.report_page import CAUSE, RATIOS, SCRIPT, Page, make_comparison, make_sweep, summarised
@@ -47,7 +47,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(comparison: Path) -> Page:
-    return Page(html_page(View(read_results(comparison), (comparison,))))
+    return Page(html_page(PageView(read_results(comparison), (comparison,))))
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def interval(values: np.ndarray) -> tuple[float, float]:
 
 
 def shown(results: Results, folder: Path) -> Page:
-    return Page(html_page(View(results, (folder,))))
+    return Page(html_page(PageView(results, (folder,))))
 
 
 # The comparison's numbers

@@ -13,7 +13,7 @@ import pytest
 import scipy.io
 
 from airfl.tasks.datasets import find_dataset, svhn, svhn_extra
-from airfl.tasks.datasets.formats.mat import Variable, read_mat
+from airfl.tasks.datasets.formats.mat import MatVariable, read_mat
 from tests.unit.datasets.support import SUFFIXES, flipped, put, refusal, refused_cut_off, same
 
 COUNTS = {svhn.TRAIN: 23, svhn.TEST: 11, svhn.EXTRA: 17}
@@ -107,7 +107,7 @@ def test_values_that_lie_in_the_tag_are_read(tmp_path: Path) -> None:
     found: dict[str, list[np.ndarray]] = {}
 
     def taker(name: str) -> Any:
-        def take(variable: Variable) -> None:
+        def take(variable: MatVariable) -> None:
             found[name] = [np.array(variable.shape), *variable.blocks(100)]
 
         return take
