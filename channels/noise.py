@@ -1,6 +1,7 @@
 """Receiver noise on the observed real entries, and noise levels from bandwidth and noise figure."""
 
 import math
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +11,22 @@ from channels.units import db_to_linear
 BOLTZMANN_J_PER_K = 1.380649e-23
 
 
-def receiver_noise(generator: np.random.Generator, entries: int, noise_std: float) -> NDArray[np.float32]:
+class NormalSource(Protocol):
+    """A source of standard normal numbers, such as numpy's generators."""
+
+    def standard_normal(self, size: int, dtype: Any) -> NDArray[Any]:
+        """Return the next `size` numbers."""
+        ...
+
+
+def receiver_noise(generator: NormalSource, entries: int, noise_std: float) -> NDArray[np.float32]:
     """Draw Gaussian noise z ~ N(0, noise_std^2 I) of PFELS eq. 7, [entries], float32.
 
     noise_std is sigma_0 on one observed real entry: the real part of CN(0, 2 sigma_0^2). Under I/Q packing both parts
     are observed, each with this standard deviation. Draws are sequential: the noise of a shorter message is a prefix of
     that of a longer one.
     """
-    noise = generator.standard_normal(entries, dtype=np.float32)
+    noise: NDArray[np.float32] = generator.standard_normal(entries, dtype=np.float32)
     return noise * np.float32(noise_std)
 
 

@@ -18,7 +18,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Estimator, GradientEstimate, Ids
-from airfl.runtime.sampling import fill_normals
+from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.stages.clip import clip_factor
@@ -173,11 +173,8 @@ class GradientTrainer:
             self._counted = round_index, {}
         self._counted[1].update(zip(devices.tolist(), chunk.evaluations.tolist(), strict=True))
         if self._work.noise_std:
-            streams, purpose = self._streams, Purpose.PRIVACY_NOISE
-            generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
-            noise = np.empty(estimates.shape, dtype=np.float32)
-            fill_normals(generators, noise, torch.get_num_threads())
-            estimates.add_(torch.from_numpy(noise).to(self._device), alpha=self._work.noise_std)
+            address = self._streams.address(Purpose.PRIVACY_NOISE, round_index)
+            add_normals_(estimates, address, devices.tolist(), self._work.noise_std)
         return estimates.neg_()
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:

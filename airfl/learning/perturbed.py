@@ -21,9 +21,10 @@ from airfl.learning.per_sample import Rows, SampleGradients, samples_of
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Ids, PerturbedSgd
-from airfl.runtime.sampling import distinct, fill_normals, spread
+from airfl.runtime.philox import normals
+from airfl.runtime.sampling import distinct, spread
 from airfl.runtime.store import Store
-from airfl.runtime.streams import Purpose, Streams
+from airfl.runtime.streams import Address, Purpose, Streams
 from airfl.uplinks.stages.masks import per_device_coordinates
 
 # Most numbers over which the median of the initial round is taken.
@@ -69,17 +70,17 @@ class Batches:
         return inputs, self.targets[:active, step], self.present[:active, step]
 
 
-def noise_of(generators: list[np.random.Generator], steps: NDArray[np.int64], kept: int) -> Iterator[Tensor]:
+def noise_of(address: Address, devices: list[int], steps: NDArray[np.int64], kept: int) -> Iterator[Tensor]:
     """Yield normal numbers for one step after another, [devices, kept], for at least the devices with steps left.
 
     steps: number of steps of each device, largest first. Several steps are drawn at a time, because torch's threads
     keep spinning for a while after an operation and would slow down those that draw.
     """
-    block = max(1, NOISE_NUMBERS // (len(generators) * kept))
+    block = max(1, NOISE_NUMBERS // (len(devices) * kept))
     for first in range(0, int(steps[0]), block):
         active, several = int((steps > first).sum()), min(block, int(steps[0]) - first)
-        drawn = np.empty((active, several * kept), dtype=np.float32)
-        fill_normals(generators[:active], drawn, torch.get_num_threads())
+        threads = torch.get_num_threads()
+        drawn = normals(address, devices[:active], several * kept, start=first * kept, threads=threads)
         yield from torch.from_numpy(drawn).view(active, several, kept).unbind(dim=1)
 
 
@@ -181,9 +182,8 @@ class PerturbedTrainer:
         """Return an iterator over the standard normal noise of each step, or None for no noise."""
         if not self._work.noise_multiplier:
             return None
-        streams, purpose = self._streams, Purpose.LOCAL_NOISE
-        generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
-        return noise_of(generators, steps, self._work.kept_entries)
+        address = self._streams.address(Purpose.LOCAL_NOISE, round_index)
+        return noise_of(address, devices.tolist(), steps, self._work.kept_entries)
 
     def _masks(self, devices: Ids, round_index: int, dimension: int) -> Tensor | None:
         """Return the kept coordinates of each device, [devices, k]; None if all are kept."""

@@ -1,11 +1,11 @@
-"""Random subsets and normal numbers from given generators."""
+"""Random subsets from given generators, and work spread over threads."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 # Most uniform numbers in memory at a time.
 BLOCK = 1 << 20
-# Fewest normal numbers for which a second thread pays.
+# Fewest random numbers for which a second thread pays.
 PARALLEL = 1 << 15
 
 
@@ -32,16 +32,6 @@ def distinct(generator: np.random.Generator, size: int, rows: int, count: int) -
         chosen[start : start + block] = np.argpartition(uniforms, count - 1, axis=1)[:, :count]
     chosen.sort(axis=1)  # the order that argpartition returns depends on the machine
     return chosen
-
-
-def fill_normals(generators: Sequence[np.random.Generator], rows: NDArray[np.float32], threads: int = 1) -> None:
-    """Fill rows [n, count] with N(0, 1) numbers, each row from its own generator."""
-
-    def fill(start: int, end: int) -> None:
-        for generator, row in zip(generators[start:end], rows[start:end], strict=True):
-            generator.standard_normal(out=row, dtype=np.float32)
-
-    spread(fill, len(rows), threads if rows.size >= PARALLEL else 1)
 
 
 def spread(work: Callable[[int, int], None], count: int, threads: int) -> None:

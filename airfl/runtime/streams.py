@@ -6,6 +6,7 @@ scheme, a metric or an option with additional draws does not change any other dr
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
@@ -54,6 +55,19 @@ KEY_STEPS = np.array([[0x9E3779B97F4A7C15], [0xBB67AE8584CAA73B]], dtype=np.uint
 LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
+@dataclass(frozen=True)
+class Address:
+    """The address of long arrays of random numbers (`airfl.runtime.philox`), without the device.
+
+    Attributes:
+        key: Hash of seed and purpose, two 32-bit words.
+        round_word: t + 1, or 0 for no round, below 2^32.
+    """
+
+    key: tuple[int, int]
+    round_word: int
+
+
 class Streams:
     """The random numbers of a run with root seed `seed` (from 0 to 2^64 - 1).
 
@@ -67,6 +81,10 @@ class Streams:
     def generator(self, purpose: Purpose, round_index: int | None = None) -> np.random.Generator:
         """Return the generator of an address without a device."""
         return np.random.Generator(np.random.Philox(key=self._key(purpose, round_index)))
+
+    def address(self, purpose: Purpose, round_index: int | None = None) -> Address:
+        """Return the address of the arrays of this purpose and round."""
+        return Address(_short_key(self._seed, int(purpose)), 0 if round_index is None else round_index + 1)
 
     def device_uniforms(
         self,
@@ -138,3 +156,9 @@ def _key(seed: int, purpose: int, round_index: int | None) -> NDArray[np.uint64]
     key = np.asarray(_sequence(seed, purpose, round_index).generate_state(2, np.uint64), dtype=np.uint64)
     key.flags.writeable = False
     return key
+
+
+@functools.lru_cache(maxsize=256)
+def _short_key(seed: int, purpose: int) -> tuple[int, int]:
+    first, second = _sequence(seed, purpose, None).generate_state(2, np.uint32).tolist()
+    return first, second

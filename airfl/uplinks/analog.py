@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.runtime.philox import NormalStream
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
@@ -293,8 +294,8 @@ class _AnalogLink:
         noise: Tensor | float = 0.0
         for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
             if std:
-                generator = context.streams.generator(purpose, context.round_index)
-                noise = noise + torch.from_numpy(receiver_noise(generator, context.entries, std)).to(signal)
+                stream = NormalStream(context.streams.address(purpose, context.round_index), torch.get_num_threads())
+                noise = noise + torch.from_numpy(receiver_noise(stream, context.entries, std)).to(signal)
         return noise
 
     def _signals(self, received: Tensor) -> Signals:

@@ -33,6 +33,7 @@ ORDER = (
     "tasks",
     "selection",
     "uplinks.stages",
+    "runtime.philox",
     "storage",
     "runtime.text",
     "runtime",

@@ -16,8 +16,6 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel
 from airfl.learning.per_sample import Rows, SampleGradients
 from airfl.learning.sample_layers import clamped_outer
-from airfl.runtime import sampling
-from airfl.runtime.sampling import fill_normals
 from airfl.tasks.models import MODELS
 from tests.local_steps import own_rows, point, sample_gradient
 from tests.unit.test_estimators import ALL, G, close, task_of
@@ -165,15 +163,3 @@ def test_models_of_the_papers_are_computed_by_layers(name: str) -> None:
     for limit in limits:
         one, other = (found.sums(points, inputs, targets, present, **limit) for found in pair)
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * float(other.abs().max()))
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3, 8])
-def test_noise_is_the_same_however_many_threads_draw_it(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five rows, each its own generator's next numbers, drawn twice."""
-    monkeypatch.setattr(sampling, "PARALLEL", 1)
-    generators, again = ([np.random.default_rng(seed) for seed in range(5)] for _ in range(2))
-    for _ in range(2):
-        rows = np.empty((5, 33), dtype=np.float32)
-        fill_normals(generators, rows, threads)
-        wanted = np.stack([generator.standard_normal(33, dtype=np.float32) for generator in again])
-        np.testing.assert_array_equal(rows, wanted)

@@ -21,6 +21,7 @@ from airfl.learning.perturbed import PerturbedTrainer, median_of, noise_of
 from airfl.learning.task import DividedTask, Samples
 from airfl.learning.trainer import LocalTrainer
 from airfl.learning.work import PerturbedSgd
+from airfl.runtime import philox
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.stages.masks import per_device_coordinates
@@ -172,8 +173,8 @@ def test_noise_on_kept_coordinates_is_as_strong_as_said(kept: int) -> None:
     found = updates_of(trainer, FlatModel(task.model).initial())
     for device, size in enumerate(SIZES):
         std = multiplier * CLIP * math.sqrt(kept) / min(BATCH, size)
-        drawn = STREAMS.device_generator(Purpose.LOCAL_NOISE, ROUND, device)
-        noise = sum(drawn.standard_normal(kept, dtype=np.float32) for _ in range(tau))
+        drawn = philox.normals(STREAMS.address(Purpose.LOCAL_NOISE, ROUND), [device], tau * kept)
+        noise = drawn.reshape(tau, kept).sum(axis=0)
         wanted = -0.3 * 500 / kept * std * noise
         of_device = found[device, coordinates_of(device, 500, kept)].numpy()
         np.testing.assert_allclose(of_device, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
@@ -188,12 +189,12 @@ def test_noise_may_be_drawn_for_several_steps_at_a_time(
     wanted = updates_of(trainer, point(task, 0))
     monkeypatch.setattr("airfl.learning.perturbed.NOISE_NUMBERS", numbers)
     torch.testing.assert_close(updates_of(trainer, point(task, 0)), wanted, rtol=0, atol=0)
-    steps, generators = np.array([8, 6, 2]), [np.random.default_rng(seed) for seed in range(3)]
-    noises = [noise.numpy() for noise in noise_of(generators, steps, KEPT)]
+    steps, address = np.array([8, 6, 2]), STREAMS.address(Purpose.LOCAL_NOISE, 3)
+    noises = [noise.numpy() for noise in noise_of(address, [4, 0, 9], steps, KEPT)]
     assert len(noises) == 8
-    for device, own in enumerate(steps):
-        drawn = np.random.default_rng(device).standard_normal((own, KEPT), dtype=np.float32)
-        np.testing.assert_array_equal([noise[device] for noise in noises[:own]], drawn)
+    for row, (device, own) in enumerate(zip([4, 0, 9], steps, strict=True)):
+        drawn = philox.normals(address, [device], own * KEPT).reshape(own, KEPT)
+        np.testing.assert_array_equal([noise[row] for noise in noises[:own]], drawn)
 
 
 def test_the_noise_of_one_step_is_normal() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,13 +40,14 @@ NAMES = (
 def drawn(monkeypatch: pytest.MonkeyPatch) -> set[Purpose]:
     """What has been drawn for since the test began."""
     found: set[Purpose] = set()
-    key = streams._key
+    for name in ("_key", "_short_key"):
+        key = getattr(streams, name)
 
-    def asked(seed: int, purpose: int, round_index: int | None) -> np.ndarray:
-        found.add(Purpose(purpose))
-        return key(seed, purpose, round_index)
+        def asked(seed: int, purpose: int, *rest: Any, key: Callable[..., Any] = key) -> Any:
+            found.add(Purpose(purpose))
+            return key(seed, purpose, *rest)
 
-    monkeypatch.setattr(streams, "_key", asked)
+        monkeypatch.setattr(streams, name, asked)
     return found
 
 

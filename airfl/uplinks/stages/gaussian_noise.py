@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 
@@ -38,20 +35,15 @@ class GaussianNoise:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which draws a device's noise when its message is encoded."""
-        import torch
+        from airfl.runtime.philox.tensors import add_normals_
 
         std = self.std * opened.device_noise
+        address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
 
         def encode(batch: Batch) -> Batch:
             if not std:
                 return batch
-            noise = of_each_device(
-                opened,
-                batch,
-                Purpose.PRIVACY_NOISE,
-                lambda generator: generator.standard_normal(self.dimension, dtype=np.float32),
-                np.float32,
-            )
-            return batch.of(batch.messages + std * torch.from_numpy(noise).to(batch.values))
+            devices = opened.devices[batch.rows].tolist()
+            return batch.of(add_normals_(batch.messages, address, devices, std, positions=batch.coordinates))
 
         return Coder(encode, decode=lambda mean: mean)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import hypot, log2, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.runtime.philox import fair_binomials, uniforms
+from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
-WORD = 64
 # With more trials than this, counting random bits is slower than a binomial sampler.
-MOST_BITS = 8 * WORD
+MOST_BITS = 512
 
 
 @dataclass(frozen=True)
@@ -59,15 +60,14 @@ class StochasticQuantise:
         """Return the coder, which draws one uniform number per entry when a message is encoded."""
         import torch
 
+        address = opened.streams.address(Purpose.QUANTISER, opened.index)
+
         def encode(batch: Batch) -> Batch:
-            count = _drawn(batch)
-            drawn = of_each_device(
-                opened, batch, Purpose.QUANTISER, lambda generator: generator.random(count), np.float64
-            )
+            drawn = uniforms(address, _devices(opened, batch), _drawn(batch), threads=torch.get_num_threads())
             # With many levels, float32 has too few digits for the fractional part.
             above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
             lower = above.floor()
-            up = torch.from_numpy(drawn).to(above.device) < above - lower
+            up = torch.from_numpy(_sent(batch, drawn)).to(above.device) < above - lower
             return batch.of((lower + up - (self.levels - 1) / 2).to(batch.values.dtype))
 
         return Coder(
@@ -117,32 +117,39 @@ class BinomialNoise:
         def encode(batch: Batch) -> Batch:
             if not self.trials:
                 return batch
-            count = _drawn(batch)
-            noise = of_each_device(
-                opened,
-                batch,
-                Purpose.PRIVACY_NOISE,
-                lambda generator: fair_binomial(generator, self.trials, count) - self.trials / 2,
-                np.float64,
-            )
-            return batch.of(batch.messages + self.scale * torch.from_numpy(noise).to(batch.values))
+            noise = torch.from_numpy(_sent(batch, self._noise(opened, batch))).to(batch.values)
+            return batch.of(batch.messages + self.scale * (noise - self.trials / 2))
 
         return Coder(encode, decode=lambda mean: mean)
 
+    def _noise(self, opened: Round, batch: Batch) -> NDArray[Any]:
+        """Return numbers from Bin(trials, 1/2), [chunk, count]: by counting random bits, or for many trials by a
+        general sampler, which takes longer than that for few."""
+        import torch
 
-def fair_binomial(generator: np.random.Generator, trials: int, count: int) -> NDArray[np.int64]:
-    """Draw from Bin(trials, 1/2), [count], by counting random bits. For few trials this takes a fraction of the time of
-    a general binomial sampler. With a smaller count the result is a prefix of that with a larger one."""
-    if trials > MOST_BITS:
-        return np.asarray(generator.binomial(trials, 0.5, count), dtype=np.int64)
-    words, rest = -(-trials // WORD), trials % WORD
-    bits = generator.integers(0, 1 << WORD, size=(count, words), dtype=np.uint64)
-    if rest:
-        bits[:, -1] >>= np.uint64(WORD - rest)
-    ones = np.zeros(count, dtype=np.int64)
-    for counted in np.bitwise_count(bits).T:
-        ones += counted
-    return ones
+        devices, count = _devices(opened, batch), _drawn(batch)
+        if self.trials <= MOST_BITS:
+            address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
+            return fair_binomials(address, devices, self.trials, count, threads=torch.get_num_threads())
+        numbers = np.empty((len(devices), count), dtype=np.float64)
+
+        def fill(start: int, end: int) -> None:
+            for row, device in enumerate(devices[start:end], start):
+                generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
+                numbers[row] = generator.binomial(self.trials, 0.5, count)
+
+        spread(fill, len(devices), torch.get_num_threads() if numbers.size >= PARALLEL else 1)
+        return numbers
+
+
+def _devices(opened: Round, batch: Batch) -> list[int]:
+    devices: list[int] = opened.devices[batch.rows].tolist()
+    return devices
+
+
+def _sent(batch: Batch, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers of the coordinates that are sent."""
+    return numbers if batch.coordinates is None else numbers[:, batch.coordinates]
 
 
 def _drawn(batch: Batch) -> int:

@@ -1,0 +1,211 @@
+"""Long arrays of random numbers by address, by a counter-based generator: Philox 4x32-10.
+
+The key is a hash of (seed, purpose), and the counter is (position, round, device). Any number of a stream can be
+computed without those before it, on a CPU or a GPU, in any order, with the same bits. Normal numbers are made by the
+method of Box and Muller from two words each, and lie within +-6.8. kernel.c computes them where a C compiler is found,
+else numpy (reference.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.runtime.philox import reference
+from airfl.runtime.philox.library import CAddress, load_library
+from airfl.runtime.sampling import PARALLEL, spread
+from airfl.runtime.streams import Address
+
+__all__ = ["NormalStream", "add_normals", "add_normals_at", "fair_binomials", "normals", "uniforms", "words"]
+
+Ids = Sequence[int] | NDArray[np.int64]
+Floats = NDArray[np.float32]
+Words = NDArray[np.uint32]
+N = TypeVar("N", np.float32, np.uint32)
+
+LONGEST = 1 << 34
+"""Positions of a stream: four for each of 2^32 blocks."""
+SPARSE = 5
+"""If the positions are fewer than the numbers up to the last one by this factor, they are computed one by one."""
+BLOCKS = 1 << 12
+"""Blocks that numpy computes at a time, so that they stay in the processor's cache."""
+
+
+@dataclass(frozen=True)
+class NormalStream:
+    """The normal numbers of an address without a device, with the method of numpy's generators.
+
+    Attributes:
+        address: Seed, purpose and round.
+        threads: Number of threads that compute them.
+    """
+
+    address: Address
+    threads: int = 1
+
+    def standard_normal(self, size: int, dtype: type[np.float32] = np.float32) -> Floats:
+        """Return the first `size` numbers of the stream."""
+        return normals(self.address, None, size, threads=self.threads)
+
+
+def normals(address: Address, devices: Ids | None, count: int, *, start: int = 0, threads: int = 1) -> Floats:
+    """Return standard normal numbers, float32 [devices, count]; [count] if `devices` is None.
+
+    address: seed, purpose and round. start: position of the first number in each stream.
+    """
+    return _filled("airfl_normals", reference.normals_of, np.float32, address, devices, count, start, threads)
+
+
+def uniforms(address: Address, devices: Ids | None, count: int, *, start: int = 0, threads: int = 1) -> Floats:
+    """Return uniform numbers (n + 1/2)/2^24 in (0, 1), float32 [devices, count]; [count] if `devices` is None."""
+    return _filled("airfl_uniforms", reference.uniforms_of, np.float32, address, devices, count, start, threads)
+
+
+def words(address: Address, devices: Ids | None, count: int, *, start: int = 0, threads: int = 1) -> Words:
+    """Return random 32-bit words, uint32 [devices, count]; [count] if `devices` is None."""
+    return _filled("airfl_words", lambda drawn: drawn, np.uint32, address, devices, count, start, threads)
+
+
+def fair_binomials(address: Address, devices: Ids, trials: int, count: int, *, threads: int = 1) -> Floats:
+    """Return numbers from Bin(trials, 1/2) by counting random bits, float32 [devices, count]."""
+    compiled = load_library()
+    rows, each = np.empty((len(devices), count), dtype=np.float32), -(-trials // 32)
+
+    def fill(row: int, first: int, last: int) -> None:
+        part = rows[row, first:last]
+        if compiled is None:
+            drawn = _by_numpy(lambda words: words, address, devices[row], first * each, len(part) * each)
+            part[:] = reference.ones_of(drawn.reshape(len(part), each), trials)
+        else:
+            compiled.airfl_ones(_address(address, devices[row]), trials, first, len(part), part.ctypes.data)
+
+    if count * each > LONGEST:
+        raise ValueError(f"{count} numbers of {trials} bits need more than the {LONGEST} words of a stream")
+    _spread(fill, rows, threads)
+    return rows
+
+
+def add_normals(
+    rows: Floats, address: Address, devices: Ids, scale: float, *, start: int = 0, threads: int = 1
+) -> None:
+    """Add scale * N(0, 1) to `rows` [devices, count] in place; the numbers are those of `normals`."""
+    compiled = load_library()
+
+    def add(row: int, first: int, last: int) -> None:
+        part = rows[row, first:last]
+        if compiled is None:
+            part += np.float32(scale) * _by_numpy(reference.normals_of, address, devices[row], start + first, len(part))
+        else:
+            at = _address(address, devices[row])
+            compiled.airfl_add_normals(at, start + first, len(part), scale, part.ctypes.data)
+
+    _check(rows, start)
+    _spread(add, rows, threads)
+
+
+def add_normals_at(
+    rows: Floats,
+    address: Address,
+    devices: Ids,
+    positions: NDArray[np.int64],
+    scale: float,
+    *,
+    threads: int = 1,
+) -> None:
+    """Add scale * N(0, 1) to `rows` [devices, count] in place, where the numbers are at `positions` of each stream.
+
+    positions: ascending, [count].
+    """
+    compiled = load_library()
+    span = int(positions[-1]) + 1 if len(positions) else 0
+    positions = np.ascontiguousarray(positions, dtype=np.int64)
+
+    def add(start: int, end: int) -> None:
+        for row, device in zip(rows[start:end], devices[start:end], strict=True):
+            if compiled is not None and span > SPARSE * len(positions):
+                at = _address(address, device)
+                compiled.airfl_add_normals_at(at, positions.ctypes.data, len(positions), scale, row.ctypes.data)
+            elif span > SPARSE * len(positions):
+                blocks, places = np.unique(positions >> 2, return_inverse=True)
+                drawn = reference.normals_of(reference.words_of_blocks(address, device_word(device), blocks))
+                row += np.float32(scale) * drawn[places, positions & 3]
+            else:
+                row += np.float32(scale) * normals(address, [device], span)[0, positions]
+
+    _check(rows, span)
+    spread(add, len(rows), threads if rows.size >= PARALLEL else 1)
+
+
+def _filled(
+    name: str,
+    transform: Callable[[Words], NDArray[N]],
+    dtype: type[N],
+    address: Address,
+    devices: Ids | None,
+    count: int,
+    start: int,
+    threads: int,
+) -> NDArray[N]:
+    """Return the numbers that the function `name` of the library, or `transform` of the words, computes."""
+    compiled = load_library()
+    rows = np.empty((1 if devices is None else len(devices), count), dtype=dtype)
+
+    def fill(row: int, first: int, last: int) -> None:
+        device = None if devices is None else devices[row]
+        part = rows[row, first:last]
+        if compiled is None:
+            part[:] = _by_numpy(transform, address, device, start + first, len(part))
+        else:
+            getattr(compiled, name)(_address(address, device), start + first, len(part), part.ctypes.data)
+
+    _check(rows, start)
+    _spread(fill, rows, threads)
+    return rows[0] if devices is None else rows
+
+
+def _by_numpy(
+    transform: Callable[[Words], NDArray[N]], address: Address, device: int | None, start: int, count: int
+) -> NDArray[N]:
+    first, last = start >> 2, (start + count + 3) >> 2
+    parts = [
+        transform(
+            reference.words_of_blocks(address, device_word(device), np.arange(block, min(block + BLOCKS, last)))
+        ).ravel()
+        for block in range(first, max(last, first + 1), BLOCKS)
+    ]
+    return np.concatenate(parts)[start & 3 :][:count]
+
+
+def _spread(work: Callable[[int, int, int], None], rows: NDArray[Any], threads: int) -> None:
+    """Call work(row, first, last) for ranges that cover all rows, in equal parts for the threads."""
+    count = rows.shape[1]
+
+    def part(start: int, end: int) -> None:
+        while start < end:
+            row, first = divmod(start, count)
+            last = min(count, first + end - start)
+            work(row, first, last)
+            start += last - first
+
+    spread(part, rows.size, threads if rows.size >= PARALLEL else 1)
+
+
+def _check(rows: NDArray[Any], start: int) -> None:
+    if rows.ndim != 2 or (rows.size and rows.strides[1] != rows.itemsize):
+        raise ValueError("rows must be a matrix whose rows are contiguous")
+    if not 0 <= start <= LONGEST - rows.shape[1]:
+        raise ValueError(f"positions must be from 0 to {LONGEST - 1}, got {start} to {start + rows.shape[1] - 1}")
+
+
+def _address(address: Address, device: int | None) -> CAddress:
+    return CAddress(device_word(device), (ctypes.c_uint32 * 2)(*address.key), address.round_word)
+
+
+def device_word(device: int | None) -> int:
+    """Return the device's part of the counter: 0 for none, so that devices start at 1."""
+    return 0 if device is None else int(device) + 1

@@ -1,0 +1,201 @@
+"""Random numbers by address: published vectors, the same numbers from compiled code, numpy and torch."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from airfl.runtime import philox, sampling
+from airfl.runtime.philox import library, tensors
+from airfl.runtime.streams import Address, Purpose, Streams
+
+STREAMS = Streams(5)
+ADDRESS = STREAMS.address(Purpose.PRIVACY_NOISE, 3)
+DEVICES = [0, 5, 2**40]
+
+compiled = pytest.mark.skipif(library.load_library() is None, reason="no C compiler")
+
+
+@pytest.fixture
+def by_numpy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As on a machine without a compiler."""
+    with monkeypatch.context() as patch:
+        patch.setattr(philox, "load_library", lambda: None)
+        yield
+
+
+def both(monkeypatch: pytest.MonkeyPatch, function: Any, *arguments: Any, **named: Any) -> Any:
+    """The result by the library, which numpy must give too, bit for bit."""
+    found = function(*arguments, **named)
+    with monkeypatch.context() as patch:
+        patch.setattr(philox, "load_library", lambda: None)
+        np.testing.assert_array_equal(function(*arguments, **named), found, strict=True)
+    return found
+
+
+# Of Random123 (Salmon et al. 2011), kat_vectors: counter, key, words.
+VECTORS = [
+    ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+    ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+    (
+        (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+        (0xA4093822, 0x299F31D0),
+        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("counter", "key", "words"), VECTORS)
+def test_words_are_those_that_its_authors_publish(
+    counter: tuple[int, ...], key: tuple[int, int], words: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    block, round_word, low, high = counter
+    address, device = Address(key, round_word), ((high << 32) | low) - 1  # devices are counted from 1 in a counter
+    assert both(monkeypatch, philox.words, address, [device], 4, start=4 * block).tolist() == [list(words)]
+    if device >= 0:
+        of_torch = tensors.words_of_blocks(address, device, torch.tensor([block]))
+        assert [int(word) for word in of_torch] == list(words)
+
+
+@compiled
+@pytest.mark.parametrize("draw", [philox.normals, philox.uniforms, philox.words])
+@pytest.mark.parametrize("start", [0, 1, 7, 4099, philox.LONGEST - 1003])
+def test_compiled_code_and_numpy_give_the_same_bits(draw: Any, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(philox, "BLOCKS", 64)
+    rows = both(monkeypatch, draw, ADDRESS, DEVICES, 1003, start=start)
+    assert rows.shape == (3, 1003)
+    for row, device in zip(rows, DEVICES, strict=True):  # of each device as if it were alone, from anywhere on
+        later = start + 500 - start % 3
+        np.testing.assert_array_equal(draw(ADDRESS, [device], 17, start=later)[0], row[later - start :][:17])
+
+
+@compiled
+@pytest.mark.parametrize("span", [100, 2000, 100_000])
+def test_noise_is_added_at_the_positions_of_the_entries(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All numbers up to the last position are drawn, or only those that are needed."""
+    positions = np.sort(np.random.default_rng(1).choice(span, 100, replace=False))
+    before = np.random.default_rng(2).normal(size=(3, 100)).astype(np.float32)
+    normals = philox.normals(ADDRESS, DEVICES, max(span, 105))
+
+    def added(function: Any, *arguments: Any, **named: Any) -> Any:
+        rows = before.copy()
+        function(rows, ADDRESS, DEVICES, *arguments, **named)
+        return rows
+
+    at = both(monkeypatch, added, philox.add_normals_at, positions, 0.3)
+    np.testing.assert_array_equal(at, before + np.float32(0.3) * normals[:, positions])
+    following = both(monkeypatch, added, philox.add_normals, 0.3, start=5)
+    np.testing.assert_array_equal(following, before + np.float32(0.3) * normals[:, 5:105])
+
+
+@pytest.mark.parametrize("at_positions", [False, True])
+def test_tensors_elsewhere_get_the_same_bits(at_positions: bool) -> None:
+    """A tensor whose rows are not contiguous takes the way of a GPU's; one in float64 is rounded no further."""
+    positions = np.sort(np.random.default_rng(1).choice(9000, 1001, replace=False)) if at_positions else None
+    rows = torch.randn(3, 1001, generator=torch.Generator().manual_seed(1))
+    strided = torch.empty(1001, 3).t().copy_(rows)
+    named: dict[str, Any] = {"positions": positions} if at_positions else {"start": 5}
+    found = tensors.add_normals_(rows.clone(), ADDRESS, DEVICES, 0.3, **named)
+    assert tensors.add_normals_(strided, ADDRESS, DEVICES, 0.3, **named).equal(found)
+    precise = tensors.add_normals_(rows.double(), ADDRESS, DEVICES, 0.3, **named)
+    torch.testing.assert_close(precise, found.double(), rtol=0, atol=1e-6)
+
+
+@compiled
+@pytest.mark.parametrize("trials", [1, 31, 32, 33, 200])
+def test_ones_are_counted_in_words_of_their_own(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = both(monkeypatch, philox.fair_binomials, ADDRESS, DEVICES, trials, 101)
+    each = -(-trials // 32)
+    words = philox.words(ADDRESS, DEVICES, 101 * each).reshape(3, 101, each)
+    ones = [[sum(bin(int(word)).count("1") for word in number[:-1]) for number in row] for row in words]
+    last = [[bin(int(number[-1]) >> (32 * each - trials)).count("1") for number in row] for row in words]
+    np.testing.assert_array_equal(found, np.add(ones, last))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_numbers_are_the_same_however_many_threads_compute_them(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = philox.normals(ADDRESS, DEVICES, 1003)
+    monkeypatch.setattr(philox, "PARALLEL", 1)
+    assert sampling.PARALLEL > 1003
+    np.testing.assert_array_equal(philox.normals(ADDRESS, DEVICES, 1003, threads=threads), wanted)
+    rows = np.zeros((3, 1003), dtype=np.float32)
+    philox.add_normals(rows, ADDRESS, DEVICES, 1.0, threads=threads)
+    np.testing.assert_array_equal(rows, wanted)
+
+
+def test_every_part_of_an_address_counts() -> None:
+    """Seed, purpose, round, device, and whether there is a round or a device."""
+    others = [
+        *(Streams(seed).address(Purpose.PRIVACY_NOISE, 3) for seed in (6, 5 + 2**32)),
+        *(STREAMS.address(purpose, 3) for purpose in Purpose if purpose != Purpose.PRIVACY_NOISE),
+        *(STREAMS.address(Purpose.PRIVACY_NOISE, index) for index in (None, 0, 4, 2**32 - 2)),
+    ]
+    drawn = [philox.words(address, [7], 8)[0] for address in (ADDRESS, *others)]
+    drawn += [philox.words(ADDRESS, None, 8), *philox.words(ADDRESS, [0, 6, 8, 7 + 2**32], 8)]
+    assert len(np.unique(np.concatenate(drawn))) == 8 * len(drawn)
+    assert STREAMS.address(Purpose.PRIVACY_NOISE, 3) == ADDRESS
+
+
+def test_a_stream_has_an_end() -> None:
+    with pytest.raises(ValueError, match=r"positions must be from 0 to 17179869183, got 17179869180 to 17179869184"):
+        philox.words(ADDRESS, [0], 5, start=philox.LONGEST - 4)
+    with pytest.raises(ValueError, match="rows are contiguous"):
+        philox.add_normals(np.zeros((4, 3), dtype=np.float32).T, ADDRESS, DEVICES, 1.0)
+
+
+# The library
+
+
+@compiled
+def test_the_library_is_built_once_and_only_ours_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
+    builds: list[Path] = []
+    build = library._build
+    monkeypatch.setattr(library, "_build", lambda compiler, file: (builds.append(file), build(compiler, file)))
+    load = library.load_library.__wrapped__
+    assert load() is not None
+    (built,) = tmp_path.glob("philox-*.so")
+    assert load() is not None
+    assert builds == [built]
+    built.chmod(0o777)  # somebody else could have written it
+    assert load() is not None
+    assert builds == [built, built]
+    assert built.stat().st_mode & 0o77 == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["CACHEDIR.TAG", built.name]
+
+
+@compiled
+def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFL_CACHE", os.devnull)
+    assert library.load_library.__wrapped__() is not None
+
+
+@pytest.mark.parametrize("why", ["no compiler", "not wanted", "a compiler that fails"])
+def test_numpy_stands_in_for_a_library_that_is_not_there(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "cache"))
+    if why == "not wanted":
+        monkeypatch.setenv("AIRFL_COMPILE", "0")
+    else:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    if why == "a compiler that fails":
+        (tmp_path / "cc").write_text("#!/bin/sh\necho 'no such header' >&2; [ \"$1\" = --version ]\n")
+        (tmp_path / "cc").chmod(0o755)
+    with caplog.at_level(logging.DEBUG, "airfl"):
+        assert library.load_library.__wrapped__() is None
+    assert ("no such header" in caplog.text) == (why == "a compiler that fails")
+
+
+def test_without_a_library_numbers_have_their_shapes(by_numpy: None) -> None:
+    assert philox.normals(ADDRESS, None, 5).shape == (5,)
+    assert philox.normals(ADDRESS, [], 5).shape == (0, 5)
+    assert philox.uniforms(ADDRESS, [1, 2], 0).shape == (2, 0)
+    philox.add_normals_at(np.zeros((2, 0), dtype=np.float32), ADDRESS, [1, 2], np.zeros(0, dtype=np.int64), 1.0)
