@@ -47,9 +47,9 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
 
 @functools.cache
 def load_library() -> ctypes.CDLL | None:
-    """Return the compiled library, or None without a C compiler. AIRFL_COMPILE=0 prevents compiling."""
+    """Return the compiled library, or None without a C compiler."""
     compiler = _compiler()
-    if compiler is None or os.environ.get("AIRFL_COMPILE") == "0":
+    if compiler is None:
         return None
     try:
         return _load(compiler)
@@ -60,7 +60,8 @@ def load_library() -> ctypes.CDLL | None:
 
 
 def _compiler() -> str | None:
-    return next(filter(None, map(shutil.which, (os.environ.get("CC", "cc"), "gcc", "clang"))), None)
+    names = (os.environ.get("CC", "cc"), "gcc", "clang", os.environ.get("CXX", "g++"), "clang++")
+    return next(filter(None, map(shutil.which, names)), None)
 
 
 def _load(compiler: str) -> ctypes.CDLL:
@@ -79,7 +80,7 @@ def _build(compiler: str, file: Path) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{file.stem}-", suffix=".so", dir=file.parent)
     os.close(descriptor)
     try:
-        command = [compiler, *FLAGS, str(SOURCE), "-o", name, "-lm"]
+        command = [compiler, *FLAGS, "-x", "c", str(SOURCE), "-o", name, "-lm"]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
         os.chmod(name, 0o700)
         os.replace(name, file)
