@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import callbacks, schemes, selection
+    from airfl import schemes, selection
     from airfl.analysis.audit.audit import Audit, audit
     from airfl.analysis.budget import Budget, link_budget
     from airfl.analysis.calculator import RunPrivacy
@@ -43,11 +43,13 @@ if TYPE_CHECKING:
     from airfl.config.run import TraceSettings as Trace
     from airfl.config.swept_values import Interval
     from airfl.config.task import TaskSettings as NamedTask
+    from airfl.core import callbacks
     from airfl.core.summary import Summary
     from airfl.errors import UserError
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
     from airfl.learning.own_task import Task
+    from airfl.learning.tasks import datasets, models, partitions
     from airfl.privacy import accountants
     from airfl.report.page.page import report
     from airfl.simulation import Run, run
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from airfl.study.compare import compare
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
-    from airfl.tasks import datasets, models, partitions
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
@@ -100,18 +101,18 @@ _LOCATIONS = {
 _MODULES = {
     "accountants": "airfl.privacy.accountants",
     "audit": "airfl.analysis.audit",
-    "callbacks": "airfl.callbacks",
+    "callbacks": "airfl.core.callbacks",
     "compare": "airfl.study.compare",
-    "datasets": "airfl.tasks.datasets",
+    "datasets": "airfl.learning.tasks.datasets",
     "exports": "airfl.exports",
-    "models": "airfl.tasks.models",
-    "partitions": "airfl.tasks.partitions",
+    "models": "airfl.learning.tasks.models",
+    "partitions": "airfl.learning.tasks.partitions",
     "privacy": "airfl.privacy",
     "report": "airfl.report",
     "results": "airfl.analysis.results",
     "schemes": "airfl.schemes",
     "selection": "airfl.selection",
-    "tasks": "airfl.tasks",
+    "tasks": "airfl.learning.tasks",
     "trace": "airfl.storage.trace",
 }
 """Short name -> module, available as an attribute of airfl; audit, compare, privacy and report are also callable."""
@@ -173,16 +174,22 @@ class _ShortNames(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec if it is the short name of a module elsewhere in the package."""
-        module = _MODULES.get(fullname.removeprefix("airfl."), fullname)
-        return None if module == fullname else spec_from_loader(fullname, self)
+        """Return a spec if it is the short name of a module elsewhere in the package, or of one in that module."""
+        return None if _full_name(fullname) == fullname else spec_from_loader(fullname, self)
 
     def exec_module(self, module: ModuleType) -> None:
         """Put the module itself in its place."""
-        sys.modules[module.__name__] = import_module(_MODULES[module.__name__.removeprefix("airfl.")])
+        sys.modules[module.__name__] = import_module(_full_name(module.__name__))
 
 
-sys.meta_path.append(_ShortNames())
+def _full_name(name: str) -> str:
+    package, _, rest = name.partition(".")
+    short, dot, inside = rest.partition(".")
+    return name if package != "airfl" or short not in _MODULES else _MODULES[short] + dot + inside
+
+
+# Before the finder of files, which would load a module of a short name a second time.
+sys.meta_path.insert(0, _ShortNames())
 
 
 def __getattr__(name: str) -> Any:

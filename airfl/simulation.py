@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from airfl.callbacks.callback import Callback, RunInfo
-from airfl.callbacks.dispatch import Callbacks
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.callbacks.callback import Callback, RunInfo
+from airfl.core.callbacks.dispatch import Callbacks
 from airfl.core.checkpoint import (
     Saved,
     check_asked,
@@ -43,6 +43,8 @@ from airfl.core.world import resolve, world_of
 from airfl.errors import CallbackError, UserError
 from airfl.learning.chosen_task import load_data, with_task
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import data_folders
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.interrupt import asked_to_stop
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams
@@ -50,8 +52,6 @@ from airfl.runtime.text import brief
 from airfl.storage.output_files import TRACE_NAME, check_no_run
 from airfl.storage.trace import open_trace
 from airfl.storage.trace.integrity import read_seal
-from airfl.tasks.datasets import data_folders
-from airfl.tasks.datasets.raw import RawData
 
 if TYPE_CHECKING:
     import xarray

@@ -29,7 +29,7 @@ from airfl.core.round import run_round
 from airfl.core.state import State
 from airfl.core.world import build_world
 from airfl.learning.evaluation import gradient_norm_squared
-from airfl.tasks.datasets import data_folders
+from airfl.learning.tasks.datasets import data_folders
 
 PAPERS = Path(__file__).resolve().parent / "configs" / "papers"
 LEVELS = {"soteriafl-a9a": (1, 5, 10), "soteriafl-mnist": (1,)}

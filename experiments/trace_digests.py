@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import airfl
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 
 SHORT = (
     *("run.rounds=3", "run.devices=24", "run.selected=4", "run.evaluate_every=2", "run.threads=1"),

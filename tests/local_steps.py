@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import DividedTask, Samples
-from airfl.tasks.partitions import Partition
+from airfl.learning.tasks.partitions import Partition
 
 CPU = torch.device("cpu")
 

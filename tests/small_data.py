@@ -14,10 +14,10 @@ from airfl.config import Settings
 from airfl.core.state import World
 from airfl.core.world import world_of
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.simulation import Progress, Run
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500

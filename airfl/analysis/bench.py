@@ -23,8 +23,8 @@ from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
 from airfl.core.world import build_world, resolve
 from airfl.errors import UserError
+from airfl.learning.tasks.datasets import data_folders
 from airfl.runtime.precision import precision
-from airfl.tasks.datasets import data_folders
 
 
 @dataclass(frozen=True)

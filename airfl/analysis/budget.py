@@ -27,12 +27,12 @@ from airfl.core.scenario import Scenario
 from airfl.core.state_size import store_bytes
 from airfl.learning.chosen_task import dimension_of, equal_share, load_data, training_samples, with_task
 from airfl.learning.server import mean_weights
+from airfl.learning.tasks.datasets import data_folders
 from airfl.privacy.disclosure import Disclosure
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
 from airfl.schemes.release import RecordRelease
 from airfl.storage.trace.schema import NORMALISED
-from airfl.tasks.datasets import data_folders
 from channels.broadcast import Broadcast
 from channels.grid import GridUse
 

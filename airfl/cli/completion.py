@@ -115,8 +115,8 @@ def accountants() -> list[str]:
 
 def downloads() -> dict[str, str]:
     """Return the data sets that can be downloaded, with their descriptions."""
-    from airfl.tasks.datasets import DATASETS
-    from airfl.tasks.downloads.sources import DOWNLOADS
+    from airfl.learning.tasks.datasets import DATASETS
+    from airfl.learning.tasks.downloads.sources import DOWNLOADS
 
     return {name: DATASETS[name].text for name in DOWNLOADS}
 

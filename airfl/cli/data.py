@@ -39,9 +39,9 @@ def get(
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
-    from airfl.tasks.datasets import DATASETS, data_folders
-    from airfl.tasks.downloads.download import get as download
-    from airfl.tasks.downloads.sources import DOWNLOADS, hosts
+    from airfl.learning.tasks.datasets import DATASETS, data_folders
+    from airfl.learning.tasks.downloads.download import get as download
+    from airfl.learning.tasks.downloads.sources import DOWNLOADS, hosts
 
     if name in DOWNLOADS:
         say(f"{name}: from {', '.join(hosts(name))}; licence: {DATASETS[name].licence}")
@@ -54,8 +54,8 @@ def get(
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Folders searched for data sets, and which are available."""
     from airfl.cli.checkup.places import found_datasets
+    from airfl.learning.tasks.datasets import data_folders
     from airfl.storage.cache import cache_folder
-    from airfl.tasks.datasets import data_folders
 
     folders = data_folders(data_dir)
     available = found_datasets(folders)

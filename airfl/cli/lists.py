@@ -14,8 +14,8 @@ from airfl.schemes.scheme import Scheme
 from channels.part import REQUIRED, Part, Registry, parameters_of
 
 if TYPE_CHECKING:
-    from airfl.tasks.datasets.dataset import Dataset
-    from airfl.tasks.models.model import Model
+    from airfl.learning.tasks.datasets.dataset import Dataset
+    from airfl.learning.tasks.models.model import Model
 
 P = TypeVar("P", bound=Part)
 
@@ -42,7 +42,7 @@ def schemes(as_json: AsJson = False) -> None:
 
 def models(as_json: AsJson = False) -> None:
     """List the models: name, parameters, input shape, classes."""
-    from airfl.tasks.models import MODELS
+    from airfl.learning.tasks.models import MODELS
 
     listing = [
         {
@@ -59,7 +59,7 @@ def models(as_json: AsJson = False) -> None:
 
 def datasets(as_json: AsJson = False) -> None:
     """List the data sets: name, input shape, classes, licence."""
-    from airfl.tasks.datasets import DATASETS
+    from airfl.learning.tasks.datasets import DATASETS
 
     listing = [
         {

@@ -41,8 +41,8 @@ def run(
     plugins: Plugins = False,
 ) -> None:
     """Run one scheme and write its trace to OUT/trace.h5."""
-    from airfl.callbacks.tensorboard import TensorBoard, check_live
     from airfl.config import load_settings
+    from airfl.core.callbacks.tensorboard import TensorBoard, check_live
     from airfl.core.preflight import check_recipe
     from airfl.learning.chosen_task import check_fit
     from airfl.storage.output_files import check_can_be_folder, check_no_run
@@ -98,8 +98,8 @@ def compare(
     plugins: Plugins = False,
 ) -> None:
     """Run several schemes on the same devices and channels."""
-    from airfl.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.config import load_rows
+    from airfl.core.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.core.preflight import check_recipe
     from airfl.learning.chosen_task import check_fit
     from airfl.report.comparison import check_copies, check_report

@@ -22,13 +22,13 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from airfl.errors import UserError
+from airfl.learning.tasks.datasets.registry import DATASETS
+from airfl.learning.tasks.models.registry import MODELS
+from airfl.learning.tasks.partitions.registry import PARTITIONS
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.selection.registry import SELECTIONS
 from airfl.storage.input_files import SETTINGS_BYTES, read_regular
-from airfl.tasks.datasets.registry import DATASETS
-from airfl.tasks.models.registry import MODELS
-from airfl.tasks.partitions.registry import PARTITIONS
 from channels.antennas.registry import COMBINERS
 from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.fading.registry import FADINGS

@@ -9,13 +9,13 @@ from pydantic import ConfigDict, Field, model_validator
 from airfl.config.part_keys import NamedPart, with_keys
 from airfl.config.section import Section
 from airfl.errors import UserError
-from airfl.tasks import OWN as OWN
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.registry import DATASETS
-from airfl.tasks.models.model import Model
-from airfl.tasks.models.registry import MODELS
-from airfl.tasks.partitions.registry import PARTITIONS
-from airfl.tasks.partitions.rule import PartitionRule
+from airfl.learning.tasks import OWN as OWN
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.registry import DATASETS
+from airfl.learning.tasks.models.model import Model
+from airfl.learning.tasks.models.registry import MODELS
+from airfl.learning.tasks.partitions.registry import PARTITIONS
+from airfl.learning.tasks.partitions.rule import PartitionRule
 from channels.part import Part
 
 P = TypeVar("P", bound=Part)

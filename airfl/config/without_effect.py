@@ -10,7 +10,7 @@ from airfl.config.part_keys import keys_of, name_of
 from airfl.config.radio import path_loss_of
 from airfl.config.settings import Settings
 from airfl.config.task import OWN
-from airfl.tasks.partitions.registry import PARTITIONS
+from airfl.learning.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.part import Part
 from channels.power import POLICIES

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from airfl.config.settings import Settings
 from airfl.config.task import TaskSettings
 from airfl.errors import UserError
+from airfl.learning.tasks import NO_PARTITION, OWN, check_engine, check_shapes
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.fingerprint import is_own
-from airfl.tasks import NO_PARTITION, OWN, check_engine, check_shapes
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from airfl.config.part_keys import name_of
 from airfl.config.task import OWN, TaskSettings
 from airfl.errors import UserError
+from airfl.learning.tasks import NO_PARTITION
+from airfl.learning.tasks.datasets import DATASETS
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
+from airfl.learning.tasks.partitions.own import Shares, checked_partition, user_partition
+from airfl.learning.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 from airfl.runtime.streams import Purpose, Streams
 from airfl.storage.fingerprint import is_own
-from airfl.tasks import NO_PARTITION
-from airfl.tasks.datasets import DATASETS
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partitions.own import Shares, checked_partition, user_partition
-from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 
 @dataclass(frozen=True)

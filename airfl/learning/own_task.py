@@ -25,17 +25,17 @@ from airfl.learning.flat import FlatModel, Loss
 from airfl.learning.promises import SAMPLES, check_model, check_targets, takes, try_out
 from airfl.learning.samples import Samples, TaskIdentity, seeded
 from airfl.learning.sgd import normalise
+from airfl.learning.tasks import check_shapes, display_name
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
+from airfl.learning.tasks.models.model import Model
+from airfl.learning.tasks.partitions.own import Shares, checked_shares, shares_of
+from airfl.learning.tasks.partitions.registry import PARTITIONS
+from airfl.learning.tasks.partitions.rule import PartitionRule
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint as of_part
 from airfl.storage.fingerprint import functions_of, is_own
 from airfl.storage.trace.schema import METRIC_NAME, MOST_METRICS
-from airfl.tasks import check_shapes, display_name
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.models.model import Model
-from airfl.tasks.partitions.own import Shares, checked_shares, shares_of
-from airfl.tasks.partitions.registry import PARTITIONS
-from airfl.tasks.partitions.rule import PartitionRule
 from channels.part import Part, PartError
 
 LONGEST_NAME, LONGEST_MODEL = 80, 10_000

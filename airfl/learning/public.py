@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from airfl.learning.divergence import check_public
+from airfl.learning.tasks.partitions.rule import Partition
 from airfl.runtime.store import Store
-from airfl.tasks.partitions.rule import Partition
 
 if TYPE_CHECKING:
     from airfl.config.learning import LocalSettings

@@ -17,10 +17,10 @@ from airfl.learning.division import Division, divide
 from airfl.learning.flat import Loss
 from airfl.learning.own_task import Task
 from airfl.learning.samples import Samples, TaskIdentity, seeded
+from airfl.learning.tasks.datasets.raw import RawData
+from airfl.learning.tasks.partitions.rule import Partition
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import is_own
-from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partitions.rule import Partition
 
 __all__ = ["DividedTask", "Samples", "TaskIdentity", "build_task", "seeded"]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.analysis.results.row_result import RowResult
-from airfl.callbacks.callback import Callback
-from airfl.callbacks.dispatch import check_callbacks
 from airfl.config import Config, Overrides, Row, Settings, differences, load_rows
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.callbacks.callback import Callback
+from airfl.core.callbacks.dispatch import check_callbacks
 from airfl.core.device import find_device
 from airfl.core.progress import Planned, asked_progress, planned
 from airfl.core.record import Record
@@ -25,11 +25,11 @@ from airfl.core.summary import summary_of
 from airfl.errors import DivergedError, UserError
 from airfl.learning.chosen_task import load_data, with_task
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import data_folders
 from airfl.runtime.callable import calls
 from airfl.runtime.streams import Streams
 from airfl.simulation import failure_of, is_complete, run
 from airfl.study.rows import check_comparison, exclusive, row_folders, write_rows
-from airfl.tasks.datasets import data_folders
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task

@@ -16,13 +16,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from airfl.tasks.datasets import DATASETS, data_folders, find_dataset
+from airfl.learning.tasks.datasets import DATASETS, data_folders, find_dataset
 
 PAPERS = Path(__file__).resolve().parents[1] / "configs" / "papers"
 TURNS = 5
 LOAD = """
 import resource, sys, time
-from airfl.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets import load_dataset
 begin = time.perf_counter()
 load_dataset(sys.argv[1])
 print(time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

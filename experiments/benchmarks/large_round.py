@@ -29,9 +29,9 @@ from airfl.analysis.profile import profiled_round
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
 from airfl.core.world import build_world, resolve
+from airfl.learning.tasks.datasets import data_folders, find_dataset
+from airfl.learning.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
 from airfl.runtime.store import Store
-from airfl.tasks.datasets import data_folders, find_dataset
-from airfl.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "papers" / "pfels-cifar10.toml"
 ROUNDS = 3

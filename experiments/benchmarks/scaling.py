@@ -97,7 +97,7 @@ def measure(point: Point) -> Cost:
     from airfl.core.state import State
     from airfl.core.world import world_of
     from airfl.learning.task import DividedTask, Samples
-    from airfl.tasks.partitions import Partition
+    from airfl.learning.tasks.partitions import Partition
 
     generator = torch.Generator().manual_seed(0)
     rows = Samples(

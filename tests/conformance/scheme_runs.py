@@ -12,11 +12,11 @@ from airfl.config import Settings
 from airfl.core.state import World
 from airfl.core.world import world_of
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.schemes.names import SCHEMES
 from airfl.simulation import run
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT, fitting, small_settings
 
 SHORT = ("run.rounds=4", "run.evaluate_every=1", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")

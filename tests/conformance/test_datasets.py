@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import DATASETS, find_dataset, load_dataset
-from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE
-from airfl.tasks.models import MODELS
+from airfl.learning.tasks.datasets import DATASETS, find_dataset, load_dataset
+from airfl.learning.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE
+from airfl.learning.tasks.models import MODELS
 from tests.conftest import ROOT
 
 SAMPLES = ("fashion-mnist-sample", "a9a-sample")  # kept with the code

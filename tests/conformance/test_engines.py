@@ -17,11 +17,11 @@ from airfl.learning.engines.parallel import ParallelEngine
 from airfl.learning.engines.table import ENGINES
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import DividedTask, Samples
+from airfl.learning.tasks.models import MODELS
+from airfl.learning.tasks.partitions import Partition
 from airfl.learning.trainer import LocalTrainer
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
-from airfl.tasks.models import MODELS
-from airfl.tasks.partitions import Partition
 from tests.conftest import give_back
 
 STREAMS = Streams(6)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import airfl
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from tests.conformance.scheme_runs import each_that_remembers
 from tests.conftest import ROOT, small_settings
 from tests.resuming import assert_same_trace, interrupted

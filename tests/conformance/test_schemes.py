@@ -19,11 +19,11 @@ from airfl.core.round import exchange, run_round
 from airfl.core.state import State, World
 from airfl.core.state_size import store_bytes
 from airfl.errors import UserError
+from airfl.learning.tasks.models import MODELS
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.simulation import run
 from airfl.storage.trace.schema import PER_ROUND, PER_SLOT
-from airfl.tasks.models import MODELS
 from airfl.uplinks.stages.stage import Batch, Coder, Round, Stage, open_encoder
 from tests.conformance.scheme_runs import REMEMBERING, each_scheme, finished, sample, short, world_of_short
 from tests.small_data import few_samples

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from airfl.learning.tasks.datasets import Mnist
+from airfl.learning.tasks.models import Mlp
+from airfl.learning.tasks.partitions import Iid
 from airfl.privacy.accountants import Auto
 from airfl.schemes import FedAvg
 from airfl.selection import Poisson, ProportionalFair
 from airfl.study.check import EVERY_PART, OF_KIND, _load, registry_of
-from airfl.tasks.datasets import Mnist
-from airfl.tasks.models import Mlp
-from airfl.tasks.partitions import Iid
 from channels import antennas, digital, fading, power
 from channels.part import Part
 from tests.documentation.blocks import DOCS

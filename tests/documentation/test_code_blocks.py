@@ -16,9 +16,9 @@ import typer
 
 from airfl.cli import app
 from airfl.config import load_rows, load_settings, plugins
-from airfl.tasks import datasets
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks import datasets
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
 from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter

@@ -31,7 +31,7 @@ BESIDE = {
     *("airfl/uplinks/protection.py", "airfl/core/accounting.py", "airfl/schemes/release.py"),  # privacy reads it
     "airfl/schemes/pfels_parts.py",
     *(f"airfl/core/checkpoint/{name}.py" for name in ("writer", "records", "serialisation")),  # a copy for a killed run
-    "airfl/callbacks/dispatch.py",
+    "airfl/core/callbacks/dispatch.py",
 }
 """Files that are told of beta on its way, but do not hand it on."""
 

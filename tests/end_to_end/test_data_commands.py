@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from airfl.cli.data import get
-from airfl.tasks.downloads import download
+from airfl.learning.tasks.downloads import download
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.processes import airfl
 

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from airfl.cli import COMMANDS, app
-from airfl.tasks.downloads import download
+from airfl.learning.tasks.downloads import download
 from tests.conftest import SMALL
 
 COLUMNS = 80

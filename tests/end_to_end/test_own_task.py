@@ -27,8 +27,8 @@ from airfl.exports import export
 from airfl.learning.engines.loop import LoopEngine
 from airfl.learning.engines.table import ENGINES
 from airfl.learning.sgd import normalise
+from airfl.learning.tasks.models import MODELS
 from airfl.study.compare import compare
-from airfl.tasks.models import MODELS
 from tests import small_data
 from tests.conftest import small_settings
 from tests.refusals import one_line

@@ -19,8 +19,8 @@ from airfl.core.state import State, World
 from airfl.core.world import build_world
 from airfl.errors import UserError
 from airfl.learning.evaluation import evaluate
-from airfl.tasks.datasets import find_dataset
-from airfl.tasks.models import MODELS
+from airfl.learning.tasks.datasets import find_dataset
+from airfl.learning.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT
 
 PAPERS = sorted((ROOT / "experiments" / "configs" / "papers").glob("*.toml"))

@@ -19,9 +19,9 @@ from scipy.io import savemat
 from airfl.analysis.budget import Budget, link_budget
 from airfl.config import Settings
 from airfl.learning import chosen_task
+from airfl.learning.tasks.models import MODELS
 from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
-from airfl.tasks.models import MODELS
 from channels.resource_mapping import ResourceMapping
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl

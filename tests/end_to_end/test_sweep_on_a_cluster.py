@@ -27,6 +27,7 @@ import pytest
 import airfl
 from airfl.config.plugins import load_plugin
 from airfl.errors import UserError
+from airfl.learning.tasks.datasets import a9a
 from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.study.sweeps import cluster
@@ -34,7 +35,6 @@ from airfl.study.sweeps.cluster import _security
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
-from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
 from tests.documentation.blocks import blocks, commands
 from tests.end_to_end.test_everything_of_ones_own import SCRIPT

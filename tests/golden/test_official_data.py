@@ -21,12 +21,12 @@ import pytest
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.learning.division import Division, divide
+from airfl.learning.tasks.datasets import DATASETS, cifar10, femnist, find_dataset, load_dataset, shakespeare_plays
+from airfl.learning.tasks.datasets.formats.characters import UNKNOWN, encode
+from airfl.learning.tasks.datasets.mnist import Mnist
+from airfl.learning.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets.shakespeare_plays import ShakespearePlays
 from airfl.runtime.streams import Streams
-from airfl.tasks.datasets import DATASETS, cifar10, femnist, find_dataset, load_dataset, shakespeare_plays
-from airfl.tasks.datasets.formats.characters import UNKNOWN, encode
-from airfl.tasks.datasets.mnist import Mnist
-from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
 from tests.conftest import ROOT, small_settings
 
 DATA = Path(os.environ.get("AIRFL_DATA", ""))

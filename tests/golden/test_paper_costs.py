@@ -11,7 +11,7 @@ from airfl.config import Settings, load_rows
 from airfl.core.accounting import paper_cost_mb
 from airfl.core.building import build_scenario
 from airfl.core.preflight import nominal_samples
-from airfl.tasks.models import MODELS
+from airfl.learning.tasks.models import MODELS
 from tests.conftest import ROOT
 
 PAPERS = ROOT / "experiments" / "configs" / "papers"

@@ -13,10 +13,10 @@ from airfl.learning.batches import NOBODY, independent_batches
 from airfl.learning.flat import FlatModel
 from airfl.learning.per_sample import SampleGradients
 from airfl.learning.task import DividedTask, Samples
+from airfl.learning.tasks.partitions import Partition
 from airfl.learning.work import Estimator, GradientEstimate
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
-from airfl.tasks.partitions import Partition
 from tests.laws.samples import assert_mean, assert_share
 
 STREAMS, CPU = Streams(8), torch.device("cpu")

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from airfl.cli.lists import datasets
-from airfl.tasks.datasets import DATASETS
-from airfl.tasks.downloads.sources import DOWNLOADS, hosts
+from airfl.learning.tasks.datasets import DATASETS
+from airfl.learning.tasks.downloads.sources import DOWNLOADS, hosts
 from tests.conftest import ROOT
 
 SAMPLES = {"fashion-mnist-sample": "MIT", "a9a-sample": "CC BY 4.0"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets.raw import RawData
 from tests.reliability.data_samples import Content, Sample
 from tests.reliability.hangs import within_seconds
 from tests.unit.datasets.support import put

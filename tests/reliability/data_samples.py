@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import a9a, a9a_sample, cifar10, femnist, mnist, shakespeare, shakespeare_plays, svhn
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets import a9a, a9a_sample, cifar10, femnist, mnist, shakespeare, shakespeare_plays, svhn
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.unit.datasets import test_cifar10, test_compact_femnist, test_leaf, test_mnist, test_shakespeare, test_svhn
 

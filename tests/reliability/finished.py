@@ -12,8 +12,8 @@ import xarray
 import airfl
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from tests.processes import WORDS
 from tests.resuming import assert_trace_of, interrupted
 

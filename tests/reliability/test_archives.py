@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from airfl.errors import MachineError, UserError
-from airfl.tasks.downloads import download
-from airfl.tasks.downloads.archive import unpack
-from airfl.tasks.downloads.sources import DOWNLOADS, Download, Source
+from airfl.learning.tasks.downloads import download
+from airfl.learning.tasks.downloads.archive import unpack
+from airfl.learning.tasks.downloads.sources import DOWNLOADS, Download, Source
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import cases

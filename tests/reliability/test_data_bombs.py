@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from airfl.tasks.datasets import femnist
-from airfl.tasks.datasets.formats.array_pickle import load_array_pickle
-from airfl.tasks.datasets.formats.leaf import read_users
+from airfl.learning.tasks.datasets import femnist
+from airfl.learning.tasks.datasets.formats.array_pickle import load_array_pickle
+from airfl.learning.tasks.datasets.formats.leaf import read_users
 from tests.reliability.data_outcomes import lay
 from tests.reliability.data_samples import form
 from tests.reliability.refusals import refusal

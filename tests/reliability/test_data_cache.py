@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.cache import MARKER_NAME
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.cache import TAG_NAME
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.cache import MARKER_NAME
-from airfl.tasks.datasets.raw import RawData
 from tests.reliability.data_outcomes import NO_FILES, lay
 from tests.reliability.data_samples import form
 from tests.reliability.hangs import within_seconds

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import a9a_sample, femnist, mnist, svhn
-from airfl.tasks.datasets.formats.leaf import read_users
-from airfl.tasks.datasets.formats.npz import read_npz
+from airfl.learning.tasks.datasets import a9a_sample, femnist, mnist, svhn
+from airfl.learning.tasks.datasets.formats.leaf import read_users
+from airfl.learning.tasks.datasets.formats.npz import read_npz
 from tests.reliability.data_samples import Content, form, smaller
 from tests.unit.datasets.support import put
 from tests.unit.datasets.test_compact_femnist import compact, npy, put_compact, rewritten

@@ -19,13 +19,14 @@ import airfl
 from airfl.analysis.results import read_results
 from airfl.analysis.results.row_result import RowResult
 from airfl.analysis.results.tidy import write
-from airfl.callbacks.tensorboard import check_live
 from airfl.config import Row
+from airfl.core.callbacks.tensorboard import check_live
 from airfl.core.checkpoint import check_own
 from airfl.core.run_folder import remove_run
 from airfl.errors import UserError
 from airfl.exports import export
 from airfl.learning.engines import cache as engine_cache
+from airfl.learning.tasks.datasets import cache
 from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian
 from airfl.report.comparison import MARKS, check_report, copy_report, write_figures, write_report
@@ -41,7 +42,6 @@ from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.sweep import run_points
 from airfl.study.sweeps.tuning import check_tuned
-from airfl.tasks.datasets import cache
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
 from tests.processes import airfl as airfl_command

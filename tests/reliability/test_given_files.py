@@ -22,14 +22,14 @@ from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
 from airfl.core.checkpoint.fingerprint import checksum
 from airfl.exports.tfrecord import parser
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.downloads.download import get
 from airfl.report.page.page import check_target
 from airfl.storage import input_files as given
 from airfl.storage.input_files import open_regular, read_regular
 from airfl.storage.output_files import DIGEST_NAME
 from airfl.storage.trace import open_trace
 from airfl.study.rows import check_comparison
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.downloads.download import get
 from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows

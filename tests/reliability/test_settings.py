@@ -24,10 +24,10 @@ from airfl.config.swept_values import split_axes, split_intervals, values_only
 from airfl.core.preflight import check_recipe
 from airfl.errors import MOST_CHARACTERS, UserError, one_line
 from airfl.learning.chosen_task import check_fit
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.simulation import run
 from airfl.study.sweeps.points import SweepPlan, build_points
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of
 from tests.reliability.hangs import within_seconds
 from tests.reliability.scale import FULL, cases

@@ -16,8 +16,8 @@ from airfl.config.load import override, validate
 from airfl.config.swept_values import check_different, split_axes, split_intervals
 from airfl.core.computation import Computation
 from airfl.errors import MOST_CHARACTERS, MachineError, UserError
+from airfl.learning.tasks.datasets import load_dataset
 from airfl.privacy.calibration import _smallest_population
-from airfl.tasks.datasets import load_dataset
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl as command
 from tests.end_to_end.test_command_line import refused

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets.formats.array_pickle import load_array_pickle
+from airfl.learning.tasks.datasets.formats.array_pickle import load_array_pickle
 from tests.reliability.scale import cases
 from tests.unit.datasets.support import read_or_refused
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch

@@ -56,7 +56,7 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         "airfl.analysis.calculator.privacy_of",
         "airfl.analysis.results.collect.digest_of",
         "airfl.storage.trace.open_trace",
-        "airfl.tasks.downloads.download.ask",
+        "airfl.learning.tasks.downloads.download.ask",
     ):
         monkeypatch.setattr(what, lambda *_, **__: pytest.fail("too late"))
     yield

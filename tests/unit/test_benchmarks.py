@@ -18,10 +18,10 @@ from airfl.analysis.profile import STAGES
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
+from airfl.learning.tasks.models import MODELS
 from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
-from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT
 
 FOLDER = ROOT / "experiments" / "benchmarks"

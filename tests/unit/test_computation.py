@@ -14,9 +14,9 @@ from airfl.core.computation import Computation
 from airfl.learning.batches import NOBODY, BatchRule
 from airfl.learning.estimators import Chunk
 from airfl.learning.task import DividedTask, Samples
+from airfl.learning.tasks.models.modules.logistic import Logistic
+from airfl.learning.tasks.partitions import Partition
 from airfl.runtime.store import Store
-from airfl.tasks.models.modules.logistic import Logistic
-from airfl.tasks.partitions import Partition
 
 
 def test_energy_and_time_of_cycles() -> None:

@@ -12,10 +12,10 @@ from airfl.errors import UserError
 from airfl.learning import division as dividing
 from airfl.learning.division import Division
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import DATASETS
+from airfl.learning.tasks.datasets.raw import RawData
+from airfl.learning.tasks.partitions import PARTITIONS
 from airfl.runtime.streams import Streams
-from airfl.tasks.datasets import DATASETS
-from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partitions import PARTITIONS
 from tests.conftest import small_settings
 from tests.refusals import one_line
 from tests.unit.datasets.support import peak_of

@@ -13,8 +13,8 @@ from airfl.learning.evaluation import BATCH, TRAINING_SAMPLES, evaluate
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask, Samples
-from airfl.tasks.models.modules.logistic import Logistic
-from airfl.tasks.partitions import Partition
+from airfl.learning.tasks.models.modules.logistic import Logistic
+from airfl.learning.tasks.partitions import Partition
 from tests.conftest import small_settings
 from tests.small_data import world
 

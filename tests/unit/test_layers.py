@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from airfl.learning.layers import LayeredModel, logit_gradients, parameters_of, parametric
 from airfl.learning.layers.recurrent import Lstm
 from airfl.learning.layers.table import FUNCTIONS, METHODS, MODULES
-from airfl.tasks.models import MODELS
-from airfl.tasks.models.modules import resnet18
+from airfl.learning.tasks.models import MODELS
+from airfl.learning.tasks.models.modules import resnet18
 from tests.local_steps import Applied
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}

@@ -14,9 +14,9 @@ from airfl.learning.chosen_task import check_fit
 from airfl.learning.engines.choose import _activations
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel
-from airfl.tasks import build_model, check_engine
-from airfl.tasks.models import MODELS
-from airfl.tasks.models.modules.resnet18 import GroupNorm
+from airfl.learning.tasks import build_model, check_engine
+from airfl.learning.tasks.models import MODELS
+from airfl.learning.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings
 from tests.refusals import one_line
 

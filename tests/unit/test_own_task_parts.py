@@ -19,12 +19,12 @@ import airfl
 from airfl.learning.chosen_task import dimension_of
 from airfl.learning.division import divide
 from airfl.learning.fingerprint import path_of
+from airfl.learning.tasks.datasets import DATASETS, Dataset, RawData, load_dataset
+from airfl.learning.tasks.models import MODELS, Model
+from airfl.learning.tasks.partitions import PARTITIONS, Partition, PartitionRule, Pool
 from airfl.runtime.streams import Streams
 from airfl.study.check import check_part
 from airfl.study.sweeps.points import SweepPlan, build_points
-from airfl.tasks.datasets import DATASETS, Dataset, RawData, load_dataset
-from airfl.tasks.models import MODELS, Model
-from airfl.tasks.partitions import PARTITIONS, Partition, PartitionRule, Pool
 from channels.part import parameter
 from tests import small_data
 from tests.conftest import small_settings

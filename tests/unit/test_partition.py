@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airfl.errors import UserError
-from airfl.tasks.partitions import PARTITIONS, ByClass, Dirichlet, Iid, Partition, Pool, Writer
+from airfl.learning.tasks.partitions import PARTITIONS, ByClass, Dirichlet, Iid, Partition, Pool, Writer
 
 LABELS = np.arange(1000) % 10
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import pickle
 from typing import Any, ClassVar, Literal
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pytest
 
+import airfl
 from airfl.config.parts import PartOf, schema_of
 from airfl.schemes.names import SCHEMES
 from airfl.storage.fingerprint import fingerprint
@@ -201,3 +203,12 @@ def test_a_fingerprint_is_of_code_and_parameters() -> None:
     assert fingerprint(made(2)) != fingerprint(made(3))  # which has the same code, and another number around it
     assert fingerprint(channel(np.ones(3))) == fingerprint(channel(np.ones(3))) != fingerprint(channel(np.zeros(3)))
     assert len({fingerprint(one) for one in (made(2), made(2, 3.0), Own(), Own(size=2.0))}) == 4
+
+
+def test_a_module_of_a_short_name_is_loaded_once() -> None:
+    """Loaded twice, a part would be registered twice, and its class not be its class."""
+    for short, module in airfl._MODULES.items():
+        assert importlib.import_module(f"airfl.{short}") is importlib.import_module(module)
+    names = {"tasks.models.mlp": "learning.tasks.models.mlp", "callbacks.callback": "core.callbacks.callback"}
+    for short, module in names.items():
+        assert importlib.import_module(f"airfl.{short}") is importlib.import_module(f"airfl.{module}")

@@ -16,7 +16,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel
 from airfl.learning.per_sample import Rows, SampleGradients
 from airfl.learning.sample_layers import clamped_outer
-from airfl.tasks.models import MODELS
+from airfl.learning.tasks.models import MODELS
 from tests.local_steps import own_rows, point, sample_gradient
 from tests.unit.test_estimators import ALL, G, close, task_of
 

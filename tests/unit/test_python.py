@@ -354,7 +354,7 @@ def test_editors_see_every_class(registry: Registry[Any]) -> None:
 @pytest.mark.parametrize("name", ["accountants", "datasets", "models", "partitions"])
 def test_the_shorter_names_are_the_modules(name: str) -> None:
     assert import_module(f"airfl.{name}") is getattr(airfl, name)
-    assert getattr(airfl, name).__name__.startswith(("airfl.tasks.", "airfl.privacy."))
+    assert getattr(airfl, name).__name__.startswith(("airfl.learning.tasks.", "airfl.privacy."))
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMES))

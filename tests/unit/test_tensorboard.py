@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from airfl.callbacks import Callback, RunInfo, Stop, TensorBoard
 
 import airfl
-from airfl.callbacks import Callback, RunInfo, Stop, TensorBoard
-from airfl.callbacks.scalars import SCALARS, SUMMED
-from airfl.callbacks.tensorboard import check_live
 from airfl.config import Row
+from airfl.core.callbacks.scalars import SCALARS, SUMMED
+from airfl.core.callbacks.tensorboard import check_live
 from airfl.errors import UserError
 from airfl.storage.trace.schema import PER_ROUND
 from airfl.study.compare import compare

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from airfl.callbacks import Callback, MLflow, RunInfo, TensorBoard, WandB
 
 import airfl
-from airfl.callbacks import Callback, MLflow, RunInfo, TensorBoard, WandB
-from airfl.callbacks.callback import Stop
-from airfl.callbacks.scalars import SCALARS, SUMMED
 from airfl.config import Row
+from airfl.core.callbacks.callback import Stop
+from airfl.core.callbacks.scalars import SCALARS, SUMMED
 from airfl.errors import UserError
 from airfl.study.compare import compare
 from tests.conftest import small_settings

@@ -20,8 +20,8 @@ from airfl.core.device import find_device
 from airfl.core.progress import RoundProgress, asked_progress
 from airfl.core.state import World
 from airfl.core.world import build_world
+from airfl.learning.tasks.datasets import data_folders
 from airfl.runtime.text import brief
-from airfl.tasks.datasets import data_folders
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from airfl.config.json_numbers import from_plain, to_json
 from airfl.core.summary import Summary, settings_of, summarise, values_of
+from airfl.learning.tasks.models.registry import MODELS
 from airfl.storage.input_files import open_regular, read_regular
 from airfl.storage.output_files import DIGEST_NAME, TRACE_NAME, replace_text
 from airfl.storage.trace import open_trace
@@ -32,7 +33,6 @@ from airfl.storage.trace.contents import (
     STATUSES,
 )
 from airfl.storage.trace.schema import MOST_METRICS, is_metric
-from airfl.tasks.models.registry import MODELS
 
 if TYPE_CHECKING:
     import xarray

@@ -32,13 +32,13 @@ class CacheFolder:
 
 def found_datasets(folders: Sequence[Path]) -> dict[str, str | None]:
     """Return data set -> its folder, or the problem with its files; None if it was not found."""
-    from airfl.tasks.datasets import DATASETS
+    from airfl.learning.tasks.datasets import DATASETS
 
     return {name: _location(name, folders) for name in DATASETS}
 
 
 def _location(name: str, folders: Sequence[Path]) -> str | None:
-    from airfl.tasks.datasets import find_dataset
+    from airfl.learning.tasks.datasets import find_dataset
 
     try:
         folder = find_dataset(name, folders)
@@ -50,7 +50,7 @@ def _location(name: str, folders: Sequence[Path]) -> str | None:
 def data_places(data_dir: str | Path | None) -> tuple[tuple[str, ...], dict[str, str | None]]:
     """Return the folders that are searched and the data sets found; both empty if required packages are broken."""
     try:
-        from airfl.tasks.datasets import data_folders
+        from airfl.learning.tasks.datasets import data_folders
 
         folders = data_folders(data_dir)
         return tuple(map(str, folders)), found_datasets(folders)

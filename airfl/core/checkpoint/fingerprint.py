@@ -20,12 +20,12 @@ from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.core.fitting import settings_for_scheme
 from airfl.errors import UserError
 from airfl.learning.task import TaskIdentity
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.numerics import numerics
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint, own_parts
 from airfl.storage.input_files import open_regular
 from airfl.storage.output_files import CHECKPOINT_NAME
-from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 from channels.fading import Fading, Recorded
 

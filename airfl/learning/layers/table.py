@@ -18,7 +18,7 @@ from airfl.learning.layers.linear import Linear
 from airfl.learning.layers.normalisation import GroupNorm
 from airfl.learning.layers.pooling import AdaptiveAveragePool, MaxPool
 from airfl.learning.layers.recurrent import Lstm
-from airfl.tasks.models.modules import resnet18
+from airfl.learning.tasks.models.modules import resnet18
 
 MODULES: dict[type[nn.Module], Callable[[Any], Layer]] = {
     nn.Linear: Linear,

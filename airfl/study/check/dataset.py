@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from airfl.learning.tasks.datasets import data_folders, find_dataset, load_dataset
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.own import checked_data
 from airfl.study.check.finding import Check
 from airfl.study.check.reading import recording, unread
-from airfl.tasks.datasets import data_folders, find_dataset, load_dataset
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.own import checked_data
 from channels.part import Part
 
 

@@ -12,13 +12,13 @@ from airfl.errors import UserError
 from airfl.learning.own_task import Task
 from airfl.learning.promises import check_model, takes
 from airfl.learning.samples import seeded
+from airfl.learning.tasks.models.model import Model
 from airfl.runtime.streams import Streams
 from airfl.simulation import run as run_rounds
 from airfl.storage.resources import configurations
 from airfl.study.check.finding import Check
 from airfl.study.check.reading import recording, unread
 from airfl.study.check.short import SMALL
-from airfl.tasks.models.model import Model
 from channels.part import Part
 
 SAMPLES, DEVICES = 40, 10

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from airfl.learning.tasks.partitions.own import checked_partition
+from airfl.learning.tasks.partitions.rule import Partition, PartitionRule, Pool
 from airfl.study.check.finding import Check
 from airfl.study.check.reading import recording, unread
-from airfl.tasks.partitions.own import checked_partition
-from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
 from channels.part import Part
 
 SAMPLES, CLASSES, WRITERS = 1000, 10, 25

@@ -21,12 +21,12 @@ from airfl.core.state import State, World
 from airfl.core.world import world_of
 from airfl.errors import UserError
 from airfl.learning.task import build_task
+from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.schemes.scheme import LinkKind, Scheme
 from airfl.simulation import Run, run
 from airfl.storage.resources import configurations, data_folder
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 
 Changes = Mapping[str, Mapping[str, Any]]
 """Other values of settings, by section."""

@@ -20,11 +20,11 @@ from typing import Any
 from airfl.analysis.results.sweep_folder import check_running, is_point
 from airfl.core.run_folder import remove_run
 from airfl.errors import MachineError, UserError, one_line
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.output_files import DIGEST_NAME, TRACE_NAME
 from airfl.storage.own_files import not_own, open_own
 from airfl.study.sweeps.job import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 SENT = (TRACE_NAME, DIGEST_NAME)

@@ -11,8 +11,8 @@ from airfl.core.device import check_kind
 from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
 from airfl.learning.chosen_task import check_fit
+from airfl.learning.tasks.datasets import data_folders
 from airfl.study.sweeps.points import SweepPoint
-from airfl.tasks.datasets import data_folders
 
 
 @dataclass(frozen=True)

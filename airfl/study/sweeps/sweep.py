@@ -26,6 +26,9 @@ from airfl.config.task import OWN
 from airfl.core.device import find_device
 from airfl.errors import UserError
 from airfl.learning.chosen_task import load_data
+from airfl.learning.tasks.datasets import data_folders
+from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts
@@ -36,9 +39,6 @@ from airfl.study.sweeps.place import Place, check_points
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.status import Report, Status
-from airfl.tasks.datasets import data_folders
-from airfl.tasks.datasets.dataset import Dataset
-from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 if TYPE_CHECKING:

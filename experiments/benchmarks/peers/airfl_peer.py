@@ -24,8 +24,8 @@ from airfl.core.round import run_round
 from airfl.core.state import State, World
 from airfl.core.world import world_of
 from airfl.learning.task import DividedTask, Samples
-from airfl.tasks.models.modules.lstm import build as build_lstm
-from airfl.tasks.partitions import Partition
+from airfl.learning.tasks.models.modules.lstm import build as build_lstm
+from airfl.learning.tasks.partitions import Partition
 
 ENDLESS = 1_000_000
 LEAST_S = 3.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airfl.tasks.datasets import cifar10
+from airfl.learning.tasks.datasets import cifar10
 from tests.unit.datasets.test_cifar10 import RECORDS
 from tests.unit.datasets.test_compact_femnist import compact, put_compact
 

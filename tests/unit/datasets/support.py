@@ -18,7 +18,7 @@ import pytest
 
 import airfl
 from airfl.errors import UserError
-from airfl.tasks.datasets.raw import RawData
+from airfl.learning.tasks.datasets.raw import RawData
 
 PACKED: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
@@ -117,7 +117,7 @@ def apart(code: str, *arguments: object, memory: bool = True, **environment: str
 REFUSED_APART = """
 from pathlib import Path
 from airfl.errors import UserError
-from airfl.tasks.datasets.{home} import {read}
+from airfl.learning.tasks.datasets.{home} import {read}
 try:
     {call}
 except UserError as error:

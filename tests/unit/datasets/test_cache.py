@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from airfl.learning.tasks.datasets import cache, femnist, mnist
+from airfl.learning.tasks.datasets import load_dataset as load_from
+from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.cache import TAG_NAME
-from airfl.tasks.datasets import cache, femnist, mnist
-from airfl.tasks.datasets import load_dataset as load_from
-from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.reliability.scale import cases
 from tests.unit.datasets.support import LIMITS, apart, put, same
@@ -213,7 +213,7 @@ DIES = """
 import os
 from pathlib import Path
 import numpy as np
-from airfl.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets import load_dataset
 save, left = np.save, [int(sys.argv[2])]
 def dying(path, values):
     if not left[0]:
@@ -265,7 +265,7 @@ AT_ONCE = """
 import hashlib, json, os, time
 from pathlib import Path
 import numpy as np
-from airfl.tasks.datasets import cache, femnist, load_dataset
+from airfl.learning.tasks.datasets import cache, femnist, load_dataset
 data, meeting, me, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 expected = femnist.Femnist().load(data / "femnist")
 for number in range(rounds):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import cifar10
+from airfl.learning.tasks.datasets import cifar10
 from tests.unit.datasets.support import RNG, SUFFIXES, put, refusal, same
 
 RECORDS = 20

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import femnist
-from airfl.tasks.datasets.formats.npz import read_npz
+from airfl.learning.tasks.datasets import femnist
+from airfl.learning.tasks.datasets.formats.npz import read_npz
 from tests.unit.datasets.support import REFUSED_APART, apart, flipped, peak_of, put, refusal, refused_cut_off, same
 from tests.unit.datasets.test_leaf import characters
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import airfl
-from airfl.tasks.datasets import DATASETS, cifar10, data_folders, femnist, find_dataset, mnist
-from airfl.tasks.datasets import load_dataset as load_from
+from airfl.learning.tasks.datasets import DATASETS, cifar10, data_folders, femnist, find_dataset, mnist
+from airfl.learning.tasks.datasets import load_dataset as load_from
 from tests.unit.datasets.support import put, refusal, same
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch
 from tests.unit.datasets.test_compact_femnist import compact, put_compact

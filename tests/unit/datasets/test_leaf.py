@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import femnist, find_dataset
+from airfl.learning.tasks.datasets import femnist, find_dataset
 from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal, refused_cut_off
 
 Users = dict[str, tuple[list[Any], list[Any]]]

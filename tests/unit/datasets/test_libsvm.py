@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import a9a, find_dataset, load_dataset
-from airfl.tasks.datasets.a9a_sample import A9aSample
-from airfl.tasks.datasets.formats.libsvm import read_libsvm
+from airfl.learning.tasks.datasets import a9a, find_dataset, load_dataset
+from airfl.learning.tasks.datasets.a9a_sample import A9aSample
+from airfl.learning.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
 from tests.unit.datasets.support import PACKED, SUFFIXES, put, refusal, refused_cut_off
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import fashion_mnist, find_dataset, mnist
-from airfl.tasks.datasets.formats import files
-from airfl.tasks.datasets.formats.idx import read_idx
+from airfl.learning.tasks.datasets import fashion_mnist, find_dataset, mnist
+from airfl.learning.tasks.datasets.formats import files
+from airfl.learning.tasks.datasets.formats.idx import read_idx
 from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, flipped, peak_of, put, refusal, refused_cut_off
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets.formats.array_pickle import ALLOWED, _Copies, load_array_pickle
+from airfl.learning.tasks.datasets.formats.array_pickle import ALLOWED, _Copies, load_array_pickle
 from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch
 
@@ -101,7 +101,7 @@ CALLED = {
     ("numpy", "dtype.type"): "{}",
     ("numpy.core.multiarray", "fromfile"): "{}",
     ("_codecs", "decode"): "{}",
-    ("airfl.tasks.datasets.formats.array_pickle", "pickle.loads"): "{}",
+    ("airfl.learning.tasks.datasets.formats.array_pickle", "pickle.loads"): "{}",
 }
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import DATASETS, load_dataset
-from airfl.tasks.datasets.fashion_mnist_sample import FashionMnistSample
+from airfl.learning.tasks.datasets import DATASETS, load_dataset
+from airfl.learning.tasks.datasets.fashion_mnist_sample import FashionMnistSample
 from tests.conftest import ROOT
 from tests.unit.datasets.support import refusal, same
 

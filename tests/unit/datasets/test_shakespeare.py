@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import find_dataset, shakespeare_plays
-from airfl.tasks.datasets.formats.characters import LETTERS, UNKNOWN, VOCABULARY, WINDOW, encode
-from airfl.tasks.datasets.formats.plays import speeches_of
-from airfl.tasks.datasets.shakespeare import Shakespeare
-from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
+from airfl.learning.tasks.datasets import find_dataset, shakespeare_plays
+from airfl.learning.tasks.datasets.formats.characters import LETTERS, UNKNOWN, VOCABULARY, WINDOW, encode
+from airfl.learning.tasks.datasets.formats.plays import speeches_of
+from airfl.learning.tasks.datasets.shakespeare import Shakespeare
+from airfl.learning.tasks.datasets.shakespeare_plays import ShakespearePlays
 from tests.unit.datasets.support import SUFFIXES, put, refusal
 from tests.unit.datasets.test_leaf import Users, leaf
 

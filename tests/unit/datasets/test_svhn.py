@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import scipy.io
 
-from airfl.tasks.datasets import find_dataset, svhn, svhn_extra
-from airfl.tasks.datasets.formats.mat import MatVariable, read_mat
+from airfl.learning.tasks.datasets import find_dataset, svhn, svhn_extra
+from airfl.learning.tasks.datasets.formats.mat import MatVariable, read_mat
 from tests.unit.datasets.support import SUFFIXES, flipped, put, refusal, refused_cut_off, same
 
 COUNTS = {svhn.TRAIN: 23, svhn.TEST: 11, svhn.EXTRA: 17}

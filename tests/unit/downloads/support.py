@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from airfl.errors import MachineError
-from airfl.tasks.downloads import download
-from airfl.tasks.downloads.download import Patience, get
-from airfl.tasks.downloads.sources import Download, Source
+from airfl.learning.tasks.downloads import download
+from airfl.learning.tasks.downloads.download import Patience, get
+from airfl.learning.tasks.downloads.sources import Download, Source
 
 CONTENT = bytes(range(256)) * 2000  # several blocks
 HALF = len(CONTENT) // 2

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from airfl.errors import UserError
-from airfl.tasks.downloads.download import get
-from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
+from airfl.learning.tasks.downloads.download import get
+from airfl.learning.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
 from tests.unit.downloads.support import CONTENT, OTHER, Fetcher, Server, all_files, refusal, sha256
 
 ONE, TWO = "batches/one.bin", "batches/two.bin"

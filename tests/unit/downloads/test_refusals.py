@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from airfl.errors import MachineError, UserError
-from airfl.tasks.downloads import download
-from airfl.tasks.downloads.sources import Source
+from airfl.learning.tasks.downloads import download
+from airfl.learning.tasks.downloads.sources import Source
 from airfl.version import __version__
 from tests.unit.downloads.support import (
     CONTENT,

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from airfl.errors import MachineError
-from airfl.tasks.downloads import download
-from airfl.tasks.downloads.download import Patience, get
-from airfl.tasks.downloads.sources import Download, Source
+from airfl.learning.tasks.downloads import download
+from airfl.learning.tasks.downloads.download import Patience, get
+from airfl.learning.tasks.downloads.sources import Download, Source
 from airfl.version import __version__
 from tests.unit.downloads.support import (
     CONTENT,
