@@ -7,6 +7,7 @@ that was interrupted.
 from collections.abc import Iterable
 
 from channels.part import nearest as nearest
+from channels.part import shown_value as shown_value
 
 MOST_CHARACTERS = 1500
 

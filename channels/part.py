@@ -36,6 +36,8 @@ LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
 """Range of magnitudes that single precision represents safely."""
 REQUIRED = dataclasses.MISSING
 """Marks a parameter without a default."""
+LONGEST_SHOWN = 120
+"""Characters of a given value that an error message quotes."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def checked(declared: Parameter, value: Any) -> Any:
             if isinstance(converted, (int, float)) and not isinstance(converted, bool):
                 _check_range(declared, converted)
             return converted
-    raise PartError(f"{declared.name} must be {_type_names(kinds)}, got {value!r}", declared.name)
+    raise PartError(f"{declared.name} must be {_type_names(kinds)}, got {shown_value(value)}", declared.name)
 
 
 def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
@@ -373,7 +375,9 @@ class Registry(Mapping[str, type[P]], Generic[P]):
     def find(self, name: str) -> type[P]:
         """Return the part of that name; raise PartError with the closest names for an unknown one."""
         if name not in self:
-            raise PartError(f"unknown {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})")
+            raise PartError(
+                f"unknown {self.kind} {shown_value(name)}{nearest(name, self)} (allowed: {', '.join(sorted(self))})"
+            )
         return self[name]
 
     def build(self, given: P | str | Mapping[str, Any], default: str = "") -> P:
@@ -391,13 +395,15 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         if isinstance(given, str):
             given = {"name": given}
         if not isinstance(given, Mapping):
-            raise PartError(f"{self.kind} must be an instance, a name, or a table with a name, got {given!r}")
+            raise PartError(
+                f"{self.kind} must be an instance, a name, or a table with a name, got {shown_value(given)}"
+            )
         values = dict(given)
         name = values.pop("name", default)
         part = name if isinstance(name, type) and issubclass(name, self.base) else None
         if part is None:
             if not isinstance(name, str):
-                raise PartError(f"name must be a string, got {name!r}", "name")
+                raise PartError(f"name must be a string, got {shown_value(name)}", "name")
             try:
                 part = self.find(name)
             except PartError as error:
@@ -425,6 +431,12 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         others = [one.name for other in self.values() for one in parameters_of(other)]
         close = nearest(key, ["name", *known, *others])
         return f"{self.kind} {part.name!r} has no {key}{close} (allowed: {', '.join(sorted(['name', *known]))})"
+
+
+def shown_value(given: object) -> str:
+    """Return a value's repr for an error message; a long one is shortened in the middle."""
+    text = repr(given)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN // 2]} ... {text[-LONGEST_SHOWN // 4 :]}"
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from airfl.config.given import keys_named
-from airfl.errors import UserError, nearest
+from airfl.errors import UserError, nearest, shown_value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ def _check(name: str, signature: inspect.Signature, args: tuple[Any, ...], named
         if key in EXPECTED and value is not parameters[key].default:
             is_valid, expected = EXPECTED[key]
             if not is_valid(value):
-                raise UserError(f"{name}: {key} must be {expected}, got {value!r}")
+                raise UserError(f"{name}: {key} must be {expected}, got {shown_value(value)}")
 
 
 def _is_path(value: object) -> bool:

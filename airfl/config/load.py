@@ -32,7 +32,7 @@ from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.config.task import DATASET, MODEL, PARTITION
-from airfl.errors import UserError, nearest
+from airfl.errors import UserError, nearest, shown_value
 from airfl.schemes.names import SCHEMES
 from airfl.storage.input_files import SETTINGS_BYTES, read_regular
 from airfl.storage.resources import find_configuration
@@ -297,7 +297,7 @@ def without_rows(tables: Tables) -> Tables:
 def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
     table = tables.get(section, {})
     if not isinstance(table, dict):
-        raise UserError(f"{section} must be a table [{section}], got {table!r}")
+        raise UserError(f"{section} must be a table [{section}], got {shown_value(table)}")
     name = plain_key(f"{section}.{name}", tables).partition(".")[2]
     slot, dot, inner = name.partition(".")
     if not dot:
@@ -336,7 +336,7 @@ def _part_with(slot: str, current: Any, name: str, value: Any) -> Any:
         return {"name": type(part), **part.values(), name: value}
     table = {"name": current or named.default} if current is None or isinstance(current, str) else current
     if not isinstance(table, dict):
-        raise UserError(f"{slot} must be a name or a table, got {current!r}")
+        raise UserError(f"{slot} must be a name or a table, got {shown_value(current)}")
     return {**table, name: value}
 
 

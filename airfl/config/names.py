@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from airfl.errors import nearest
+from airfl.errors import nearest, shown_value
 from channels.antennas import ARRAYS, CORRELATIONS
 from channels.fading.variation import VARIATIONS
 from channels.topology import PATH_LOSS, PLACEMENTS
@@ -17,7 +17,7 @@ def _in_table(kind: str, table: Collection[str]) -> tuple[Any, Any]:
     def check(name: str) -> str:
         if name not in table:
             allowed = ", ".join(sorted(table))
-            raise ValueError(f"unknown {kind} {name!r}{nearest(name, table)} (allowed: {allowed})")
+            raise ValueError(f"unknown {kind} {shown_value(name)}{nearest(name, table)} (allowed: {allowed})")
         return name
 
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})

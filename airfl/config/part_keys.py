@@ -35,6 +35,7 @@ from channels.part import (
     kinds_of,
     nearest,
     parameters_of,
+    shown_value,
 )
 
 P = TypeVar("P", bound=Part)
@@ -227,7 +228,9 @@ class NamedPart(Generic[P]):
             if value in self.extra_names:
                 return value
             if not self._is_allowed(value):
-                raise ValueError(f"unknown {self.registry.kind} {value!r}{nearest(value, self.names)}{self._allowed()}")
+                raise ValueError(
+                    f"unknown {self.registry.kind} {shown_value(value)}{nearest(value, self.names)}{self._allowed()}"
+                )
             return self._part(value) if self._stays_object(self.registry[value]) else value
         return self._part(value)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from airfl.errors import nearest
+from airfl.errors import nearest, shown_value
 
 
 def first_line(error: ValidationError, model: type[BaseModel]) -> str:
@@ -37,7 +37,7 @@ def first_line(error: ValidationError, model: type[BaseModel]) -> str:
                 return message
             return f"{key} {message}" if message.startswith("must ") else f"{key}: {message}"
         case "model_type" | "model_attributes_type":
-            return f"{key} must be a table [{key}], got {given!r}"
+            return f"{key} must be a table [{key}], got {shown_value(given)}"
     alternatives = [other for other in problems if other["loc"][:2] == problem["loc"][:2]]
     if len(alternatives) > 1:  # the key may be of several types, each of which reports a problem
         phrases = dict.fromkeys(
@@ -45,9 +45,9 @@ def first_line(error: ValidationError, model: type[BaseModel]) -> str:
             for other in alternatives
         )
         separator = ", or " if any(" or " in phrase for phrase in phrases) else " or "
-        return f"{key} must be {separator.join(phrases)}, got {given!r}"
+        return f"{key} must be {separator.join(phrases)}, got {shown_value(given)}"
     subject = f"{key}: every entry" if _of_entry(problem) else key
-    return f"{subject} must be {_requirement(problem)}, got {given!r}"
+    return f"{subject} must be {_requirement(problem)}, got {shown_value(given)}"
 
 
 TYPES = {

@@ -16,6 +16,7 @@ from airfl.config.names import (
 )
 from airfl.config.part_keys import NamedPart, keys_of, parts_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
+from airfl.errors import shown_value
 from airfl.selection.registry import SELECTIONS
 from airfl.selection.rule import SelectionRule
 from channels.antennas import COMBINERS, AntennaArray, Combiner, SpatialCorrelation
@@ -364,7 +365,7 @@ class _Power(Section):
     @classmethod
     def _pair(cls, value: float | list[float]) -> float | list[float]:
         if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
-            raise ValueError(f"must be a number or a pair [low, high] with low <= high, got {value}")
+            raise ValueError(f"must be a number or a pair [low, high] with low <= high, got {shown_value(value)}")
         return value
 
     @model_validator(mode="after")

@@ -154,3 +154,11 @@ def test_a_spacing_whose_symbols_are_no_setting_is_refused_before_the_run() -> N
     message = r"^grid: spacing_hz = 1e-20 gives symbols of 1.07143e\+20 s; .* 1e-20 to 1e\+20 s"
     with pytest.raises(UserError, match=message):
         check_radio(small_settings("grid.spacing_hz=1e-20"))
+
+
+@pytest.mark.parametrize("given", ["x" * 5000, [1.0] * 3000, {"x" * 5000: 1}, {"name": [[1] * 3000]}])
+@pytest.mark.parametrize("key", ["run.rounds", "local.engine", "task.model", "power.max_snr_db", "privacy.accountant"])
+def test_of_a_long_value_a_message_quotes_a_part(key: str, given: object, minimal: Path) -> None:
+    with pytest.raises(UserError, match=one_line(key)) as caught:
+        load_settings(minimal, {key: given})
+    assert len(str(caught.value)) < 500
