@@ -41,11 +41,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of parallel points of a sweep")
     parser.add_argument("--list", action="store_true", help="print the commands without running them")
     args = parser.parse_args()
+    if args.list:
+        print("\n".join(f"$ {shlex.join(words)}" for words in commands(args.page)))
+        return
     drawn = args.work / "docs"
     shutil.rmtree(drawn, ignore_errors=True)
     for words in commands(args.page):
         print("$", shlex.join(words), flush=True)
-        if not args.list and subprocess.run(placed(words, args.work, args.jobs), cwd=ROOT, check=False).returncode:
+        if subprocess.run(placed(words, args.work, args.jobs), cwd=ROOT, check=False).returncode:
             raise SystemExit(f"failed: {shlex.join(words)}")
     for file in sorted(drawn.rglob("*")):
         if file.is_file():
