@@ -16,7 +16,9 @@ BREAKS = [one for kind in kinds() for one in read_breaks(kind)]
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda one: f"{one.kind}: {one.name}")
 def test_a_break_fits_its_file_and_its_tests_are_there(broken: Break) -> None:
     """A change to the text of a break, or a move of its tests, is noticed at once."""
-    ast.parse(broken.put_into((ROOT / broken.file).read_text(encoding="utf-8")))
+    changed = broken.put_into((ROOT / broken.file).read_text(encoding="utf-8"))
+    if broken.file.endswith(".py"):
+        ast.parse(changed)
     assert broken.text != broken.instead
     assert broken.tests
     for test in broken.tests:
