@@ -29,7 +29,7 @@ def context_of(
     limit: float = 1.0,
     weights: Sequence[float] | None = None,
     leakage: float = 0.0,
-    device_noise: float = 1.0,
+    device_noise_factor: float = 1.0,
     streams: Streams | None = None,
 ) -> UplinkContext:
     """Return the context of a round of all devices with perfect CSI.
@@ -66,5 +66,5 @@ def context_of(
         round_index=0,
         device="cpu",
         record=False,
-        device_noise=device_noise,
+        device_noise_factor=device_noise_factor,
     )

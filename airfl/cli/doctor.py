@@ -98,7 +98,7 @@ def _missing(checkup: Checkup) -> list[str]:
         missing.append(
             _row(
                 "C++ compiler",
-                "none of CXX, g++, clang++, cl; long runs of small models and noise of devices are slower without one",
+                "none of CXX, g++, clang++, cl; long runs of small models, and noise, are slower without one",
             )
         )
     missing += [_row(name, state) for name, state in checkup.data.items() if state and not Path(state).is_dir()]

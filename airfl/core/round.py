@@ -90,7 +90,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
                 heard=link.heard,
                 store=state.store,
                 public_update=lambda: world.public_update(state.parameters, t),
-                device_noise=plan.device_noise,
+                device_noise_factor=plan.device_noise_factor,
             ),
         )
         encoder = held_to_bound(encoder, scenario.recipe.stages, scenario.bound)

@@ -35,7 +35,7 @@ class RoundPlan:
         link: The uplink, opened for them.
         memory: Memory of device selection after this round.
         broadcast: Cost of the downlink; None if it is ideal.
-        device_noise: Factor on the noise that the devices' stages add themselves.
+        device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
     """
 
@@ -44,7 +44,7 @@ class RoundPlan:
     link: Link
     memory: Memory
     broadcast: Broadcast | None
-    device_noise: float = 1.0
+    device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
 
     @property
@@ -92,16 +92,16 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         context = replace(context, population=_everybody(scenario, context))
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
-        device_noise = _device_noise(scenario, link, scenario.recipe.noise_target)
-        if device_noise is not None:
-            context, link = context.with_device_noise(device_noise), link.with_device_noise(device_noise)
+        device_noise_factor = _device_noise(scenario, link, scenario.recipe.noise_target)
+        if device_noise_factor is not None:
+            context, link = context.with_device_noise(device_noise_factor), link.with_device_noise(device_noise_factor)
     if scenario.rule.remembers:
         energy = link.link_budget().devices.energy
         memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, csi), energy)
     downlink = None
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
-    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise, _disclosure(scenario, context))
+    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, _disclosure(scenario, context))
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:

@@ -36,7 +36,7 @@ class DpFedAvg(Scheme):
         return Recipe(
             stages=(
                 Clip(settings.local.update_bound),  # line 11
-                GaussianNoise(noise_std(problem, self.noise_multiplier), problem.dimension),
+                GaussianNoise(noise_std(problem, self.noise_multiplier)),
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),  # line 13

@@ -31,7 +31,7 @@ class FedSmpRandK(Scheme):
             stages=(
                 RandK(dimension, kept_entries(self.ratio, dimension), amplify=True),  # lines 8, 46: d/k before the clip
                 Clip(settings.local.update_bound),  # line 50
-                GaussianNoise(noise_std(problem, self.noise_multiplier), dimension),  # line 51
+                GaussianNoise(noise_std(problem, self.noise_multiplier)),  # line 51
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),  # line 16

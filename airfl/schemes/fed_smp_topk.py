@@ -31,7 +31,7 @@ class FedSmpTopK(Scheme):
             stages=(
                 PublicTopK(dimension, kept_entries(self.ratio, dimension)),  # lines 10, 24 to 33 and 48
                 Clip(settings.local.update_bound),  # line 50
-                GaussianNoise(noise_std(problem, self.noise_multiplier), dimension),  # line 51
+                GaussianNoise(noise_std(problem, self.noise_multiplier)),  # line 51
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),  # line 16

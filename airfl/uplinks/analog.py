@@ -203,7 +203,7 @@ class _AnalogLink:
     def _device_noise(self, largest: float, share: Array) -> dict[str, float]:
         """Return the report's figures on the noise that devices add to their messages, the minimum over the used
         coefficients."""
-        control, noise_factor = self._control, self._context.device_noise
+        control, noise_factor = self._control, self._context.device_noise_factor
         effective = self._gains * control.precoders
         observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
         amplitudes = observed * self._context.weights[:, None, None]

@@ -141,8 +141,8 @@ class _DigitalLink:
             privacy_bound_binding=False,
             protection=0.0,
             noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((weights**2).sum()))
-            * context.device_noise**2,
-            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise,
+            * context.device_noise_factor**2,
+            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise_factor,
             use=self._use(),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),

@@ -113,8 +113,8 @@ class _IdealLink:
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((weights**2).sum()) * context.device_noise**2,
-            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise,
+            noisy_devices=float((weights**2).sum()) * context.device_noise_factor**2,
+            device_noise_gain=device_noise_gain(weights, self._divisor) * context.device_noise_factor,
             use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),

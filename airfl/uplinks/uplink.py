@@ -65,7 +65,7 @@ class UplinkContext:
         device: Torch device that holds the messages.
         record: Whether to keep the signals.
         multipath: Taps of the channel if the waveform is modulated; else None.
-        device_noise: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
+        device_noise_factor: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
     """
@@ -90,15 +90,15 @@ class UplinkContext:
     device: device | str
     record: bool
     multipath: Multipath | None = None
-    device_noise: float = 1.0
+    device_noise_factor: float = 1.0
     population: UplinkContext | None = field(default=None, repr=False)
 
     def with_device_noise(self, factor: float) -> UplinkContext:
         """Return the context with this factor on the devices' own noise, for which their power is then set."""
-        more = (factor**2 - self.device_noise**2) * self.entries * self.message.noise_std**2
+        more = (factor**2 - self.device_noise_factor**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
         population = self.population and self.population.with_device_noise(factor)
-        return replace(self, rms_norms=norms, device_noise=factor, population=population)
+        return replace(self, rms_norms=norms, device_noise_factor=factor, population=population)
 
 
 @dataclass(frozen=True)

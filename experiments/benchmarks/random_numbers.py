@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from airfl.runtime import philox
+from airfl.runtime.philox import reference
 from airfl.runtime.philox.library import load_library
 from airfl.runtime.streams import Purpose, Streams
 
@@ -27,12 +28,18 @@ def ways(count: int, threads: int) -> dict[str, Callable[[], object]]:
     rows, sparse = np.zeros((1, count), dtype=np.float32), np.arange(0, count, 10)
     kept = np.zeros((1, len(sparse)), dtype=np.float32)
     generator = np.random.Generator(np.random.Philox(key=1))
+
+    def by_numpy() -> None:
+        for first in range(0, count // 4, philox.BLOCKS):
+            reference.normals_of(reference.words_of_blocks(ADDRESS, 1, np.arange(first, first + philox.BLOCKS)))
+
     return {
         "numpy's ziggurat, normal": lambda: generator.standard_normal(count, dtype=np.float32),
         "normal": lambda: philox.normals(ADDRESS, [0], count),
         f"normal, {threads} threads": lambda: philox.normals(ADDRESS, [0], count, threads=threads),
         "normal, added to an array": lambda: philox.add_normals(rows, ADDRESS, [0], 0.1),
         "normal, a tenth of the positions": lambda: philox.add_normals_at(kept, ADDRESS, [0], sparse, 0.1),
+        "normal, without a compiler": by_numpy,
         "numpy, uniform": lambda: generator.random(count, dtype=np.float32),
         "uniform": lambda: philox.uniforms(ADDRESS, [0], count),
         "numpy, Bin(64, 1/2)": lambda: generator.binomial(64, 0.5, count),

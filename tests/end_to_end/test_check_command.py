@@ -76,7 +76,7 @@ class Slowed:
             drawn = of_each_device(
                 opened, batch, Purpose.PRIVACY_NOISE, lambda own: own.standard_normal(self.dimension), np.float32
             )
-            return batch.of(moved + self.std * opened.device_noise * torch.from_numpy(drawn))
+            return batch.of(moved + self.std * opened.device_noise_factor * torch.from_numpy(drawn))
 
         return Coder(encode, decode=lambda mean: mean)
 

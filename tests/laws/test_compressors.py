@@ -53,8 +53,8 @@ def test_to_keep_everything_and_to_add_no_noise_is_no_change() -> None:
     batch, coder = copies(3), opened(PerDeviceRandK(D, D), 3)
     assert torch.equal(coder.encode(batch).messages, batch.messages)
     assert torch.equal(coder.decode(X), X)
-    assert opened(GaussianNoise(0.0, D), 3).encode(batch) is batch
-    assert GaussianNoise(0.0, D).bound(MessageBound(D, 1.0, 0.5)) == MessageBound(D, 1.0, 0.5)
+    assert opened(GaussianNoise(0.0), 3).encode(batch) is batch
+    assert GaussianNoise(0.0).bound(MessageBound(D, 1.0, 0.5)) == MessageBound(D, 1.0, 0.5)
 
 
 def own_choices(rounds: int, devices: int) -> np.ndarray:
@@ -122,7 +122,7 @@ def test_amplified_before_or_after_is_the_same_without_a_clip() -> None:
 def test_noise_is_gaussian_with_its_std(std: float) -> None:
     """n = 40 devices x 1,000 entries: KS p-value above 1e-4, mean and variance within 5 standard errors."""
     updates = torch.full((40, 1000), 3.0)
-    noise = opened(GaussianNoise(std, 1000), 40).encode(Batch(updates, torch.full((40,), 0.5))).messages - 1.5
+    noise = opened(GaussianNoise(std), 40).encode(Batch(updates, torch.full((40,), 0.5))).messages - 1.5
     sample, n = noise.double().numpy().ravel() / std, 40_000
     assert_law(sample, "norm")
     assert_mean(sample, 0)
@@ -139,7 +139,7 @@ def noise_of(stages: tuple[Stage, ...], devices: int, index: int = 0) -> tuple[t
 
 
 def test_a_coordinate_has_the_same_noise_under_any_mask() -> None:
-    noise = GaussianNoise(1.0, 100)
+    noise = GaussianNoise(1.0)
     everywhere, _ = noise_of((noise,), 3)
     for mask in (RandK(100, 40), RandK(100, 10, amplify=True), PublicTopK(100, 25), RandK(100, 100)):
         messages, coordinates = noise_of((mask, Clip(1.0), noise), 3)
@@ -149,7 +149,7 @@ def test_a_coordinate_has_the_same_noise_under_any_mask() -> None:
 
 
 def test_a_devices_noise_does_not_depend_on_its_chunk() -> None:
-    stage = GaussianNoise(0.7, 100)
+    stage = GaussianNoise(0.7)
     whole, _ = noise_of((stage,), 6)
     coder = opened(stage, 6)
     for rows in (slice(0, 1), slice(2, 5), slice(5, 6)):
@@ -162,8 +162,8 @@ def test_a_devices_noise_does_not_depend_on_its_chunk() -> None:
 def test_noise_is_put_on_the_message_and_not_on_its_values() -> None:
     """A clip before it does not shrink the noise; a weight after it does."""
     updates = 10 * torch.eye(2, 100)
-    batch = opened((Clip(1.0), GaussianNoise(0.5, 100)), 2).encode(Batch(updates, torch.ones(2)))
-    noise = 0.5 * noise_of((GaussianNoise(1.0, 100),), 2)[0]
+    batch = opened((Clip(1.0), GaussianNoise(0.5)), 2).encode(Batch(updates, torch.ones(2)))
+    noise = 0.5 * noise_of((GaussianNoise(1.0),), 2)[0]
     torch.testing.assert_close(batch.messages, updates / 10 + noise)
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
     torch.testing.assert_close(batch.scaled(torch.full((2,), 3.0)).messages, 3 * (updates / 10 + noise))
@@ -171,12 +171,12 @@ def test_noise_is_put_on_the_message_and_not_on_its_values() -> None:
 
 def test_bounds_of_noisy_messages() -> None:
     """E||m + n||^2 = E||m||^2 + m std^2; variances add, the sensitivity stays."""
-    after = bound_after((Clip(3.0), GaussianNoise(1.0, 16), GaussianNoise(math.sqrt(3), 16)), 16)
+    after = bound_after((Clip(3.0), GaussianNoise(1.0), GaussianNoise(math.sqrt(3))), 16)
     assert after.peak == math.inf
     assert after.rms == pytest.approx(math.sqrt(9 + 16 + 48))
     assert after.noise_std == pytest.approx(2.0)
     assert after.sensitivity == 3.0
-    masked = bound_after((Clip(3.0), RandK(16, 4), GaussianNoise(1.0, 16)), 16)
+    masked = bound_after((Clip(3.0), RandK(16, 4), GaussianNoise(1.0)), 16)
     assert masked.rms == pytest.approx(math.sqrt(9 / 4 + 4))
 
 

@@ -198,12 +198,12 @@ def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> Non
     scenario, plan, report = opened(settings, DIMENSION)
     assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target, rel=1e-6)
     channel, own = report.protection, scenario.bound.noise_std * math.sqrt(report.noisy_devices)
-    assert 0 < plan.device_noise < 1
+    assert 0 < plan.device_noise_factor < 1
     assert channel > 0
     assert math.hypot(channel, own) == pytest.approx(
         scenario.recipe.noise_target * scenario.bound.sensitivity, rel=1e-6
     )
-    noise_energy = scenario.bound.entries * (plan.device_noise * scenario.bound.noise_std) ** 2
+    noise_energy = scenario.bound.entries * (plan.device_noise_factor * scenario.bound.noise_std) ** 2
     energy, scales = report.devices.energy, report.devices.transmit_scale**2
     np.testing.assert_allclose(energy, scales * (scenario.bound.sensitivity**2 + noise_energy), rtol=1e-9)
     assert np.all(energy <= scenario.power_limits[plan.devices] * (1 + 1e-9))
@@ -218,7 +218,7 @@ def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> Non
 def test_devices_add_what_the_channel_lacks() -> None:
     """Nothing where it is enough, all of it without noise of the channel."""
     scenario, plan, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
-    assert (plan.device_noise, report.noisy_devices) == (0, 0)
+    assert (plan.device_noise_factor, report.noisy_devices) == (0, 0)
     assert (
         noise_multiplier(scenario, report)
         == report.protection / scenario.bound.sensitivity
@@ -226,10 +226,10 @@ def test_devices_add_what_the_channel_lacks() -> None:
     )
     scenario, plan, report = opened(calibrated(*ANALOG, "channel.noise=false"))
     assert report.protection == 0
-    assert plan.device_noise == pytest.approx(1.0)
+    assert plan.device_noise_factor == pytest.approx(1.0)
     assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
     scenario, plan, _ = opened(calibrated("scheme.name=dp-fedavg", "scheme.noise_multiplier=0.5"))
-    assert (scenario.recipe.noise_target, plan.device_noise) == (None, 1)  # given noise is left alone
+    assert (scenario.recipe.noise_target, plan.device_noise_factor) == (None, 1)  # given noise is left alone
 
 
 LINKS = {"analog": ANALOG, "antennas": (*ANALOG, "antennas.count=4"), "tapped line": (*ANALOG, TAPPED, POLICY)} | {
@@ -249,7 +249,7 @@ def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
     monkeypatch.setattr(type(uplink), "open", lambda self, given: (context.append(given), opens(self, given))[1])
     plan = plan_round(scenario, 0, scenario.memory)
     assert len(context) == 1
-    for factor in (0.0, 0.7, 2.0, plan.device_noise):
+    for factor in (0.0, 0.7, 2.0, plan.device_noise_factor):
         first, again = (
             opens(uplink, context[0]).with_device_noise(factor),
             opens(uplink, context[0].with_device_noise(factor)),
@@ -267,8 +267,8 @@ def test_a_lost_device_s_noise_is_made_up_for() -> None:
         scenario, plan, report = opened(settings, DIMENSION, index)
         if heard := int(report.devices.active.sum()):
             assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target)
-            assert plan.device_noise == pytest.approx(math.sqrt(settings.run.selected / heard))
-            factors.append(plan.device_noise)
+            assert plan.device_noise_factor == pytest.approx(math.sqrt(settings.run.selected / heard))
+            factors.append(plan.device_noise_factor)
     assert max(factors) > 1
 
 

@@ -42,7 +42,7 @@ def context(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ..
     """Devices that have these SNRs on a resource element of the link, all antennas together."""
     powers = [snr / antennas / (1 if link == "ideal" else 2) for snr in snrs]
     response = gains(*powers, antennas=antennas)
-    return context_of(response, MESSAGE, subcarriers=4, elements=8, weights=weights, device_noise=3.0)
+    return context_of(response, MESSAGE, subcarriers=4, elements=8, weights=weights, device_noise_factor=3.0)
 
 
 def elements_of(report: LinkReport) -> int:

@@ -61,7 +61,7 @@ def test_numbers_stay() -> None:
     [
         (RandK(8, 2), Purpose.MASK),
         (PerDeviceRandK(8, 2), Purpose.MASK),
-        (GaussianNoise(1.0, 8), Purpose.PRIVACY_NOISE),
+        (GaussianNoise(1.0), Purpose.PRIVACY_NOISE),
         (StochasticQuantise(4, 1.0), Purpose.QUANTISER),
         (BinomialNoise(4), Purpose.PRIVACY_NOISE),
         (Rotation(8), Purpose.ROTATION),

@@ -266,6 +266,15 @@ def test_counted_bits_are_binomial(trials: int) -> None:
     assert ((found - wanted) ** 2 / wanted).sum() < stats.chi2.ppf(1 - 1e-6, usual.sum())
 
 
+def test_of_very_many_trials_no_count_is_rounded() -> None:
+    """2^40 trials have a deviation of 2^19: float32 would round a count to multiples of 65,536, and no centred one."""
+    trials, count = 2**40, 2000
+    sent = BinomialNoise(trials).open(opened()).encode(batch_of(torch.zeros(1, count))).messages[0].double()
+    assert sent.frac().abs().max() == 0
+    assert set((sent % 16).tolist()) == set(range(16))
+    assert float(sent.std()) == pytest.approx(2**19, rel=5 / math.sqrt(2 * count))
+
+
 @pytest.mark.parametrize("trials", [65, MOST_BITS + 1])
 def test_fewer_numbers_are_the_first_of_more(trials: int) -> None:
     few, many = (binomials(trials, count) for count in (10, 50))

@@ -66,7 +66,7 @@ def test_links_that_take_slabs(elementwise: bool, overrides: tuple[str, ...]) ->
     [
         ((Clip(1.0), RandK(20, 5)), True),
         ((RandK(20, 5), Clip(1.0)), False),
-        ((Clip(1.0), GaussianNoise(1.0, 20)), False),
+        ((Clip(1.0), GaussianNoise(1.0)), False),
         ((ErrorFeedback((RandK(20, 5),), 20),), False),
         ((), True),
     ],

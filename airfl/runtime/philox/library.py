@@ -19,12 +19,20 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
+from airfl.runtime.philox.reference import normals_of, words_of_blocks
+from airfl.runtime.streams import Address
 from airfl.storage.cache import make_cache_folder
 
 logger = logging.getLogger("airfl")
 
 SOURCE = Path(__file__).with_name("kernel.c")
-FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
+FLAGS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared")
+FOR_THIS_PROCESSOR = "-march=native"
+"""Left out where a compiler does not know it."""
+CHECKED = 1 << 12
+"""Numbers of a library that are compared with those of numpy before it is used."""
 SECONDS = 120.0
 POINTER, SIZE = ctypes.c_void_p, ctypes.c_uint64
 
@@ -47,16 +55,28 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
 
 @functools.cache
 def load_library() -> ctypes.CDLL | None:
-    """Return the compiled library, or None without a C compiler."""
+    """Return the compiled library; None without a C compiler, or if the library's numbers are not those of numpy."""
     compiler = _compiler()
     if compiler is None:
         return None
     try:
-        return _load(compiler)
+        loaded = _load(compiler)
     except (OSError, subprocess.SubprocessError) as error:
         text = getattr(error, "stderr", None) or error
         logger.debug("random numbers are computed by numpy, since kernel.c could not be compiled: %s", text)
         return None
+    if not _is_right(loaded):
+        logger.warning("random numbers are computed by numpy, since %s compiles kernel.c to other numbers", compiler)
+        return None
+    return loaded
+
+
+def _is_right(loaded: ctypes.CDLL) -> bool:
+    """Whether normal numbers of the library are those of numpy, bit for bit."""
+    numbers = np.empty(CHECKED, dtype=np.float32)
+    loaded.airfl_normals(CAddress(5, (1, 2), 3), 0, CHECKED, numbers.ctypes.data)
+    words = words_of_blocks(Address((1, 2), 3), 5, np.arange(CHECKED // 4))
+    return np.array_equal(numbers, normals_of(words).ravel())
 
 
 def _compiler() -> str | None:
@@ -79,9 +99,12 @@ def _load(compiler: str) -> ctypes.CDLL:
 def _build(compiler: str, file: Path) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{file.stem}-", suffix=".so", dir=file.parent)
     os.close(descriptor)
+    command = [*FLAGS, "-x", "c", str(SOURCE), "-o", name, "-lm"]
     try:
-        command = [compiler, *FLAGS, "-x", "c", str(SOURCE), "-o", name, "-lm"]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS)
+        try:
+            _run([compiler, FOR_THIS_PROCESSOR, *command])
+        except subprocess.CalledProcessError:
+            _run([compiler, *command])
         os.chmod(name, 0o700)
         os.replace(name, file)
     finally:
@@ -98,9 +121,12 @@ def _is_ours(file: Path) -> bool:
 
 
 def _hash(compiler: str) -> str:
-    version = subprocess.run([compiler, "--version"], check=True, capture_output=True, text=True, timeout=SECONDS)
-    parts = (SOURCE.read_text(), version.stdout, " ".join(FLAGS), platform.machine(), _processor())
+    parts = (SOURCE.read_text(), _run([compiler, "--version"]), " ".join(FLAGS), platform.machine(), _processor())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
 
 
 def _processor() -> str:

@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 ROUNDS = 10
 LOW = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
-MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 KEY_STEPS = 0x9E3779B9, 0xBB67AE85
 
 # Cephes: logf, sinf and cosf.
@@ -33,13 +33,13 @@ EIGHTH_TURN = np.float32(9.362675e-8)  # pi/2^25: half a quarter turn in steps o
 
 
 def words_of_blocks(address: Address, device: int, blocks: NDArray[np.int64]) -> Words:
-    """Return the four words of each block, uint32 [blocks, 4]."""
+    """Return the four words of each block, uint32 [blocks, 4]; device: its word of the counter, 0 for none."""
     a = blocks.astype(np.uint64)
     b = np.full_like(a, address.round_word)
     c, d = np.full_like(a, device & 0xFFFFFFFF), np.full_like(a, device >> 32)
     key = [np.uint64(word) for word in address.key]
     for _ in range(ROUNDS):
-        p, q = MULTIPLIERS[0] * a, MULTIPLIERS[1] * c
+        p, q = np.uint64(MULTIPLIERS[0]) * a, np.uint64(MULTIPLIERS[1]) * c
         a, b, c, d = (q >> HALF) ^ b ^ key[0], q & LOW, (p >> HALF) ^ d ^ key[1], p & LOW
         key = [np.uint64((int(word) + step) & 0xFFFFFFFF) for word, step in zip(key, KEY_STEPS, strict=True)]
     return np.stack([a, b, c, d], axis=1).astype(np.uint32)

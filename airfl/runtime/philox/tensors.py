@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.runtime.philox import Ids, add_normals, add_normals_at, device_word
-from airfl.runtime.philox.reference import COSINE, EIGHTH_TURN, KEY_STEPS, LN_2, LOGARITHM, ROUNDS, SINE, SQRT_HALF_BITS
+from airfl.runtime.philox.reference import (
+    COSINE,
+    EIGHTH_TURN,
+    KEY_STEPS,
+    LN_2,
+    LOGARITHM,
+    MULTIPLIERS,
+    ROUNDS,
+    SINE,
+    SQRT_HALF_BITS,
+)
 from airfl.runtime.streams import Address
 
-MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 LOW = 0xFFFFFFFF
 
 
@@ -46,7 +55,7 @@ def add_normals_(
     blocks, inverse = torch.unique_consecutive(places >> 2, return_inverse=True)
     for row, device in zip(rows, devices, strict=True):
         numbers = normals_of_blocks(address, device, blocks)[inverse, places & 3]
-        row += (numbers * scale).to(rows.dtype)
+        row += numbers.to(rows.dtype) * scale
     return rows
 
 

@@ -110,11 +110,11 @@ class SentMessages:
 
     Attributes:
         messages: Messages of all devices and rounds, [messages, m].
-        device_noise: Factor on the noise that the stages add, float64 [messages].
+        device_noise_factor: Factor on the noise that the stages add, float64 [messages].
     """
 
     messages: Tensor
-    device_noise: Tensor
+    device_noise_factor: Tensor
 
 
 def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -> SentMessages:
@@ -126,7 +126,7 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         update: The artificial update; None to train.
         scale: Factor on the artificial update.
     """
-    tap, device_noise = _Tap(), []
+    tap, device_noise_factor = _Tap(), []
     recipe = world.scenario.recipe
     stages: Sequence[Stage] = (*recipe.stages, tap)
     tapped = replace(world, scenario=replace(world.scenario, recipe=replace(recipe, stages=tuple(stages))))
@@ -136,8 +136,8 @@ def sent(world: World, rounds: int, update: Update | None, scale: float = 1.0) -
         tapped = replace(tapped, trainer=artificial)
     for index in range(rounds):
         done = exchange(tapped, replace(first_state(world), round_index=index))
-        device_noise += [done.plan.device_noise] * len(done.plan.devices)
-    return SentMessages(torch.cat(tap.messages), torch.tensor(device_noise, dtype=torch.float64))
+        device_noise_factor += [done.plan.device_noise_factor] * len(done.plan.devices)
+    return SentMessages(torch.cat(tap.messages), torch.tensor(device_noise_factor, dtype=torch.float64))
 
 
 def artificial_updates(world: World) -> dict[str, Update | None]:

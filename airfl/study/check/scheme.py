@@ -194,7 +194,7 @@ def noise(short: Short) -> str | None:
     if not declared or not recipe.local.clips_update or not isinstance(recipe.release, ClientRelease):
         return None
     silent = sent(world, 3, nothing)
-    expected = declared * silent.device_noise
+    expected = declared * silent.device_noise_factor
     share = float(silent.messages.square().mean() / expected.square().mean()) if float(expected.max()) else 1.0
     if share < 1 - 5 * math.sqrt(2 / silent.messages.numel()):
         return f"an entry's noise has {math.sqrt(share):.4g} times the standard deviation that the stages declare"

@@ -13,16 +13,13 @@ from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 class GaussianNoise:
     """Gaussian mechanism m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
 
-    A device draws noise for all d coordinates of the update and uses the entries that are sent, so that the noise on a
-    coordinate does not depend on the mask.
+    The noise on a coordinate of the update has an address of its own, so that it does not depend on the mask.
 
     Attributes:
         std: Standard deviation of a device's noise on an entry.
-        dimension: d, coordinates of the update.
     """
 
     std: float
-    dimension: int
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""
@@ -37,7 +34,7 @@ class GaussianNoise:
         """Return the coder, which draws a device's noise when its message is encoded."""
         from airfl.runtime.philox.tensors import add_normals_
 
-        std = self.std * opened.device_noise
+        std = self.std * opened.device_noise_factor
         address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
 
         def encode(batch: Batch) -> Batch:

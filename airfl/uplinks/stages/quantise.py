@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import hypot, log2, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfl.runtime.philox import fair_binomials, uniforms
-from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 # With more trials than this, counting random bits is slower than a binomial sampler.
@@ -117,29 +116,33 @@ class BinomialNoise:
         def encode(batch: Batch) -> Batch:
             if not self.trials:
                 return batch
-            noise = torch.from_numpy(_sent(batch, self._noise(opened, batch))).to(batch.values)
-            return batch.of(batch.messages + self.scale * (noise - self.trials / 2))
+            # Centred in float64: float32 cannot represent large counts, but what is left of them.
+            noise = torch.from_numpy(self._counts(opened, batch) - self.trials / 2).to(batch.values)
+            return batch.of(batch.messages + self.scale * noise)
 
         return Coder(encode, decode=lambda mean: mean)
 
-    def _noise(self, opened: Round, batch: Batch) -> NDArray[Any]:
-        """Return numbers from Bin(trials, 1/2), [chunk, count]: by counting random bits, or for many trials by a
-        general sampler, which takes longer than that for few."""
+    def _counts(self, opened: Round, batch: Batch) -> NDArray[np.float64]:
+        """Return numbers from Bin(trials, 1/2) for the entries that are sent, [chunk, entries].
+
+        For few trials, counting random bits takes a fraction of the time of a general sampler.
+        """
         import torch
 
-        devices, count = _devices(opened, batch), _drawn(batch)
-        if self.trials <= MOST_BITS:
-            address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
-            return fair_binomials(address, devices, self.trials, count, threads=torch.get_num_threads())
-        numbers = np.empty((len(devices), count), dtype=np.float64)
-
-        def fill(start: int, end: int) -> None:
-            for row, device in enumerate(devices[start:end], start):
-                generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
-                numbers[row] = generator.binomial(self.trials, 0.5, count)
-
-        spread(fill, len(devices), torch.get_num_threads() if numbers.size >= PARALLEL else 1)
-        return numbers
+        count = _drawn(batch)
+        if self.trials > MOST_BITS:
+            numbers: NDArray[np.float64] = of_each_device(
+                opened,
+                batch,
+                Purpose.PRIVACY_NOISE,
+                lambda generator: generator.binomial(self.trials, 0.5, count),
+                np.float64,
+            )
+            return numbers
+        address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
+        threads = torch.get_num_threads()
+        drawn = fair_binomials(address, _devices(opened, batch), self.trials, count, threads=threads)
+        return _sent(batch, drawn).astype(np.float64)
 
 
 def _devices(opened: Round, batch: Batch) -> list[int]:
@@ -147,7 +150,7 @@ def _devices(opened: Round, batch: Batch) -> list[int]:
     return devices
 
 
-def _sent(batch: Batch, numbers: NDArray[Any]) -> NDArray[Any]:
+def _sent(batch: Batch, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the numbers of the coordinates that are sent."""
     return numbers if batch.coordinates is None else numbers[:, batch.coordinates]
 

@@ -131,7 +131,7 @@ class Round:
             channel.
         store: State that devices and server keep between rounds.
         public_update: Computes the server's update of theta^t on public data, [d].
-        device_noise: Factor of this round on the noise that the stages add to messages.
+        device_noise_factor: Factor of this round on the noise that the stages add to messages.
     """
 
     streams: Streams
@@ -141,7 +141,7 @@ class Round:
     heard: NDArray[np.bool_]
     store: Store
     public_update: Callable[[], Tensor]
-    device_noise: float = 1.0
+    device_noise_factor: float = 1.0
 
 
 @dataclass(frozen=True)
