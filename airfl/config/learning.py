@@ -33,7 +33,7 @@ class LocalSettings(Section):
         None, description="C1, bound on the gradient norm; instead of clip_norm, C = learning_rate x steps x C1"
     )
     engine: Literal[
-        "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel"
+        "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel", "dense"
     ] = Field(
         "auto",
         description="how a chunk of devices is computed; auto = the fastest, which long runs measure at the start",

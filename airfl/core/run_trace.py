@@ -7,10 +7,10 @@ from pathlib import Path
 
 from airfl.config import Settings, to_json
 from airfl.core.accounting import paper_cost_mb
+from airfl.core.numerics import numerics
 from airfl.core.scenario import Scenario
 from airfl.core.state import World
 from airfl.learning.task import TaskIdentity
-from airfl.runtime.numerics import numerics
 from airfl.selection import most_selected
 from airfl.storage.fingerprint import fingerprint, own_parts
 from airfl.storage.trace import TraceWriter

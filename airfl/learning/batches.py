@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.sampling import distinct
 from airfl.runtime.streams import Purpose, Streams
 
@@ -63,7 +64,9 @@ def plan_batches(
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
     uniforms = np.empty((len(devices), epochs, largest))
-    uniforms[:] = streams.device_uniforms(Purpose.BATCH, round_index, devices, epochs * largest).reshape(uniforms.shape)
+    uniforms[:] = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices, epochs * largest).reshape(
+        uniforms.shape
+    )
     uniforms[np.broadcast_to(np.arange(largest) >= sizes[:, None, None], uniforms.shape)] = np.inf
     orders = np.argsort(uniforms, axis=-1, kind="stable")
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.learning.batches import NOBODY
+from airfl.learning.dense import DenseNetwork, dense_network_of, dense_sums
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, as_layers
 from airfl.learning.sample_layers import layer_each, layer_sums, numbers_of
@@ -32,7 +33,7 @@ TOLERANCE = 1e-3
 log = logging.getLogger(__name__)
 
 Tensors = tuple[Tensor, ...]
-Engine = Literal["layers", "vmap", "loop"]
+Engine = Literal["dense", "layers", "vmap", "loop"]
 # (parameters [devices, *shape] each, inputs [devices, n, *shape], targets [devices, n]) -> per-sample gradients,
 # [devices, n, *shape] each.
 Gradients = Callable[[Tensors, Tensor, Tensor], Tensors]
@@ -81,9 +82,10 @@ class SampleGradients:
     Attributes:
         model: f, with its d parameters.
         task: The task that the samples come from.
-        engine: "layers" (hand-batched), "vmap", or "loop" (one sample after another).
+        engine: "dense" (compiled C), "layers" (hand-batched), "vmap", or "loop" (one sample after another).
         layered: The model as layers; None for other engines than "layers".
         numbers: float32 numbers per sample that the computation needs.
+        network: The model as a fully connected network; None for other engines than "dense".
     """
 
     model: FlatModel
@@ -91,12 +93,14 @@ class SampleGradients:
     engine: Engine
     layered: LayeredModel | None
     numbers: int
+    network: DenseNetwork | None = None
 
     @classmethod
     def of(cls, model: FlatModel, task: DividedTask, engine: str = "auto") -> SampleGradients:
-        """Choose the engine: layers if they support the model, else vmap if it does, else the loop.
+        """Choose the engine: dense if it supports the model, else layers or vmap if they do, else the loop.
 
-        With `engine` "vmap" or "loop" (one device after another) layers are not considered.
+        With `engine` "vmap" or "loop" (one device after another) the first two are not considered, with "layers" the
+        first is not.
         """
         two = torch.from_numpy(task.partition.indices[:2]).to(task.train.targets.device)
         inputs, targets = (part[None] for part in samples_of(task, two))
@@ -105,7 +109,14 @@ class SampleGradients:
         why_not: dict[str, str] = {}
         if not isinstance(layered, str):
             try:
-                candidate = cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
+                numbers = numbers_of(layered, parts, inputs, targets)
+                network = dense_network_of(model, task) if engine in ("auto", "dense") else None
+                if network is not None:
+                    candidate = cls(model, task, "dense", None, numbers, network)
+                    if task.own is None or (reason := candidate._disagreement(parts, inputs, targets)) is None:
+                        return candidate._logged(why_not)
+                    why_not["dense"] = reason
+                candidate = cls(model, task, "layers", layered, numbers)
                 if task.own is None or (reason := candidate._disagreement(parts, inputs, targets)) is None:
                     return candidate._logged(why_not)
                 layered = reason
@@ -152,6 +163,12 @@ class SampleGradients:
         parts = parameter_views(self.model, parameters[None])
         for here in _slices(len(rows), SLICE_BYTES // (4 * max(self.numbers, self.model.dimension))):
             inputs, targets = (part[None] for part in samples_of(self.task, rows[here]))
+            if self.network is not None:  # every sample as a device of its own
+                present = parameters.new_ones(targets.shape[1], 1)
+                shared = parameters.expand(len(present), -1)
+                own = (inputs.transpose(0, 1), targets.transpose(0, 1), present)
+                dense_sums(self.network, shared, *own, result[here], bound=bound)
+                continue
             into = parameter_views(self.model, result[here])
             if self.layered is not None:
                 layer_each(self.layered, parts, inputs, targets, bound, into)
@@ -205,9 +222,11 @@ class SampleGradients:
 
         Each g_j is clipped to the l2 norm `bound`, or its coordinates to [-clamp, clamp].
         """
-        parts = parameter_views(self.model, parameters)
         result = parameters.new_empty(len(targets), self.model.dimension)
-        into = parameter_views(self.model, result)
+        if self.network is not None:
+            dense_sums(self.network, parameters, inputs, targets, present, result, bound=bound, clamp=clamp)
+            return result
+        parts, into = parameter_views(self.model, parameters), parameter_views(self.model, result)
         if self.layered is not None:
             layer_sums(self.layered, parts, inputs, targets, present, bound, clamp, into)
             return result

@@ -272,12 +272,17 @@ class Tally:
         if self._bins is not None:
             self._bins.add(event)
             return
-        for release, count in releases(event):
+        for release, count in _released(event):
             self._counts[release] = self._counts.get(release, 0) + count
         if len(self._counts) > self._few:
             bins = Bins(COARSE_BINS, upwards=True)
             bins.add(self.event)
             self._bins, self._counts = bins, {}
+
+
+@functools.lru_cache(maxsize=64)  # a round is added to the tallies of several devices
+def _released(event: Event) -> tuple[tuple[Release, int], ...]:
+    return tuple(releases(event))
 
 
 def _weight(released: Event) -> float:

@@ -5,7 +5,6 @@ scheme, a metric or an option with additional draws does not change any other dr
 """
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -46,15 +45,6 @@ class Purpose(IntEnum):
     ANGLE = 27
 
 
-MANY_DEVICES, FEW_NUMBERS = 64, 16
-"""From this number of devices on, and up to this count of numbers, drawing for all devices at once is faster."""
-# Philox 4x64 with ten rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011).
-PHILOX_ROUNDS = 10
-MULTIPLIERS = np.array([[0xD2E7470EE14C6C93], [0xCA5A826395121157]], dtype=np.uint64)
-KEY_STEPS = np.array([[0x9E3779B97F4A7C15], [0xBB67AE8584CAA73B]], dtype=np.uint64)
-LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
-
-
 @dataclass(frozen=True)
 class Address:
     """The address of long arrays of random numbers (`airfl.runtime.philox`), without the device.
@@ -80,36 +70,15 @@ class Streams:
 
     def generator(self, purpose: Purpose, round_index: int | None = None) -> np.random.Generator:
         """Return the generator of an address without a device."""
-        return np.random.Generator(np.random.Philox(key=self._key(purpose, round_index)))
+        return np.random.Generator(np.random.Philox(key=self.key(purpose, round_index)))
 
     def address(self, purpose: Purpose, round_index: int | None = None) -> Address:
         """Return the address of the arrays of this purpose and round."""
         return Address(_short_key(self._seed, int(purpose)), 0 if round_index is None else round_index + 1)
 
-    def device_uniforms(
-        self,
-        purpose: Purpose,
-        round_index: int | None,
-        devices: Sequence[int] | NDArray[np.integer],
-        count: int,
-    ) -> NDArray[np.float64]:
-        """Return uniform numbers in [0, 1) from each device's own stream, [devices, count]."""
-        if len(devices) >= MANY_DEVICES and count <= FEW_NUMBERS:
-            return _uniforms_of_many(self._key(purpose, round_index), devices, count)
-        bits = np.random.Philox(key=self._key(purpose, round_index))
-        generator = np.random.Generator(bits)
-        start = bits.state
-        uniforms = np.empty((len(devices), count))
-        for row, device in enumerate(devices):
-            # Counter word 3 is 0 in `generator` above, so devices start at 1.
-            start["state"]["counter"] = np.array([0, 0, 0, int(device) + 1], dtype=np.uint64)
-            bits.state = start
-            generator.random(out=uniforms[row])
-        return uniforms
-
     def device_generator(self, purpose: Purpose, round_index: int | None, device: int) -> np.random.Generator:
-        """Return the generator of one device's own stream, whose first draws are those of `device_uniforms`."""
-        bits = np.random.Philox(key=self._key(purpose, round_index), counter=[0, 0, 0, int(device) + 1])
+        """Return the generator of one device's own stream, whose first draws are those of `philox.device_uniforms`."""
+        bits = np.random.Philox(key=self.key(purpose, round_index), counter=[0, 0, 0, int(device) + 1])
         return np.random.Generator(bits)
 
     def torch_seed(self, purpose: Purpose) -> int:
@@ -117,34 +86,9 @@ class Streams:
         and 5 + 2^32 give different ones."""
         return int(_sequence(self._seed, int(purpose), None).generate_state(1, np.uint32)[0])
 
-    def _key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
+    def key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
+        """Return the key of the generators of this purpose and round, two words."""
         return _key(self._seed, int(purpose), round_index)
-
-
-def _uniforms_of_many(
-    key: NDArray[np.uint64], devices: Sequence[int] | NDArray[np.integer], count: int
-) -> NDArray[np.float64]:
-    """Return the draws of `Streams.device_uniforms`, by a vectorised version of numpy's generator."""
-    blocks = -(-count // 4)
-    # Words 0 and 2 of each counter, then 1 and 3. numpy increments before it draws, so word 0 starts at 1.
-    even, odd = np.zeros((2, 2, len(devices) * blocks), dtype=np.uint64)
-    even[0] = np.tile(np.arange(1, blocks + 1, dtype=np.uint64), len(devices))
-    odd[1] = np.repeat(np.asarray(devices, dtype=np.uint64) + np.uint64(1), blocks)
-    keys = key[:, None]
-    for _ in range(PHILOX_ROUNDS):
-        even, odd = _high_words(even)[::-1] ^ odd ^ keys, (even * MULTIPLIERS)[::-1]
-        keys = keys + KEY_STEPS
-    words = np.stack([even[0], odd[0], even[1], odd[1]], axis=1).reshape(len(devices), 4 * blocks)
-    return np.asarray((words[:, :count] >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
-
-
-def _high_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the upper 64 bits of the 128-bit products with the multipliers, by 32-bit halves."""
-    low, high = words & LOW_HALF, words >> HALF
-    factor_low, factor_high = MULTIPLIERS & LOW_HALF, MULTIPLIERS >> HALF
-    middle = high * factor_low + (low * factor_low >> HALF)
-    carried = (low * factor_high + (middle & LOW_HALF)) >> HALF
-    return np.asarray(high * factor_high + (middle >> HALF) + carried, dtype=np.uint64)
 
 
 def _sequence(seed: int, purpose: int, round_index: int | None) -> np.random.SeedSequence:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.orthogonal import accumulate, coupling, device_noise_gain, leaked_gains, mean_message, power_gains
 from airfl.uplinks.stages.stage import Batch
@@ -178,7 +179,7 @@ class _DigitalLink:
 
     def _uniforms(self, count: int) -> Array:
         context = self._context
-        return context.streams.device_uniforms(Purpose.BLOCK_ERRORS, context.round_index, context.ids, count)
+        return device_uniforms.draw(context.streams, Purpose.BLOCK_ERRORS, context.round_index, context.ids, count)
 
 
 def message_bits(context: UplinkContext, devices: int, secure_aggregation: SecureAggregation) -> int:

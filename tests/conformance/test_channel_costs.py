@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Streams
 from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, each_case, in_turn, messages_of, scenario_of, send
 
@@ -26,14 +27,14 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.numbers = 0
-        drawn = Streams.device_uniforms
+        drawn = device_uniforms.draw
 
         def count(streams: Streams, *address: object) -> Array:
             uniforms = drawn(streams, *address)  # type: ignore[arg-type]
             self.numbers += uniforms.size
             return uniforms
 
-        monkeypatch.setattr(Streams, "device_uniforms", count)
+        monkeypatch.setattr(device_uniforms, "draw", count)
 
     def of(self, call: Callable[[], object]) -> int:
         self.numbers = 0

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from airfl.config import Settings
+from airfl.learning.dense import library as dense
 from airfl.learning.engines import choose
 from airfl.learning.engines.compiled import _compiled_training, compiler_found
 from airfl.learning.engines.engine import Work
@@ -28,6 +29,8 @@ STREAMS = Streams(6)
 SIZES = np.array([7, 3, 12, 4, 5])
 HEAVY = ("vgg11", "resnet18", "cnn-svhn", "cnn-cifar10", "cnn-fashion", "lstm")
 """Models that take long: in single precision, a batch of one, two steps, two devices."""
+USUAL = "layers" if dense.load_library() is None else "dense"
+"""The engine of a perceptron without a measurement."""
 LARGEST = ("vgg11", "resnet18")
 """Half a gigabyte for a second device."""
 
@@ -89,6 +92,8 @@ def updates(trainer: LocalTrainer, task: DividedTask, count: int = 5) -> Tensor:
 
 def knows(engine: str, name: str) -> bool:
     """Whether an engine is for the model."""
+    if engine == "dense":
+        return MODELS[name].fully_connected and dense.load_library() is not None
     return not engine.startswith("compiled") and (MODELS[name].batched if engine == "vmap" else MODELS[name].layered)
 
 
@@ -103,15 +108,16 @@ CASES = [
 
 @pytest.mark.parametrize(("engine", "name", "momentum"), CASES)
 def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentum: float) -> None:
-    """In float64, where only a different sum could differ."""
-    task = task_of(name, torch.float64)
+    """In float64, where only a different sum could differ; "dense" has only float32."""
+    dtype, close = (torch.float32, 1e-5) if engine == "dense" else (torch.float64, 1e-10)
+    task = task_of(name, dtype)
     wanted = updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
     assert wanted.norm(dim=1).min() > 1e-4
     for chunk in (5, 3):
         trainer = trainer_of(task, name, engine, chunk, momentum, epochs=2)
         assert (trainer.engine, trainer.chunk) == (engine, chunk)
         found = updates(trainer, task)
-        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10 * float(wanted.abs().max()))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=close * float(wanted.abs().max()))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +175,7 @@ def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypat
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airfl.learning.engines.compiled.compiler_found", lambda device: False)
     task = task_of("mlp", torch.float32)
-    assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "layers"
+    assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == USUAL
 
 
 def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +194,7 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(choose, "candidates", noted)
     first = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
     assert (first.engine, first.chunk) in tried
-    assert {"layers", "layers-serial", "layers-parallel", "loop"} == {name for name, _ in tried}
+    assert {"dense", "layers", "layers-serial", "layers-parallel", "loop"} == {name for name, _ in tried}
     tried.clear()
     again = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
     assert (again.engine, again.chunk, tried) == (first.engine, first.chunk, [])
@@ -222,7 +228,7 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
     """And taken where it is faster by enough, on all threads or on one."""
     monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
     monkeypatch.setattr(choose, "SECONDS_WORTH_COMPILING", 0.0)
-    pace = {"layers": 1.0, "compiled": 0.5, "compiled-serial": 0.4}
+    pace = {"dense": 3.0, "layers": 1.0, "compiled": 0.5, "compiled-serial": 0.4}
     asked: list[tuple[str, int]] = []
 
     def named(name: str) -> Any:
@@ -248,3 +254,7 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
     pace["compiled"] = 0.9
     pace["compiled-serial"] = 0.9
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "layers"
+    asked.clear()
+    pace["dense"] = 0.95  # compiled already
+    assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "dense"
+    assert not any(name.startswith("compiled") for name, _ in asked)

@@ -88,7 +88,7 @@ def test_the_loss_falls_in_the_first_rounds(
     """Ideal FedAvg with fewer devices a round than the paper's 32: their number is time, not kind."""
     settings = load_settings(path, ["scheme.name=fedavg", "run.rounds=2", "run.evaluate_every=1", *smaller])
     world = small_world(settings, monkeypatch, samples=500)
-    assert world.trainer.engine in ("layers", "layers-parallel", "loop")
+    assert world.trainer.engine in ("dense", "layers", "layers-parallel", "loop")
     state = State(0, world.model.initial())
     first = evaluate(world.model, state.parameters, world.task)
     for _ in range(2):

@@ -20,6 +20,7 @@ from airfl.analysis.budget import Budget, link_budget
 from airfl.config import Settings
 from airfl.learning import chosen_task
 from airfl.learning.tasks.models import MODELS
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
 from channels.resource_mapping import ResourceMapping
@@ -334,13 +335,13 @@ def test_the_waveform_is_the_model_per_subcarrier(
     paths: tuple[str, ...], packing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To 1e-5 of what is received, delays and offsets in whole samples: 3 of the line and 2 late are the prefix."""
-    draw = Streams.device_uniforms
+    draw = device_uniforms.draw
 
     def whole(self: Streams, purpose: Purpose, *address: object) -> NDArray[np.float64]:
         uniforms = draw(self, purpose, *address)  # type: ignore[arg-type]
         return np.floor(3 * uniforms) / 4 if purpose is Purpose.TIMING else uniforms
 
-    monkeypatch.setattr(Streams, "device_uniforms", whole)
+    monkeypatch.setattr(device_uniforms, "draw", whole)
     if TAPPED not in paths:  # over a flat channel only the model draws a place, and only with an offset
         monkeypatch.setattr("airfl.uplinks.analog._placement", lambda context, shape: ResourceMapping(context.frame, 0))
     common = (*paths, f"grid.packing={packing}", "grid.subcarriers=60", "trace.signals=true", "scheme.ratio=0.0501")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.part import parameters_of
@@ -53,7 +54,7 @@ def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> Asked:
         "variation": "independent",
         "start_s": 0.0,
         "bandwidth_hz": 1e6,
-        "per_round": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "per_run": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
+        "per_round": lambda count: device_uniforms.draw(streams, Purpose.FADING, round_index, rows, count),
+        "per_run": lambda count: device_uniforms.draw(streams, Purpose.FADING, None, rows, count),
     }
     return Asked(**{**asked, **changes})

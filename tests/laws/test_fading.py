@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, special, stats
 
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, FadingLaw, exceedance, flat_parts, inverse_power, threshold_for
@@ -52,7 +53,7 @@ def test_every_law_of_the_table_is_tested() -> None:
 @pytest.fixture(scope="module")
 def uniforms() -> NDArray[np.float64]:
     """What a run would use: one row a device, from its own stream; the third column for the line of sight."""
-    return Streams(7).device_uniforms(Purpose.FADING, 0, range(N), 3)
+    return device_uniforms.draw(Streams(7), Purpose.FADING, 0, range(N), 3)
 
 
 def drawn(law: str | FadingLaw, uniforms: NDArray[np.float64], **changes: Any) -> NDArray[np.complex128]:
@@ -144,7 +145,7 @@ def test_every_device_has_its_own_mean_gain_and_bounds_keep_the_phase(
 def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, uniforms: NDArray[np.float64]) -> None:
     """Each antenna is what it is alone; n = 20,000: the correlation is the line of sight's share of power."""
     law = CASES[name][0]
-    more = Streams(8).device_uniforms(Purpose.FADING, 0, range(N), 2)
+    more = device_uniforms.draw(Streams(8), Purpose.FADING, 0, range(N), 2)
     diffuse = circular_gaussian(np.hstack([uniforms[:, :2], more]))
     options: Any = {"scale": 0.02, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip"}
     gains = flat_parts(law, diffuse, uniforms[:, 2], **options).gains

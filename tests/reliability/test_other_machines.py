@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import airfl
-from airfl.runtime import numerics as found
-from airfl.runtime.numerics import SWITCHES, numerics, processor
+from airfl.core.numerics import SWITCHES, numerics, processor
+from airfl.core import numerics as found
 from tests.conftest import ROOT
 from tests.reliability.finished import begin, finish, rows, settings, whole
 from tests.reliability.refusals import refusal, unchanged
@@ -82,7 +82,7 @@ def test_the_compiler_and_its_flags_are_told() -> None:
 def test_narrower_vectors_are_told() -> None:
     """Really: another process of torch that uses none of the processor's wider instructions."""
     code = (
-        "import json, torch; from airfl.runtime.numerics import numerics; "
+        "import json, torch; from airfl.core.numerics import numerics; "
         "print(json.dumps(numerics(torch.device('cpu'), 'loop')))"
     )
     environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)}

@@ -13,6 +13,7 @@ from airfl.config.part_keys import parts_of, with_keys
 from airfl.config.radio import CsiSettings
 from airfl.config.section import Section
 from airfl.errors import UserError
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.antennas import AntennaArray
 from channels.csi import (
@@ -54,7 +55,7 @@ def draws(devices: Sequence[int]) -> dict[str, Draw]:
     """Each device's own numbers, a stream for each impairment."""
 
     def of(address: int) -> Draw:
-        return lambda count: Streams(5).device_uniforms(Purpose.CSI, address, devices, count)
+        return lambda count: device_uniforms.draw(Streams(5), Purpose.CSI, address, devices, count)
 
     return {name: of(address) for address, name in enumerate(ONLY)}
 

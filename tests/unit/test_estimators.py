@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.learning.batches import NOBODY, independent_batches
+from airfl.learning.dense.library import load_library
 from airfl.learning.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import DividedTask, Samples
@@ -23,6 +24,7 @@ from airfl.runtime.streams import Purpose, Streams
 from tests.local_steps import CPU, Applied, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(5)
+ENGINES = {"penalised": "vmap", "linear": "layers" if load_library() is None else "dense", "conv": "layers"}
 SIZES, ALL = np.array([5, 12, 20, 3]), np.arange(4)
 BATCH, G = 4, 2.0
 ESTIMATORS: tuple[Estimator, ...] = ("sgd", "gd", "svrg", "saga")
@@ -164,7 +166,7 @@ def test_estimates_are_those_of_the_algorithm(
     assert len(set(coins)) == 2
     task, work = tasks[model], GradientEstimate(estimator, clip_norm, clip, refresh=0.5)
     references, trainer = [Reference(task, device, work) for device in range(4)], trainer_of(task, work)
-    assert (trainer.chunk, trainer.engine) == (4, "vmap" if model == "penalised" else "layers")
+    assert (trainer.chunk, trainer.engine) == (4, ENGINES[model])
     for t, updates in enumerate(run(trainer, task, 4)):
         close(-updates, torch.stack([reference.estimate(point(task, t), t) for reference in references]))
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from airfl.learning import per_sample, sample_layers
+from airfl.learning.dense.library import load_library
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel
 from airfl.learning.per_sample import Rows, SampleGradients
@@ -20,7 +21,8 @@ from airfl.learning.tasks.models import MODELS
 from tests.local_steps import own_rows, point, sample_gradient
 from tests.unit.test_estimators import ALL, G, close, task_of
 
-ENGINE_OF = {"linear": "layers", "conv": "layers", "lstm": "layers", "penalised": "vmap", "tied": "vmap", "gru": "loop"}
+DENSE = "layers" if load_library() is None else "dense"
+ENGINE_OF = {"linear": DENSE, "conv": "layers", "lstm": "layers", "penalised": "vmap", "tied": "vmap", "gru": "loop"}
 CLAMP = 0.05
 
 
@@ -57,6 +59,7 @@ def samples(found: SampleGradients) -> tuple[Tensor, Tensor, Tensor]:
     ("model", "engine", "used"),
     [
         *((model, "auto", used) for model, used in ENGINE_OF.items()),
+        ("linear", "layers", "layers"),
         *(("linear", "vmap", "vmap"), ("conv", "vmap", "vmap"), ("lstm", "vmap", "loop"), ("conv", "loop", "vmap")),
     ],
 )

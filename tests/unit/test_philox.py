@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,69 +147,6 @@ def test_a_stream_has_an_end() -> None:
         philox.words(ADDRESS, [0], 5, start=philox.LONGEST - 4)
     with pytest.raises(ValueError, match="rows are contiguous"):
         philox.add_normals(np.zeros((4, 3), dtype=np.float32).T, ADDRESS, DEVICES, 1.0)
-
-
-# The library
-
-
-@compiled
-def test_the_library_is_built_once_and_only_ours_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
-    builds: list[Path] = []
-    build = library._build
-    monkeypatch.setattr(library, "_build", lambda compiler, file: (builds.append(file), build(compiler, file)))
-    load = library.load_library.__wrapped__
-    assert load() is not None
-    (built,) = tmp_path.glob("philox-*.so")
-    assert load() is not None
-    assert builds == [built]
-    built.chmod(0o777)  # somebody else could have written it
-    assert load() is not None
-    assert builds == [built, built]
-    assert built.stat().st_mode & 0o77 == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["CACHEDIR.TAG", built.name]
-
-
-@compiled
-def test_a_cache_that_cannot_be_written_is_done_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFL_CACHE", os.devnull)
-    assert library.load_library.__wrapped__() is not None
-
-
-@compiled
-def test_a_library_that_computes_other_numbers_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """One in which a constant of the logarithm is off by a few units in the last place."""
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "cache"))
-    source = tmp_path / "kernel.c"
-    source.write_text(library.SOURCE.read_text().replace("0.693147180559945f", "0.69314724f"))
-    monkeypatch.setattr(library, "SOURCE", source)
-    assert library.load_library.__wrapped__() is None
-    assert "compiles kernel.c to other numbers" in caplog.text
-
-
-@compiled
-def test_a_compiler_that_does_not_know_the_processor_is_asked_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
-    monkeypatch.setattr(library, "FOR_THIS_PROCESSOR", "-march=of-another-planet")
-    assert library.load_library.__wrapped__() is not None
-
-
-@pytest.mark.parametrize("why", ["no compiler", "a compiler that fails"])
-def test_numpy_stands_in_for_a_library_that_is_not_there(
-    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    if why == "a compiler that fails":
-        (tmp_path / "cc").write_text("#!/bin/sh\necho 'no such header' >&2; [ \"$1\" = --version ]\n")
-        (tmp_path / "cc").chmod(0o755)
-    with caplog.at_level(logging.DEBUG, "airfl"):
-        assert library.load_library.__wrapped__() is None
-    assert ("no such header" in caplog.text) == (why == "a compiler that fails")
 
 
 def test_without_a_library_numbers_have_their_shapes(by_numpy: None) -> None:

@@ -13,6 +13,7 @@ import torch
 from airfl.core.building import build_scenario
 from airfl.core.scheduling import schedule
 from airfl.runtime import streams
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks import AnalogUplink
 from airfl.uplinks.control import PowerControl
@@ -119,12 +120,12 @@ def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     settings = small_settings("task.public_samples=50", "run.devices=20")
     world = small_data.world(settings)
     asked: list[int] = []
-    uniforms = Streams.device_uniforms
+    uniforms = device_uniforms.draw
 
     def recorded(self: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, count: int) -> np.ndarray:
         asked.extend(np.asarray(devices).tolist())
         return uniforms(self, purpose, index, devices, count)
 
-    monkeypatch.setattr(Streams, "device_uniforms", recorded)
+    monkeypatch.setattr(device_uniforms, "draw", recorded)
     assert float(world.public_update(world.model.initial(), 0).norm()) > 0
     assert asked == [20]

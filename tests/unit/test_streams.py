@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 
 
@@ -14,7 +15,7 @@ def draw(seed: int = 5, purpose: Purpose = Purpose.FADING, round_index: int | No
 def device_draw(
     device: int, seed: int = 5, purpose: Purpose = Purpose.FADING, round_index: int | None = 3
 ) -> list[float]:
-    return list(Streams(seed).device_uniforms(purpose, round_index, [device], 4)[0])
+    return list(device_uniforms.draw(Streams(seed), purpose, round_index, [device], 4)[0])
 
 
 def test_the_same_address_gives_the_same_draw() -> None:
@@ -45,39 +46,42 @@ def test_torch_seeds_keep_the_high_bits_of_the_root_seed() -> None:
 def test_devices_differ_from_each_other_and_from_the_generator() -> None:
     streams = Streams(5)
     drawn = [streams.generator(Purpose.BATCH, 0).random(50)]
-    drawn += list(streams.device_uniforms(Purpose.BATCH, 0, range(200), 50))
+    drawn += list(device_uniforms.draw(streams, Purpose.BATCH, 0, range(200), 50))
     assert len(np.unique(np.concatenate(drawn))) == 201 * 50
 
 
 def test_a_device_draws_the_same_whoever_else_is_asked_for() -> None:
     streams = Streams(5)
-    alone = streams.device_uniforms(Purpose.FADING, 3, [42], 6)[0]
+    alone = device_uniforms.draw(streams, Purpose.FADING, 3, [42], 6)[0]
     for devices in ([42, 7], [7, 42], [1, 2, 42, 3], np.array([42, 999_999])):
-        rows = streams.device_uniforms(Purpose.FADING, 3, devices, 6)
+        rows = device_uniforms.draw(streams, Purpose.FADING, 3, devices, 6)
         np.testing.assert_array_equal(rows[list(devices).index(42)], alone)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 33])
 def test_a_shorter_draw_is_a_prefix_of_a_longer_one(count: int) -> None:
     streams = Streams(5)
-    long = streams.device_uniforms(Purpose.BATCH, 1, [3, 8], 40)
-    np.testing.assert_array_equal(streams.device_uniforms(Purpose.BATCH, 1, [3, 8], count), long[:, :count])
+    long = device_uniforms.draw(streams, Purpose.BATCH, 1, [3, 8], 40)
+    np.testing.assert_array_equal(device_uniforms.draw(streams, Purpose.BATCH, 1, [3, 8], count), long[:, :count])
 
 
-@pytest.mark.parametrize("count", [1, 4, 5, 16])
-def test_many_devices_draw_what_each_of_them_draws(count: int) -> None:
+@pytest.mark.parametrize("count", [1, 4, 5, 16, 33])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_many_devices_draw_what_each_of_them_draws(count: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn together, from the same streams bit for bit: seeds and devices use all 64 bits of a word."""
+    if not compiled:
+        monkeypatch.setattr(device_uniforms, "load_library", lambda: None)
     streams, devices = Streams(2**64 - 1), [*range(100), 2**32, 2**62]
-    together = streams.device_uniforms(Purpose.FADING, 7, devices, count)
+    together = device_uniforms.draw(streams, Purpose.FADING, 7, devices, count)
     for row, device in zip(together, devices, strict=True):
         np.testing.assert_array_equal(row, streams.device_generator(Purpose.FADING, 7, device).random(count))
 
 
 def test_uniforms_are_in_the_unit_interval_and_of_the_asked_shape() -> None:
-    uniforms = Streams(0).device_uniforms(Purpose.FADING, 0, range(1000), 10)
+    uniforms = device_uniforms.draw(Streams(0), Purpose.FADING, 0, range(1000), 10)
     assert uniforms.shape == (1000, 10)
     assert uniforms.min() >= 0
     assert uniforms.max() < 1
     # n = 10,000 draws of standard deviation 1/sqrt(12): the mean within 5 standard errors.
     assert abs(uniforms.mean() - 0.5) < 5 / np.sqrt(12 * 10_000)
-    assert Streams(0).device_uniforms(Purpose.FADING, 0, [], 2).shape == (0, 2)
+    assert device_uniforms.draw(Streams(0), Purpose.FADING, 0, [], 2).shape == (0, 2)

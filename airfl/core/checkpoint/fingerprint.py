@@ -18,10 +18,10 @@ from airfl.config.differences import AUTOMATIC
 from airfl.config.load import recorded
 from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.core.fitting import settings_for_scheme
+from airfl.core.numerics import numerics
 from airfl.errors import UserError
 from airfl.learning.task import TaskIdentity
 from airfl.learning.tasks.datasets.raw import RawData
-from airfl.runtime.numerics import numerics
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint, own_parts
 from airfl.storage.input_files import open_regular

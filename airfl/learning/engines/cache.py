@@ -21,7 +21,7 @@ from airfl.storage.own_files import is_file
 
 FILE_NAME = "engines.json"
 # Part of the key: raise it when engines change.
-FORMAT = 2
+FORMAT = 3
 
 
 def key_of(spec: EngineSpec, workload: Workload, engine: str, chunk: int) -> str:

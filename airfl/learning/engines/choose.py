@@ -46,6 +46,8 @@ SECONDS_WORTH_COMPILING = 60.0
 COMPILED_GAIN = 0.85
 # Most parameters of such a model: larger ones spend their time in products and convolutions.
 SMALL = 100_000
+# Most parameters of a model that, with their velocities, stay in a core's cache (2 MB).
+IN_CACHE = 1 << 18
 # An engine that is slower than the best by this factor is not tried with larger chunks.
 TOO_SLOW = 2.0
 
@@ -130,19 +132,20 @@ def _usual_for_own(spec: EngineSpec, workload: Workload, verifier: EngineVerifie
     if name == "compiled" and verifier.build("vmap", 1) is None:
         return "loop"
     while verifier.build(name, 1) is None and name != "compiled":
-        name = "vmap" if name == "layers" and _can_vmap(spec, verifier.why_not) else "loop"
+        slower = "layers" if name == "dense" else "vmap" if name == "layers" else "loop"
+        name = slower if slower != "vmap" or _can_vmap(spec, verifier.why_not) else "loop"
     return name
 
 
 def usual_engine(spec: EngineSpec, workload: Workload, why_not: dict[str, str] | None = None) -> str:
-    """Return the engine that is usually the fastest: layers if they support the model, else vmap (compiled for long
-    runs), else the loop.
+    """Return the engine that is usually the fastest: dense if it supports the model and a device's parameters fit into
+    a processor's cache, else layers if they do, else vmap (compiled for long runs), else the loop.
 
     why_not: receives the reasons why engines cannot compute the model.
     """
     layered = as_layers(spec.model.module, spec.model.loss)
     if not isinstance(layered, str):
-        return "layers"
+        return "dense" if spec.model.dimension <= IN_CACHE and ENGINES["dense"](spec) is not None else "layers"
     why_not = {} if why_not is None else why_not
     why_not["layers"] = layered
     if not _can_vmap(spec, why_not):
@@ -245,7 +248,7 @@ def _fastest(
         if seconds < least:
             best, least = (name, chunk), seconds
     long_run = least * workload.selected * workload.rounds > SECONDS_WORTH_COMPILING
-    if local.engine == "auto" and long_run and spec.model.dimension <= SMALL:
+    if local.engine == "auto" and best[0] != "dense" and long_run and spec.model.dimension <= SMALL:
         limit = COMPILED_GAIN * least
         chunk = fixed_chunk or usual_chunk("compiled", spec, workload, CHUNK_MEMORY_BYTES)
         for name in ("compiled", "compiled-serial"):
@@ -266,8 +269,8 @@ def candidates(
     threads, usual = torch.get_num_threads(), usual or usual_engine(spec, workload)
     if engine != "auto":
         names: list[str] = [engine]
-    elif usual == "layers":
-        names = ["layers-parallel", "layers-serial", "layers", "loop"]
+    elif usual in ("dense", "layers"):
+        names = ["dense", "layers-parallel", "layers-serial", "layers", "loop"]
     else:
         names = [usual, "loop"]
     if spec.device.type == "cuda" or threads == 1:

@@ -29,7 +29,12 @@ DEVICES, STEPS = 4, 3
 TOLERANCE = {"float32": 1e-3}
 REDUCED_TOLERANCE = 5e-2
 """Largest relative difference of two updates, by the precision of matrix products (`local.precision`)."""
-FASTER = ("compiled", "layers", "vmap")
+NOT_BUILT = {
+    "dense": "it has other parts than linear layers, ReLU, sigmoid and tanh, or there is no C compiler",
+    "compiled": "torch.compile fails on it or finds no compiler",
+}
+"""Why an engine could not be built."""
+FASTER = ("dense", "compiled", "layers", "vmap")
 
 
 def rule_of(local: LocalSettings) -> BatchRule:
@@ -59,7 +64,7 @@ class EngineVerifier:
             return None
         engine = ENGINES[name](replace(self._spec, chunk=chunk))
         if engine is None:
-            self.why_not.setdefault(name, "torch.compile fails on it or finds no compiler")
+            self.why_not.setdefault(name, NOT_BUILT["dense" if name == "dense" else "compiled"])
             return None
         if name != "loop" and name not in self._verified:
             disagreement = self._disagreement(engine, chunk if name.startswith("compiled") else DEVICES)

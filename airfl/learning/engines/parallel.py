@@ -35,14 +35,18 @@ class ParallelEngine:
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Split the work among the threads."""
-        ends = np.linspace(0, len(updates), min(self.threads, len(updates)) + 1).round().astype(int).tolist()
-        parts = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
         def train(part: slice) -> None:
             own = Work(work.task, work.devices[part], work.plan[part], work.learning_rate)
             self.inner.train(parameters, own, updates[part])
 
-        run_in_threads([functools.partial(train, part) for part in parts])
+        run_in_threads([functools.partial(train, part) for part in equal_parts(len(updates), self.threads)])
+
+
+def equal_parts(items: int, threads: int = 0) -> list[slice]:
+    """Return slices that divide the items among this many threads, those of torch if 0."""
+    ends = np.linspace(0, items, min(threads or torch.get_num_threads(), items) + 1).round().astype(int).tolist()
+    return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
 
 def run_in_threads(calls: Sequence[Callable[[], None]]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 
 from airfl.learning.engines.compiled import Shape, compiled_engine
+from airfl.learning.engines.dense import dense_engine
 from airfl.learning.engines.engine import Engine
 from airfl.learning.engines.layers import LayersEngine
 from airfl.learning.engines.loop import LoopEngine
@@ -60,8 +61,9 @@ ENGINES: dict[str, Callable[[EngineSpec], Engine | None]] = {
     "layers": layers,
     "layers-serial": functools.partial(layers_in_threads, threads=1),
     "layers-parallel": layers_in_threads,
+    "dense": dense_engine,
 }
 """Factories by the name in `local.engine`; they return None if the engine does not support the model or machine."""
 
-THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel"}
+THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel", "dense"}
 """Engines that on a CPU do not use the thread pool of torch's operations."""

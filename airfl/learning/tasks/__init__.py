@@ -50,7 +50,12 @@ def check_engine(engine: str, model: Model) -> None:
     """
     if is_own(model):
         return
-    possible = {"vmap": model.batched, "compiled": model.batched or model.layered, "layers": model.layered}
+    possible = {
+        "vmap": model.batched,
+        "compiled": model.batched or model.layered,
+        "layers": model.layered,
+        "dense": model.fully_connected,
+    }
     if not possible.get(engine.partition("-")[0], True):
         fitting = [name for name, fits in possible.items() if fits]
         raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
@@ -45,10 +46,9 @@ class Bins:
         self._width, self._upwards = width, upwards
         self._bins: dict[tuple[object, int], tuple[Release, int]] = {}
 
-    def add(self, event: Event, times: int = 1) -> None:
-        """Add an event `times` times."""
-        for release, count in releases(event, times):
-            key = _bin(release, self._width)
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        for key, release, count in _placed(event, self._width):
             member, before = self._bins.get(key, (release, 0))
             self._bins[key] = self._counted_as(member, release), before + count
 
@@ -80,6 +80,11 @@ def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> 
         placed = release if count > 1 else _rounded(release, width, upwards)
         rounded[placed] = rounded.get(placed, 0) + count
     return Composed(tuple(rounded.items()))
+
+
+@functools.lru_cache(maxsize=64)  # a round is added to the bins of several devices
+def _placed(event: Event, width: float) -> tuple[tuple[tuple[object, int], Release, int], ...]:
+    return tuple((_bin(release, width), release, count) for release, count in releases(event))
 
 
 def _bin(release: Release, width: float) -> tuple[object, int]:

@@ -14,6 +14,7 @@ from airfl.config.parts import error_text
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from channels.antennas import Directions
@@ -133,11 +134,11 @@ def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[s
     """Return the random draws of this round for each impairment."""
 
     def draw(purpose: Purpose) -> Draw:
-        return lambda count: streams.device_uniforms(purpose, round_index, devices, count)
+        return lambda count: device_uniforms.draw(streams, purpose, round_index, devices, count)
 
     return {name: draw(IMPAIRMENT_PURPOSES[name]) for name in IMPAIRMENTS}
 
 
 def whole_population(streams: Streams, purpose: Purpose, devices: int) -> Draw:
     """Return per-run random draws for every device."""
-    return lambda count: streams.device_uniforms(purpose, None, np.arange(devices), count)
+    return lambda count: device_uniforms.draw(streams, purpose, None, np.arange(devices), count)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.radio_sections import RadioSections
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.own import check_shape, own_response
@@ -83,7 +84,7 @@ class TrueChannels:
         """Whether powers are in W and energies in J."""
         return self.sections.channel.units == "physical"
 
-    @property
+    @cached_property
     def fading(self) -> Fading:
         """The fading model of the channel."""
         return self.sections.channel.fading_model
@@ -216,8 +217,10 @@ class TrueChannels:
 
         None if the antennas are independent, or their gains are recorded.
         """
+        if self.directions is None or self.replay is not None:
+            return None
         correlation = self.sections.antennas.diffuse_correlation
-        if self.directions is None or self.replay is not None or correlation.kind == "independent":
+        if correlation.kind == "independent":
             return None
         return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
 
@@ -278,6 +281,6 @@ class TrueChannels:
     def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
         """Return the random draws of this round, and those of the whole run."""
         return (
-            lambda count: self.streams.device_uniforms(Purpose.FADING, round_index, devices, count),
-            lambda count: self.streams.device_uniforms(Purpose.FADING, None, devices, count),
+            lambda count: device_uniforms.draw(self.streams, Purpose.FADING, round_index, devices, count),
+            lambda count: device_uniforms.draw(self.streams, Purpose.FADING, None, devices, count),
         )

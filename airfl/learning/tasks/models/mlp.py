@@ -17,6 +17,7 @@ class Mlp(Model):
     input_shape = (1, 28, 28)
     classes = 10
     parameters = 25_450
+    fully_connected = True
     text = "784-32-10, ReLU"
 
     def build(self) -> nn.Module:

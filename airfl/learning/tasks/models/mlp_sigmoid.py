@@ -17,6 +17,7 @@ class MlpSigmoid(Model):
     input_shape = (1, 28, 28)
     classes = 10
     parameters = 50_890
+    fully_connected = True
     text = "784-64-10, sigmoid (SoteriaFL on MNIST)"
 
     def build(self) -> nn.Module:

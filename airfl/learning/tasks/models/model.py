@@ -26,6 +26,7 @@ class Model(Part):
         text: Short description for lists.
         batched: Whether torch.func.vmap supports it (engine vmap).
         layered: Whether all its layers are in the table of hand-batched layers (engine layers).
+        fully_connected: Whether it consists of linear layers and ReLU, sigmoid or tanh alone (engine dense).
     """
 
     input_shape: ClassVar[tuple[int, ...]] = ()
@@ -34,6 +35,7 @@ class Model(Part):
     text: ClassVar[str] = ""
     batched: ClassVar[bool] = True
     layered: ClassVar[bool] = True
+    fully_connected: ClassVar[bool] = False
 
     @abstractmethod
     def build(self) -> nn.Module:

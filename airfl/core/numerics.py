@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from airfl.storage.c_library import c_compiler
+
 SWITCHES = (
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
@@ -35,7 +37,9 @@ SWITCHES = (
 """Environment variables that make libraries select other kernels. Those of torch and numpy themselves need no entry, as
 their reported capabilities reflect them."""
 COMPILED = "compiled"
-"""Prefix of the names of engines that are compiled on the machine."""
+"""Prefix of the names of engines that torch compiles on the machine."""
+DENSE = "dense"
+"""The engine that a C compiler compiles on the machine."""
 
 
 def numerics(device: torch.device, engine: str) -> dict[str, str]:
@@ -55,6 +59,8 @@ def numerics(device: torch.device, engine: str) -> dict[str, str]:
         environment["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
     if engine.startswith(COMPILED):
         environment["compiler"] = _compiler() if device.type == "cpu" else _triton()
+    if engine == DENSE:
+        environment["compiler"] = c_compiler()
     return environment
 
 

@@ -1,0 +1,244 @@
+"""A network of linear layers and activations under cross-entropy: local SGD and sums of gradients by kernel.c."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.learning.dense.library import CLayer, CSamples, load_library
+from airfl.learning.engines.parallel import equal_parts, run_in_threads
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers import LayeredModel, as_layers
+from airfl.learning.layers.elementwise import Flatten, Identity, Relu, Sigmoid, Tanh
+from airfl.learning.layers.linear import Linear
+from airfl.learning.sgd import normalise
+from airfl.learning.task import DividedTask
+
+ACTIVATIONS: dict[type, int] = {Relu: 1, Sigmoid: 2, Tanh: 3}
+NO_ACTIVATION = 0
+FULL_PRECISION = "highest"
+"""torch's name for float32 without a reduced precision of products."""
+
+
+@dataclass(frozen=True)
+class DenseLayer:
+    """A linear layer and the activation that follows.
+
+    Attributes:
+        inputs: Numbers that it takes of a sample.
+        outputs: Numbers that it gives.
+        bias: Whether it has a bias.
+        activation: One of `ACTIVATIONS`, or `NO_ACTIVATION`.
+    """
+
+    inputs: int
+    outputs: int
+    bias: bool
+    activation: int = NO_ACTIVATION
+
+
+@dataclass(frozen=True)
+class DenseNetwork:
+    """A fully connected network, whose functions release Python's lock.
+
+    A device's result does not depend on the devices beside it.
+
+    Attributes:
+        layers: The layers, in the order of `module.parameters()`.
+    """
+
+    layers: tuple[DenseLayer, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The number of parameters, d."""
+        return sum(layer.outputs * (layer.inputs + layer.bias) for layer in self.layers)
+
+    def train(
+        self,
+        parameters: Tensor,
+        samples: DenseSamples,
+        rows: NDArray[np.int64],
+        learning_rate: float,
+        momentum: float,
+        updates: Tensor,
+    ) -> None:
+        """Write theta_i - theta after local SGD into `updates` [devices, d].
+
+        Args:
+            parameters: theta, [d].
+            samples: The training data.
+            rows: Rows of the samples of each step, [devices, steps, batch], negative for none.
+            learning_rate: eta.
+            momentum: Momentum of SGD.
+            updates: The result.
+        """
+        devices, steps, batch = rows.shape
+        rows = np.ascontiguousarray(rows)
+        into = updates if updates.is_contiguous() else torch.empty(updates.shape)
+        failed = _library().airfl_dense_train(
+            self._c_layers,
+            len(self.layers),
+            parameters.contiguous().data_ptr(),
+            samples.c,
+            rows.ctypes.data,
+            *(devices, steps, batch),
+            *(learning_rate, momentum),
+            into.data_ptr(),
+        )
+        _check(failed)
+        if into is not updates:
+            updates.copy_(into)
+
+    def sums(
+        self,
+        parameters: Tensor,
+        inputs: Tensor,
+        targets: Tensor,
+        present: Tensor,
+        *,
+        bound: float = math.inf,
+        clamp: float = math.inf,
+        into: Tensor,
+    ) -> None:
+        """Write the sum over j of present_j g_j into `into` [devices, d], contiguous.
+
+        Each g_j is clipped to the l2 norm `bound`, or its coordinates to [-clamp, clamp].
+
+        Args:
+            parameters: [devices, d], or [d] for all devices.
+            inputs: [devices, n, *shape].
+            targets: [devices, n].
+            present: [devices, n], 1 for a sample and 0 for padding.
+            bound: Largest norm of a sample's gradient.
+            clamp: Largest magnitude of its coordinates.
+            into: The result.
+        """
+        given = [part.contiguous() for part in (parameters, inputs.flatten(2), targets, present)]
+        assert given[0].dtype == given[1].dtype == given[3].dtype == into.dtype == torch.float32
+        failed = _library().airfl_dense_sums(
+            self._c_layers,
+            len(self.layers),
+            given[0].data_ptr(),
+            parameters.dim() == 1,
+            *(part.data_ptr() for part in given[1:]),
+            *targets.shape,
+            *(bound, clamp),
+            into.data_ptr(),
+        )
+        _check(failed)
+
+    @property
+    def _c_layers(self) -> ctypes.Array[CLayer]:
+        fields = ((layer.inputs, layer.outputs, layer.bias, layer.activation) for layer in self.layers)
+        return (CLayer * len(self.layers))(*(CLayer(*each) for each in fields))
+
+
+@dataclass(frozen=True)
+class DenseSamples:
+    """The training data as kernel.c reads it.
+
+    Attributes:
+        c: The pointers.
+        held: What they point into.
+    """
+
+    c: CSamples
+    held: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, task: DividedTask) -> DenseSamples | None:
+        """Return the training data of a task; None if it is of other types than kernel.c knows."""
+        inputs, targets = task.train.inputs.contiguous(), task.train.targets.contiguous()
+        if targets.dtype != torch.int64 or targets.dim() != 1 or inputs.device.type != "cpu":
+            return None
+        if not task.mean and inputs.dtype == torch.float32:
+            return cls(CSamples(floats=inputs.data_ptr(), targets=targets.data_ptr()), (inputs, targets))
+        if not task.mean or inputs.dtype != torch.uint8:
+            return None
+        channels = len(task.mean)
+        every = torch.arange(256, dtype=torch.uint8).expand(channels, 256)[:, :, None]
+        values = normalise(every, task.mean, task.std)[..., 0].contiguous()
+        numbers = inputs[0].numel() // channels
+        pointers = CSamples(
+            bytes=inputs.data_ptr(), values=values.data_ptr(), channel=numbers, targets=targets.data_ptr()
+        )
+        return cls(pointers, (inputs, targets, values))
+
+
+def dense_sums(
+    network: DenseNetwork,
+    parameters: Tensor,
+    inputs: Tensor,
+    targets: Tensor,
+    present: Tensor,
+    into: Tensor,
+    *,
+    bound: float = math.inf,
+    clamp: float = math.inf,
+) -> None:
+    """Write sums of gradients as `DenseNetwork.sums` does, with the devices split among torch's threads."""
+    shared = parameters.dim() == 2 and parameters.stride(0) == 0
+
+    def compute(part: slice) -> None:
+        points = parameters[0] if shared else parameters[part]
+        network.sums(points, inputs[part], targets[part], present[part], bound=bound, clamp=clamp, into=into[part])
+
+    run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets))])
+
+
+def dense_network_of(model: FlatModel, task: DividedTask) -> DenseNetwork | None:
+    """Return the network that computes a task's model in float32 on a CPU; None if none does."""
+    layered = as_layers(model.module, model.loss)
+    parameter, targets = next(model.module.parameters()), task.train.targets
+    fits = parameter.dtype == torch.float32 and targets.device.type == "cpu" and targets.dtype == torch.int64
+    if isinstance(layered, str) or not fits or torch.get_float32_matmul_precision() != FULL_PRECISION:
+        return None
+    return dense_network(layered, model.shapes)
+
+
+def dense_network(layered: LayeredModel, shapes: list[torch.Size]) -> DenseNetwork | None:
+    """Return a model as a fully connected network; None if it is none, or if there is no library for it.
+
+    shapes: of the parameters, in the order of `module.parameters()`.
+    """
+    layers: list[DenseLayer] = []
+    next_parameter = 0
+    for index, node in enumerate(layered.nodes):
+        if node.sources != (index - 1,):
+            return None
+        kind = type(node.layer)
+        if kind is Linear:
+            bias = len(node.parameter_indices) == 2
+            if node.parameter_indices != tuple(range(next_parameter, next_parameter + 1 + bias)):
+                return None
+            outputs, inputs = shapes[next_parameter]
+            layers.append(DenseLayer(inputs, outputs, bias))
+            next_parameter += 1 + bias
+        elif kind in ACTIVATIONS:
+            if not layers or layers[-1].activation != NO_ACTIVATION:
+                return None
+            layers[-1] = DenseLayer(layers[-1].inputs, layers[-1].outputs, layers[-1].bias, ACTIVATIONS[kind])
+        elif kind not in (Flatten, Identity):
+            return None
+    if not layers or layers[-1].activation != NO_ACTIVATION or load_library() is None:
+        return None
+    return DenseNetwork(tuple(layers))
+
+
+def _library() -> ctypes.CDLL:
+    library = load_library()
+    assert library is not None  # `dense_network` has found it
+    return library
+
+
+def _check(failed: int) -> None:
+    if failed:
+        raise MemoryError("no memory for the layers of a fully connected network")
