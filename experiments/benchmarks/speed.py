@@ -5,8 +5,9 @@ FedAvg.
     python experiments/benchmarks/speed.py --schemes
 
 Every simulator ("peer") runs in its own process, and repetitions are interleaved, so that other load on the machine
-slows all of them. pfl and Flower are in the extra `bench`. They pin older releases of airfl's dependencies and are best
-installed in a separate environment, whose Python is passed as --peers-python. Peers that are not installed are skipped.
+slows all of them. JAX, pfl and Flower are in the extra `bench`. pfl and Flower pin older releases of airfl's
+dependencies and are best installed in a separate environment, whose Python is passed as --peers-python. Peers that are
+not installed are skipped.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from peers.workload import WORKLOADS, Result, use_all_cores
 
 FOLDER = Path(__file__).resolve().parent
 DEMO = FOLDER.parent / "configs" / "demo.toml"
-PACKAGES = {"airfl": "airfl", "pfl": "pfl", "flower": "flwr", "loop": "torch"}
+PACKAGES = {"airfl": "airfl", "jax": "jax", "pfl": "pfl", "flower": "flwr", "loop": "torch"}
 SIMULATORS = ("pfl", "flower")
+ELSEWHERE = ("jax", *SIMULATORS)
+"""Peers that may have an environment of their own."""
 PROCESS_LIMIT_S = 1800
 PLAIN = "fedavg"
 # Schemes whose devices send one gradient at the broadcast model, and all schemes with per-sample gradient clipping.
@@ -46,6 +49,7 @@ class Row:
         rate: Rounds per second, median.
         spread: (max - min)/median.
         best_peer: Speed relative to the fastest other simulator.
+        jax: Speed relative to JAX.
         loop: Speed relative to the Python loop.
         share: Speed relative to the machine's limit.
     """
@@ -54,17 +58,18 @@ class Row:
     rate: float
     spread: float
     best_peer: float | None
+    jax: float | None
     loop: float | None
     share: float
 
     @property
     def cells(self) -> list[str]:
         """The cells as text."""
-        times = [f"{ratio:.3g} x" if ratio else "-" for ratio in (self.best_peer, self.loop)]
+        times = [f"{ratio:.3g} x" if ratio else "-" for ratio in (self.best_peer, self.jax, self.loop)]
         return [self.name, f"{self.rate:.3g}", f"{100 * self.spread:.0f}%", *times, f"{100 * self.share:.1f}%"]
 
 
-HEADINGS = ["", "rounds/s", "spread", "to the best simulator", "to the Python loop", "share of the limit"]
+HEADINGS = ["", "rounds/s", "spread", "to the best simulator", "to JAX", "to the Python loop", "share of the limit"]
 
 
 def spread(values: Sequence[float]) -> float:
@@ -77,13 +82,16 @@ def rows_of(rates: dict[str, list[float]], limits: dict[str, list[float]]) -> li
     the machine allows, the first of which is the reference for shares."""
     medians = {name: statistics.median(values) for name, values in rates.items()}
     best = max((medians[name] for name in SIMULATORS if name in medians), default=None)
-    limit, loop = statistics.median(next(iter(limits.values()))), medians.get("loop")
+    limit = statistics.median(next(iter(limits.values())))
+    jax, loop = medians.get("jax"), medians.get("loop")
 
     def row(name: str, values: list[float]) -> Row:
         rate = statistics.median(values)
-        return Row(name, rate, spread(values), best and rate / best, loop and rate / loop, rate / limit)
+        return Row(
+            name, rate, spread(values), best and rate / best, jax and rate / jax, loop and rate / loop, rate / limit
+        )
 
-    bounds = [replace(row(name, values), best_peer=None, loop=None) for name, values in limits.items()]
+    bounds = [replace(row(name, values), best_peer=None, jax=None, loop=None) for name, values in limits.items()]
     return [row(name, values) for name, values in rates.items()] + bounds
 
 
@@ -230,14 +238,14 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3, help="number of repetitions (default 3)")
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES), metavar="NAME")
-    parser.add_argument("--peers-python", default=sys.executable, help="a Python that has pfl and Flower")
+    parser.add_argument("--peers-python", default=sys.executable, help="a Python that has JAX, pfl and Flower")
     settings = "overrides for airfl, e.g. scheme.name=wfl-p"
     parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help=settings)
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--schemes", action="store_true", help="compare the schemes instead")
     args = parser.parse_args()
     use_all_cores()
-    pythons = {peer: args.peers_python if peer in SIMULATORS else sys.executable for peer in args.peers}
+    pythons = {peer: args.peers_python if peer in ELSEWHERE else sys.executable for peer in args.peers}
     compared = compare_schemes(args.turns) if args.schemes else ""
     tables = compared or compare_peers(args.workloads, pythons, args.turns, args.settings)
     print(f"\n{tables}")
