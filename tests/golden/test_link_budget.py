@@ -8,8 +8,6 @@ kappa = infinity (WFL-P), b^2/d (WFL-PDP), p b^2/d (PFELS), b = epsilon C/(C_2 s
 that and shares no code with the project.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -34,17 +32,16 @@ SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
 
 
 def gauss_legendre(low: float, high: float, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on an interval."""
+    """Nodes on an interval, and weights of a mean over it."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
-    return low + (high - low) * (nodes + 1) / 2, weights * (high - low) / 2
+    return low + (high - low) * (nodes + 1) / 2, weights / 2
 
 
 def survival(values: np.ndarray) -> np.ndarray:
     """P(h^2 S > v): h exponential of mean 0.02 clipped to [1e-4, 0.1], S uniform between the two ratios."""
     snr, weights = gauss_legendre(LOW_SNR, HIGH_SNR, 100)
     gain = np.sqrt(values[:, None] / snr)
-    above = np.where(gain < MIN_GAIN, 1.0, np.where(gain < MAX_GAIN, np.exp(-gain / MEAN_GAIN), 0.0))
-    return above @ weights / (HIGH_SNR - LOW_SNR)
+    return np.where(gain < MIN_GAIN, 1.0, np.where(gain < MAX_GAIN, np.exp(-gain / MEAN_GAIN), 0.0)) @ weights
 
 
 @cache
@@ -58,7 +55,6 @@ def mean_minimum() -> tuple[np.ndarray, np.ndarray]:
 def expected_energy(dimension: int, rounds: int, kappa: float) -> float:
     """E of the module's text, by quadrature over h and S with the integral over M in closed steps."""
     snr, snr_weights = gauss_legendre(LOW_SNR, HIGH_SNR, 30)
-    snr_weights = snr_weights / (HIGH_SNR - LOW_SNR)
 
     def mean_at(gain: np.ndarray) -> np.ndarray:
         """E over S and M of min(S, min(M, kappa)/h^2) at each h."""
@@ -67,11 +63,10 @@ def expected_energy(dimension: int, rounds: int, kappa: float) -> float:
 
     nodes, weights = gauss_legendre(math.log(MIN_GAIN), math.log(MAX_GAIN), 400)
     inside = np.exp(nodes)
-    density = np.exp(-inside / MEAN_GAIN) / MEAN_GAIN * inside  # dh = h d(log h)
-    mean = float((weights * density) @ mean_at(inside))
-    mean += -math.expm1(-MIN_GAIN / MEAN_GAIN) * float(mean_at(np.array([MIN_GAIN]))[0])
-    mean += math.exp(-MAX_GAIN / MEAN_GAIN) * float(mean_at(np.array([MAX_GAIN]))[0])
-    return rounds * SELECTED * dimension * mean
+    density = np.exp(-inside / MEAN_GAIN) / MEAN_GAIN * inside * math.log(MAX_GAIN / MIN_GAIN)  # dh = h d(log h)
+    at_limits = [-math.expm1(-MIN_GAIN / MEAN_GAIN), math.exp(-MAX_GAIN / MEAN_GAIN)]
+    mean = (weights * density) @ mean_at(inside) + at_limits @ mean_at(np.array([MIN_GAIN, MAX_GAIN]))
+    return rounds * SELECTED * dimension * float(mean)
 
 
 def most(experiment: str, scheme: str) -> float:
@@ -80,12 +75,6 @@ def most(experiment: str, scheme: str) -> float:
     # b = epsilon C/(C_2 sigma_0), C_2 = 2 sqrt(2) C (r/N) sqrt(log(1.25 r/(N delta)))/sigma_0 at delta = 1/N.
     b = epsilon / (2 * math.sqrt(2) * SELECTED / DEVICES * math.sqrt(math.log(1.25 * SELECTED)))
     return {"wfl-p": math.inf, "wfl-pdp": b**2 / dimension, "pfels": ratio * b**2 / dimension}[scheme]
-
-
-def quadrature(experiment: str, scheme: str) -> float:
-    """The exact expected energy of a run."""
-    dimension, rounds, *_ = EXPERIMENTS[experiment]
-    return expected_energy(dimension, rounds, most(experiment, scheme))
 
 
 def paper_settings(experiment: str, scheme: str, *overrides: str) -> Settings:
@@ -98,8 +87,9 @@ each_run = pytest.mark.parametrize(("experiment", "scheme"), [(e, s) for e in EX
 @each_run
 def test_the_quadrature_is_what_the_paper_prints(experiment: str, scheme: str) -> None:
     """To 6%: its own average of five seeds, over which a run's energy scatters by 2 to 3%."""
-    exact = quadrature(experiment, scheme)
-    printed, known = (EXPERIMENTS[experiment][column][SCHEMES.index(scheme)] for column in (4, 5))
+    dimension, rounds, _, _, *columns = EXPERIMENTS[experiment]
+    printed, known = (column[SCHEMES.index(scheme)] for column in columns)
+    exact = expected_energy(dimension, rounds, most(experiment, scheme))
     assert exact / 1e11 == pytest.approx(known, abs=0.005)
     assert exact / 1e11 == pytest.approx(printed, rel=0.06)
 
@@ -129,18 +119,9 @@ def test_a_round_costs_what_the_draws_of_its_devices_give(experiment: str, schem
     assert abs(snr.mean() - (LOW_SNR + HIGH_SNR) / 2) < 5 * snr.std() / math.sqrt(DEVICES)
 
 
-@pytest.mark.full  # the two tests above hold the formula, round by round, and the draws that go into it
-@each_run
-def test_energy_of_whole_runs_is_that_of_the_quadrature(experiment: str, scheme: str) -> None:
-    """A run's energy scatters by 2 to 3% over seeds (found with 200), the mean of five by 1.4% at most."""
-    found = [link_budget(paper_settings(experiment, scheme, f"run.seed={seed}")).energy_j for seed in range(5)]
-    assert np.mean(found) == pytest.approx(quadrature(experiment, scheme), rel=0.05)
-
-
 @each_run
 def test_subcarriers_are_those_of_the_tables_and_the_claim_is_not_what_holds(experiment: str, scheme: str) -> None:
-    """p T d entries a device: 600 d, 2,000 d, 2,000 d and 500 d, 1,000 d, 1,000 d, k being a whole number; here in 100
-    rounds."""
+    """p T d entries a device: 600 d, 2,000 d, 2,000 d and 500 d, 1,000 d, 1,000 d, k whole; here in 100 rounds."""
     found = link_budget(paper_settings(experiment, scheme, "run.rounds=100"))
     kept = {"cifar10": 2_925_276, "femnist": 5_596_373}[experiment]
     entries = kept if scheme == "pfels" else EXPERIMENTS[experiment][0]

@@ -45,21 +45,17 @@ def test_fed_smp_table_is_the_older_conversion() -> None:
     older = fed_smp.older_conversion_epsilon(SIGMA, RATE, ROUNDS, DELTA)
     assert older == pytest.approx(1.00767, abs=5e-6)
     event = dp_accounting.PoissonSampledDpEvent(RATE, dp_accounting.GaussianDpEvent(SIGMA))
-    accountant = rdp.RdpAccountant((15,))
-    accountant.compose(event, ROUNDS)
+    accountant = rdp.RdpAccountant((15,)).compose(event, ROUNDS)
     assert float(accountant.rdp[0]) + math.log(1 / DELTA) / 14 == pytest.approx(older, rel=1e-12)
-    improved = rdp.RdpAccountant(orders)
-    improved.compose(event, ROUNDS)
-    assert improved.get_epsilon(DELTA) == pytest.approx(0.744, abs=5e-4)
-    tight = pld.PLDAccountant(value_discretization_interval=2e-4)
-    tight.compose(event, ROUNDS)
-    assert tight.get_epsilon(DELTA) == pytest.approx(0.630, abs=5e-4)
     rounds = repeated(PoissonSampled(RATE, Gaussian(SIGMA)), ROUNDS)
-    assert epsilon_of(rounds, "add_remove", DELTA, "rdp") == pytest.approx(improved.get_epsilon(DELTA), rel=1e-3)
-    assert epsilon_of(rounds, "add_remove", DELTA, "pld") == pytest.approx(tight.get_epsilon(DELTA), rel=1e-3)
+    for name, oracle, figure in (
+        ("rdp", rdp.RdpAccountant(orders), 0.744),
+        ("pld", pld.PLDAccountant(value_discretization_interval=2e-4), 0.630),
+    ):
+        expected = oracle.compose(event, ROUNDS).get_epsilon(DELTA)
+        assert expected == pytest.approx(figure, abs=5e-4)
+        assert epsilon_of(rounds, "add_remove", DELTA, name) == pytest.approx(expected, rel=1e-3)
 
-
-# --- Fed-SPA ---------------------------------------------------------------------------------------------------------
 
 MNIST = (10 / 600, 5, 300, 1e-3)  # q, I (45 rounds at 0.1), tau, delta
 CIFAR_10 = (50 / 500, 20, 50, 1e-3)
@@ -67,11 +63,8 @@ CIFAR_10 = (50 / 500, 20, 50, 1e-3)
 
 def alpha_condition_holds(z: float, rate: float, participations: float, steps: int, delta: float) -> bool:
     """Whether theorem 1 may be used with its best alpha: sigma'^2 >= 0.7 and
-    alpha <= (2/3) sigma'^2 log(1/(q alpha (1 + sigma'^2))) + 1, sigma'^2 = sigma^2 B^2/(2 p G^2) = z^2/2.
-
-    The theorem has sigma^2 before the logarithm, which is no ratio; sigma'^2 as in the lemma that it rests on (Wang,
-    Jayaraman, Evans, Gu 2019).
-    """
+    alpha <= (2/3) sigma'^2 log(1/(q alpha (1 + sigma'^2))) + 1, sigma'^2 = sigma^2 B^2/(2 p G^2) = z^2/2. The theorem
+    has sigma^2 before the logarithm, which is no ratio; here as in its lemma (Wang, Jayaraman, Evans, Gu 2019)."""
     ratio = z**2 / 2
     alpha = 1 + math.sqrt(math.log(1 / delta) * z**2 / (7 * rate**2 * participations * steps))
     return ratio >= 0.7 and alpha <= 2 / 3 * ratio * -math.log(rate * alpha * (1 + ratio)) + 1
@@ -80,14 +73,12 @@ def alpha_condition_holds(z: float, rate: float, participations: float, steps: i
 @pytest.mark.parametrize("setting", [MNIST, CIFAR_10])
 @pytest.mark.parametrize("z", [0.5, 8.0, 50.0])
 def test_fed_spa_theorem_1_is_its_minimum_over_alpha(setting: tuple[float, int, int, float], z: float) -> None:
+    """7 q^2 I tau alpha p G^2/(B sigma)^2 + log(1/delta)/(alpha - 1) at sigma = z sqrt(p) G/B."""
     rate, participations, steps, delta = setting
-    p, g, batch = 0.4, 3.0, 10
-    noise = z * math.sqrt(p) * g / batch
 
-    def bound(log_alpha: float) -> float:
-        alpha = 1 + math.exp(log_alpha)
-        first = 7 * rate**2 * participations * steps * alpha * p * g**2 / (batch**2 * noise**2)
-        return first + math.log(1 / delta) / (alpha - 1)
+    def bound(log_beyond: float) -> float:
+        beyond = math.exp(log_beyond)
+        return 7 * rate**2 * participations * steps * (1 + beyond) / z**2 + math.log(1 / delta) / beyond
 
     best = optimize.minimize_scalar(bound, bounds=(-15, 15), method="bounded", options={"xatol": 1e-9}).fun
     assert fed_spa.theorem_1_epsilon(z, *setting) == pytest.approx(best, rel=1e-9)
@@ -104,9 +95,6 @@ def test_fed_spa_noise_for_an_epsilon() -> None:
     assert fed_spa.theorem_1_epsilon(0.0, *MNIST) == math.inf
 
 
-# --- SoteriaFL -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("estimator", "factor"), [("sgd", 12), ("gd", 12), ("svrg", 96), ("saga", 96)])
 def test_soteriafl_noise_of_the_public_code(estimator: soteriafl.Estimator, factor: int) -> None:
     noise = soteriafl.noise_std(2.0, estimator, 0.5, rounds=200, samples=6000, delta=1e-3)
@@ -121,29 +109,21 @@ def test_soteriafl_noise_of_the_public_code(estimator: soteriafl.Estimator, fact
 
 
 @pytest.mark.parametrize(
-    ("claimed", "clip_norm", "samples", "batch", "rounds", "tight", "digits"),
+    ("data", "claimed", "batch", "rounds", "tight", "digits"),
     [
-        (1.0, 1.0, 6000, 128, 200, 0.24, 0.005),
-        (8.0, 1.0, 6000, 128, 500, 9.8, 0.05),
-        (16.0, 1.0, 6000, 128, 1000, 44.0, 0.5),
-        (1.0, 0.5, 3256, 10, 25, 42.6, 0.05),
-        (5.0, 0.5, 3256, 52, 100, 24.1, 0.05),
-        (10.0, 0.5, 3256, 104, 150, 26.55, 0.01),
+        *(("MNIST", 1.0, 128, 200, 0.24, 0.005), ("MNIST", 8.0, 128, 500, 9.8, 0.05)),
+        *(("MNIST", 16.0, 128, 1000, 44.0, 0.5), ("a9a", 1.0, 10, 25, 42.6, 0.05)),
+        *(("a9a", 5.0, 52, 100, 24.1, 0.05), ("a9a", 10.0, 104, 150, 26.55, 0.01)),
     ],
-    ids=["MNIST 1", "MNIST 8", "MNIST 16", "a9a 1", "a9a 5", "a9a 10"],
 )
-def test_soteriafl_claims_and_what_holds(
-    claimed: float, clip_norm: float, samples: int, batch: int, rounds: int, tight: float, digits: float
-) -> None:
-    """SGD with the noise of the public code; batch 128 on MNIST is the code's, that on a9a its formula
-    min(m eps G sqrt(sqrt((1 + omega)/n)/2)/sqrt((1 + omega) d log(1/delta)), m) at d = 123, k = 6, n = 10.
-
-    The tight figures are those of Poisson sampling, add/remove; replace-one with a sample of fixed size costs more.
-    """
-    if samples == 3256:
-        grown = 123 / 6
-        formula = samples * claimed * clip_norm * math.sqrt(math.sqrt(grown / 10) / 2)
-        assert batch == int(formula / math.sqrt(grown * 123 * math.log(1000)))
+def test_soteriafl_claims(data: str, claimed: float, batch: int, rounds: int, tight: float, digits: float) -> None:
+    """SGD with the noise of the public code; batch 128 on MNIST is the code's, that on a9a its formula min(m eps G
+    sqrt(sqrt((1 + omega)/n)/2)/sqrt((1 + omega) d log(1/delta)), m) at d = 123, k = 6, n = 10. The tight figures are
+    those of Poisson sampling, add/remove; replace-one with a sample of fixed size costs more."""
+    samples, clip_norm = {"MNIST": (6000, 1.0), "a9a": (3256, 0.5)}[data]
+    if data == "a9a":
+        formula = samples * claimed * clip_norm * math.sqrt(math.sqrt(123 / 6 / 10) / 2)
+        assert batch == int(formula / math.sqrt(123 / 6 * 123 * math.log(1000)))
     noise = soteriafl.noise_std(claimed, "sgd", clip_norm, rounds, samples, 1e-3)
     ledger = PrivacyLedger(Statement("record", "without_replacement", 10, 10, "server", 1e-3))
     participation = Composed(mini_batches(noise * batch / clip_norm, batch, samples))
@@ -153,8 +133,6 @@ def test_soteriafl_claims_and_what_holds(
     assert figures.epsilon_as_poisson == pytest.approx(tight, abs=digits)
     assert figures.epsilon > figures.epsilon_as_poisson
 
-
-# --- cpSGD -----------------------------------------------------------------------------------------------------------
 
 ONE = Sensitivity(1.0, 1.0, 1.0)
 
@@ -166,11 +144,8 @@ def hockey_stick(shift: tuple[int, ...], trials: int, epsilon: float, probabilit
     def side(direction: int) -> float:
         first, second = np.ones(1), np.ones(1)
         for distance in shift:
-            size = trials + 1 + 2 * abs(distance)
-            here, there = np.zeros(size), np.zeros(size)
-            here[abs(distance) : abs(distance) + trials + 1] = pmf
-            start = abs(distance) + direction * distance
-            there[start : start + trials + 1] = pmf
+            here = np.pad(pmf, abs(distance))
+            there = np.roll(here, direction * distance)
             first, second = np.multiply.outer(first, here).ravel(), np.multiply.outer(second, there).ravel()
         return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
 
@@ -213,27 +188,23 @@ def test_theorem_1_by_hand() -> None:
     first = 20 * math.sqrt(2 * math.log(1.25 / 0.2)) / 50
     second = (20 * 1.75 * math.sqrt(2) * math.sqrt(math.log(10 / 0.2)) + 30 / 3) / (2500 * 0.98)
     third = 15 * (2 / 3 * math.log(1.25 / 0.2) + 2 / 3 * math.log(20 * 3 / 0.2) * math.log(10 / 0.2)) / 2500
-    computed = binomial.binomial_epsilon(10_000, sensitivity, 3, 0.2)
-    assert computed == pytest.approx(first + second + third, rel=1e-12)
+    assert binomial.binomial_epsilon(10_000, sensitivity, 3, 0.2) == pytest.approx(first + second + third, rel=1e-12)
 
 
 def test_scale_is_a_matter_of_units() -> None:
     """Noise s Bin on multiples of s is noise Bin on whole numbers."""
-    small = Sensitivity(1.5, 0.9, 0.5)
-    large = Sensitivity(15.0, 9.0, 5.0)
+    small, large = Sensitivity(1.5, 0.9, 0.5), Sensitivity(15.0, 9.0, 5.0)
     assert binomial.smallest_trials(small, 7, 1e-4, scale=0.1) == binomial.smallest_trials(large, 7, 1e-4)
     in_tenths = binomial.binomial_epsilon(5000, small, 7, 1e-4, scale=0.1)
     assert in_tenths == pytest.approx(binomial.binomial_epsilon(5000, large, 7, 1e-4), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("sensitivity", "trials"),
-    [(ONE, math.ceil(4 * 23 * math.log(10 * 50 / 1e-3))), (Sensitivity(900, 900, 900), 4 * 2 * 900)],
-)
-def test_no_guarantee_below_the_smallest_noise(sensitivity: Sensitivity, trials: int) -> None:
-    assert binomial.smallest_trials(sensitivity, 50, 1e-3) == trials
-    assert binomial.binomial_epsilon(trials - 1, sensitivity, 50, 1e-3) == math.inf
-    assert math.isfinite(binomial.binomial_epsilon(trials, sensitivity, 50, 1e-3))
+def test_no_guarantee_below_the_smallest_noise() -> None:
+    by_delta, by_sensitivity = math.ceil(4 * 23 * math.log(10 * 50 / 1e-3)), 4 * 2 * 900
+    for sensitivity, trials in ((ONE, by_delta), (Sensitivity(900, 900, 900), by_sensitivity)):
+        assert binomial.smallest_trials(sensitivity, 50, 1e-3) == trials
+        assert binomial.binomial_epsilon(trials - 1, sensitivity, 50, 1e-3) == math.inf
+        assert math.isfinite(binomial.binomial_epsilon(trials, sensitivity, 50, 1e-3))
 
 
 def rounded(vector: NDArray[np.float64], message: Quantised, uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -249,21 +220,18 @@ def rounded(vector: NDArray[np.float64], message: Quantised, uniforms: NDArray[n
 def test_sensitivity_of_the_rounded_sum(levels: int, bound: float, kind: str) -> None:
     """2,000 pairs rounded with common random numbers: more than delta = 1% beyond a bound would be 20 of 2,000, and the
     bounds are so wide that it is none. Delta_2 and Delta_1 stay within 4 of what was seen."""
-    dimension, delta, rng = 64, 0.01, np.random.default_rng(3)
-    message = Quantised(levels, bound, clip_norm=1.0, dimension=dimension)
-    allowed = message.sensitivity(delta)
-    seen = np.zeros((2000, 3))
+    rng, message = np.random.default_rng(3), Quantised(levels, bound, clip_norm=1.0, dimension=64)
+    allowed, seen = message.sensitivity(0.01), np.zeros((2000, 3))
     for row in seen:
-        first, second = rng.standard_normal((2, dimension))
-        if kind == "opposite":
-            second = -first
-        elif kind == "sparse":
+        first, second = rng.standard_normal((2, 64))
+        if kind == "sparse":
             first[1:], second[1:] = 0, 0
         else:
-            first, second = np.sign(first), -np.sign(first)
-        uniforms = rng.random(dimension)
+            first = np.sign(first) if kind == "flat" else first
+            second = -first
+        uniforms = rng.random(64)
         one, other = (rounded(v / np.linalg.norm(v), message, uniforms) for v in (first, second))
-        row[:] = np.abs(one - other).sum(), np.linalg.norm(one - other), np.abs(one - other).max()
+        row[:] = [np.linalg.norm(one - other, order) for order in (1, 2, np.inf)]
     limits = np.array([allowed.l1, allowed.l2, allowed.largest])
     assert np.all(seen <= limits)
     if kind == "flat" and bound == 1.0:
@@ -294,28 +262,29 @@ def test_amplification_and_composition_by_hand() -> None:
 MESSAGE = Quantised(levels=16, bound=0.1, clip_norm=1.0, dimension=1024)
 
 
+def theorem_1(trials: int, share: float) -> float:
+    """Of this message, at so much of delta for the rounding and for the noise each."""
+    return binomial.binomial_epsilon(trials, MESSAGE.sensitivity(share), 1024, share)
+
+
 def test_cpsgd_one_round() -> None:
     """All devices: half of delta for the rounding, half for theorem 1. A tenth of them: ten times those halves."""
-    whole = binomial.binomial_epsilon(10**6, MESSAGE.sensitivity(5e-4), 1024, 5e-4)
+    whole, sample = theorem_1(10**6, 5e-4), theorem_1(10**6, 5e-3)
     assert binomial.cpsgd_epsilon(MESSAGE, 10**6, 1.0, 1, 1e-3) == pytest.approx(whole, rel=1e-12)
     smallest = binomial.cpsgd_smallest_trials(MESSAGE, 0.1, 1, 1e-3)
     assert binomial.cpsgd_epsilon(MESSAGE, smallest - 1, 0.1, 1, 1e-3) == math.inf
     assert math.isfinite(binomial.cpsgd_epsilon(MESSAGE, smallest, 0.1, 1, 1e-3))
-    sample = binomial.binomial_epsilon(10**6, MESSAGE.sensitivity(5e-3), 1024, 5e-3)
     wanted = math.log(1 + 0.1 * (math.exp(sample) - 1))
     assert binomial.cpsgd_epsilon(MESSAGE, 10**6, 0.1, 1, 1e-3) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_cpsgd_many_rounds() -> None:
     """Much noise: advanced composition, delta/2 for delta' and delta/(4 q T) in a round. Little noise: adding up."""
-    rate, rounds, delta = 0.1, 500, 1e-3
-    share = delta / (4 * rate * rounds)
-    one = binomial.amplified(binomial.binomial_epsilon(10**9, MESSAGE.sensitivity(share), 1024, share), rate)
-    wanted = one * math.sqrt(2 * rounds * math.log(2 / delta)) + rounds * one * math.expm1(one)
-    assert binomial.cpsgd_epsilon(MESSAGE, 10**9, rate, rounds, delta) == pytest.approx(wanted, rel=1e-12)
-    share = delta / (2 * rate * rounds)
-    one = binomial.amplified(binomial.binomial_epsilon(20000, MESSAGE.sensitivity(share), 1024, share), rate)
-    assert binomial.cpsgd_epsilon(MESSAGE, 20000, rate, rounds, delta) == pytest.approx(rounds * one, rel=1e-12)
+    much = binomial.amplified(theorem_1(10**9, 1e-3 / (4 * 0.1 * 500)), 0.1)
+    little = binomial.amplified(theorem_1(20000, 1e-3 / (2 * 0.1 * 500)), 0.1)
+    wanted = much * math.sqrt(2 * 500 * math.log(2 / 1e-3)) + 500 * much * math.expm1(much)
+    assert binomial.cpsgd_epsilon(MESSAGE, 10**9, 0.1, 500, 1e-3) == pytest.approx(wanted, rel=1e-12)
+    assert binomial.cpsgd_epsilon(MESSAGE, 20000, 0.1, 500, 1e-3) == pytest.approx(500 * little, rel=1e-12)
 
 
 @pytest.mark.parametrize("at", [(1.0, -1.0), (0.37, -0.21), (0.05, 0.0)])
@@ -326,12 +295,9 @@ def test_cpsgd_holds_exactly_in_one_dimension(at: tuple[float, float]) -> None:
     epsilon = binomial.cpsgd_epsilon(message, trials, 1.0, 1, delta)
 
     def released(value: float) -> NDArray[np.float64]:
-        above = (value + 1) * 4
-        pmf = np.zeros(trials + 10)
-        for level, weight in ((math.floor(above), 1 - above % 1), (math.ceil(above), above % 1)):
-            pmf[level : level + trials + 1] += weight * stats.binom.pmf(np.arange(trials + 1), trials, 0.5)
-        return pmf
+        level, above = divmod((value + 1) * 4, 1)
+        noise = np.arange(trials + 10) - level
+        return (1 - above) * stats.binom.pmf(noise, trials, 0.5) + above * stats.binom.pmf(noise - 1, trials, 0.5)
 
-    first, second = released(at[0]), released(at[1])
-    assert np.maximum(first - math.exp(epsilon) * second, 0).sum() <= delta
-    assert np.maximum(second - math.exp(epsilon) * first, 0).sum() <= delta
+    for first, second in (map(released, at), map(released, at[::-1])):
+        assert np.maximum(first - math.exp(epsilon) * second, 0).sum() <= delta

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from airfl.privacy.pfels import theorem_3_factor
 from airfl.runtime.streams import Streams
 from airfl.uplinks.stages import Batch, Clip, RandK, bound_after
-from airfl.uplinks.stages.stage import Coder
 from channels.grid import Packing
 from channels.mac import MultipleAccessChannel
 from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits
@@ -23,14 +22,8 @@ GAINS = np.array([0.02, 0.05, 0.01])
 PHASES = np.exp(1j * np.array([0.3, -2.0, 1.1]))  # of no consequence: they are inverted
 SNR = np.array([10.0, 5.0, 20.0])
 COORDINATES = torch.tensor([0, 2, 5, 7])
-UPDATES = torch.tensor(
-    [
-        [0.25, 0.25, 0.25, 0.25, 0, 0, 0, 0],
-        [0.5 / math.sqrt(8) * sign for sign in (1, -1, 1, -1, 1, -1, 1, -1)],
-        [0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25],
-    ],
-    dtype=torch.float64,
-)
+SIGNS = [0.5 / math.sqrt(8), -0.5 / math.sqrt(8)] * 4
+UPDATES = torch.tensor([[0.25] * 4 + [0] * 4, SIGNS, [0] * 4 + [0.25] * 4], dtype=torch.float64)
 DECODED = [0.142258898, 0, 0.142258898, 0, 0, 0.024407768, 0, 0.024407768]
 
 
@@ -45,20 +38,13 @@ def alignment_coefficient(epsilon: float, reading: LimitReading = "round_energy"
 
 def send(beta: float, packing: Packing) -> tuple[torch.Tensor, NDArray[np.float64]]:
     """Noise-free decoded update and the energies, for the mask of the example."""
-    clip, mask = Clip(CLIP_NORM).open(a_round(Streams(0), 0)), given_mask()
-    batch = mask.encode(clip.encode(Batch(UPDATES, torch.ones(SELECTED, dtype=torch.float64))))
+    clip = Clip(CLIP_NORM).open(a_round(Streams(0), 0))
+    batch = clip.encode(Batch(UPDATES, torch.ones(SELECTED, dtype=torch.float64)))
     gains, precoders = GAINS * PHASES, invert_channel(GAINS * PHASES, beta)
     channel = MultipleAccessChannel(gains[:, None, None], precoders[:, None, None], packing)
-    energies = channel.send(batch.values, batch.scale.numpy(), slice(0, SELECTED)).energy
-    return mask.decode(channel.close(torch.zeros(KEPT)) / (SELECTED * beta)), energies
-
-
-def given_mask() -> Coder:
-    """rand-k with the coordinates of the example."""
-    return Coder(
-        encode=lambda batch: Batch(batch.values[:, COORDINATES], batch.scale),
-        decode=lambda mean: torch.zeros(DIMENSION, dtype=mean.dtype).index_copy(0, COORDINATES, mean),
-    )
+    energies = channel.send(batch.values[:, COORDINATES], batch.scale.numpy(), slice(0, SELECTED)).energy
+    mean = channel.close(torch.zeros(KEPT)) / (SELECTED * beta)
+    return torch.zeros(DIMENSION, dtype=mean.dtype).index_copy(0, COORDINATES, mean), energies
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
@@ -75,10 +61,7 @@ def test_power_binds_at_epsilon_1_5_and_privacy_at_0_15(packing: Packing) -> Non
 
 def test_a_whole_round_may_take_the_limit_over_p() -> None:
     """P_i = (80, 40, 160) holds on average over the masks; the device that binds may spend P_i/p in one round."""
-    beta = alignment_coefficient(1.5)
-    limits = power_limits(SNR, DIMENSION, NOISE_STD)
+    limits, at_most = power_limits(SNR, DIMENSION, NOISE_STD), (alignment_coefficient(1.5) / GAINS * CLIP_NORM) ** 2
     np.testing.assert_allclose(limits, [80, 40, 160])
-    on_average = (beta / GAINS) ** 2 * (KEPT / DIMENSION) * CLIP_NORM**2
-    assert np.all(on_average <= limits * (1 + 1e-12))
-    at_most = (beta / GAINS) ** 2 * CLIP_NORM**2
+    assert np.all(at_most * KEPT / DIMENSION <= limits * (1 + 1e-12))
     assert at_most.max() == pytest.approx(160 / 0.5)

@@ -1,13 +1,9 @@
 """OFDM in plain numpy: symbols with prefixes in time, and windows of them demodulated."""
 
-from __future__ import annotations
-
 import numpy as np
-from numpy.typing import NDArray
 
 from channels.frame import Frame
-
-Complex = NDArray[np.complex128]
+from tests.laws.samples import Complex
 
 SIZE, PREFIX, SPACING = 64, 16, 15e3
 SAMPLE_S = 1 / (SIZE * SPACING)

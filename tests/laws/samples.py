@@ -1,7 +1,5 @@
 """Compare samples with their distribution: within five standard errors, or with a p-value that is not too small."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from channels.csi import IMPAIRMENTS
+from channels.draws import Draw
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
 LEAST_P = 1e-4
 """A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds."""
 
@@ -36,10 +39,19 @@ def assert_law(sample: NDArray[Any], cdf: str | Callable[..., Any]) -> None:
     assert p > LEAST_P, f"p = {p:g} under the law that is expected"
 
 
-def gaussian(generator: np.random.Generator, *shape: int) -> NDArray[np.complex128]:
+def gaussian(generator: np.random.Generator, *shape: int) -> Complex:
     """CN(0, 1)."""
     pairs = generator.standard_normal((*shape, 2)) * math.sqrt(0.5)
     return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
+
+
+def draws(devices: int, seed: int) -> dict[str, Draw]:
+    """Numbers of every impairment of the CSI, each its own."""
+
+    def of(address: int) -> Draw:
+        return lambda count: np.random.default_rng([seed, address]).random((devices, count))
+
+    return {name: of(address) for address, name in enumerate(IMPAIRMENTS)}
 
 
 def bessel(x: float) -> float:

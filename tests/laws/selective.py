@@ -1,7 +1,5 @@
 """Requests for frequency-selective channels, as in a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +9,7 @@ from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.part import parameters_of
-from channels.selective import SELECTIVE_MODELS, SelectiveFading, SelectiveRequest, SelectiveResponse
+from channels.selective import SELECTIVE_MODELS, SelectiveRequest, SelectiveResponse
 
 CARRIER_HZ = 3.5e9
 SYMBOL_S = 1e-3 / 14
@@ -32,15 +30,10 @@ class Asked(SelectiveRequest):
     tr38901_version: str = "v19.2"
 
 
-def model(name: str, asked: SelectiveRequest) -> SelectiveFading:
-    """With those of the parameters that it has."""
-    part = SELECTIVE_MODELS[name]
-    return part(**{one.name: getattr(asked, one.name) for one in parameters_of(part)})
-
-
 def respond(name: str, asked: SelectiveRequest) -> SelectiveResponse:
-    """What a model with those parameters answers."""
-    return model(name, asked).respond(asked)
+    """What a model with those of the parameters that it has answers."""
+    part = SELECTIVE_MODELS[name]
+    return part(**{one.name: getattr(asked, one.name) for one in parameters_of(part)}).respond(asked)
 
 
 def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> Asked:

@@ -5,8 +5,6 @@ written in the tests, and expectations follow from the formulas. The sum is r ti
 (Law 6, of the mask, is in test_rand_k.py.)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,31 +12,25 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from scipy.special import exp1
 
-from airfl.core.building import build_scenario
-from airfl.core.round_plan import RoundPlan, plan_round
+from airfl.core.round_plan import RoundPlan
 from airfl.core.scenario import Scenario
 from airfl.uplinks import Reception
 from airfl.uplinks.stages import Batch, open_encoder
 from airfl.uplinks.stages.stage import Coder
 from channels.fading import Replay
-from tests.conftest import small_settings
-from tests.laws.decoding import everybody, send
-from tests.laws.samples import assert_law, assert_mean, assert_share
+from tests.laws.decoding import built, everybody, planned, send
+from tests.laws.samples import Array, assert_law, assert_mean, assert_share
 from tests.rounds import a_round
 
-Array = NDArray[np.float64]
 Replayed = Callable[[Sequence[float]], tuple[str, ...]]
 
 # |h| Rayleigh with E|h|^2 = 1 and no bounds that matter.
 UNIT_RAYLEIGH = (
-    "channel.fading=rayleigh",
-    f"channel.mean_gain={math.sqrt(math.pi) / 2!r}",
-    "channel.min_gain=1e-12",
-    "channel.max_gain=1e12",
+    *("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}"),
+    *("channel.min_gain=1e-12", "channel.max_gain=1e12"),
 )
 CHOSEN_GAINS = ([1.0, 0.6, 0.3, 0.1], [0.8, 0.8], [2.0, 1e-3, 0.5], [0.05])  # |h|^2
 
@@ -48,17 +40,10 @@ def decibels(ratio: float) -> float:
 
 
 def scenario_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noise: float = 1.0) -> Scenario:
-    """Every device in every round; messages of unit variance an entry, transmit power P and noise variance sigma^2 an
-    entry: P_i = P d, C = sqrt(d)."""
-    settings = small_settings(
-        *everybody(devices),
-        f"local.clip_norm={math.sqrt(entries)!r}",
-        f"channel.noise_std={math.sqrt(noise)!r}",
-        f"power.max_snr_db={decibels(power / noise)!r}",
-        *UNIT_RAYLEIGH,
-        *overrides,
-    )
-    return build_scenario(settings, entries, np.ones(devices))
+    """Every device in every round; an entry has unit variance, power P and noise sigma^2: P_i = P d, C = sqrt(d)."""
+    norms = (f"local.clip_norm={math.sqrt(entries)!r}", f"channel.noise_std={math.sqrt(noise)!r}")
+    limit = f"power.max_snr_db={decibels(power / noise)!r}"
+    return built(entries, *everybody(devices), *norms, limit, *UNIT_RAYLEIGH, *overrides)
 
 
 def pfels(ratio: float, rescale: bool) -> tuple[str, ...]:
@@ -83,64 +68,67 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
 
 def error_of_sum(plan: RoundPlan, messages: Array) -> Array:
     """Per entry, (r mean - sum_i m_i)^2."""
-    reception = send(plan, messages)
-    return np.asarray((len(messages) * reception.mean.double().numpy() - messages.sum(axis=0)) ** 2)
+    return np.asarray((len(messages) * send(plan, messages).mean.double().numpy() - messages.sum(axis=0)) ** 2)
+
+
+def errors_of_rounds(scenario: Scenario, seed: int, rounds: int, entries: int) -> Array:
+    """Mean errors of the sum of Gaussian messages of all devices, [rounds]."""
+    messages = np.random.default_rng(seed).standard_normal((rounds, scenario.run.devices, entries))
+    return np.array([error_of_sum(planned(scenario, t), messages[t]).mean() for t in range(rounds)])
 
 
 def through_stages(scenario: Scenario, t: int, updates: Any) -> tuple[Coder, Batch, Reception]:
     """A round's encoder, the batch that it made of these updates of all devices, and what is received of it."""
-    plan, encoder = (
-        plan_round(scenario, t, scenario.memory),
-        open_encoder(scenario.recipe.stages, a_round(scenario.streams, t)),
-    )
+    plan, encoder = planned(scenario, t), open_encoder(scenario.recipe.stages, a_round(scenario.streams, t))
     batch = encoder.encode(Batch(torch.as_tensor(updates, dtype=torch.float32), torch.ones(len(updates))))
     plan.link.send(batch, slice(0, len(updates)))
     return encoder, batch, plan.link.close()
 
 
-# --- 1 and 2: inversion, and what is best, on known gains -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("powers", CHOSEN_GAINS)
-@pytest.mark.parametrize(("policy", "packing"), [("pfels", "real"), ("full-inversion", "iq"), ("per-subcarrier", "iq")])
-@pytest.mark.parametrize(("power", "noise"), [(1.0, 0.1), (4.0, 2.5)])
-def test_law_1_full_inversion(
-    replayed: Replayed, powers: list[float], policy: str, packing: str, power: float, noise: float
-) -> None:
-    """sigma^2/min_k(P |h_k|^2), n = 10,000 entries of one round: a standard error is sqrt(2/n) = 1.4%."""
-    chosen = (f"power.policy={policy}", f"grid.packing={packing}")
-    scenario = scenario_of(len(powers), 10_000, *chosen, *replayed(powers), power=power, noise=noise)
-    plan = plan_round(scenario, 0, scenario.memory)
+def check_law_1(scenario: Scenario, powers: Sequence[float], law: float) -> None:
+    """n = 10,000 entries of one round: a standard error is sqrt(2/n) = 1.4%."""
+    plan, devices = planned(scenario), len(powers)
     np.testing.assert_allclose(np.abs(plan.channel.gains) ** 2, powers)
-    messages = np.random.default_rng(1).standard_normal((len(powers), 10_000))
-    law = noise / (power * min(powers))
-    assert_mean(error_of_sum(plan, messages), law)
-    assert plan.link.link_budget().noise_std * len(powers) == pytest.approx(math.sqrt(law), rel=1e-6)
+    assert_mean(error_of_sum(plan, np.random.default_rng(1).standard_normal((devices, 10_000))), law)
+    assert plan.link.link_budget().noise_std * devices == pytest.approx(math.sqrt(law), rel=1e-6)
 
 
-def test_law_1_with_limits_that_differ(replayed: Replayed) -> None:
-    """The least P_k |h_k|^2 counts, not the least gain; n = 10,000."""
+INVERSIONS = {"pfels": "real", "full-inversion": "iq", "per-subcarrier": "iq"}  # and a packing for each
+every_inversion = pytest.mark.parametrize("policy", INVERSIONS)
+
+
+@every_inversion
+@pytest.mark.parametrize("powers", CHOSEN_GAINS)
+@pytest.mark.parametrize(("power", "noise"), [(1.0, 0.1), (4.0, 2.5)])
+def test_law_1_full_inversion(replayed: Replayed, powers: Any, policy: str, power: float, noise: float) -> None:
+    """sigma^2/min_k(P |h_k|^2)."""
+    given = (f"power.policy={policy}", f"grid.packing={INVERSIONS[policy]}", *replayed(powers))
+    scenario = scenario_of(len(powers), 10_000, *given, power=power, noise=noise)
+    check_law_1(scenario, powers, noise / (power * min(powers)))
+
+
+@every_inversion
+def test_law_1_with_limits_that_differ(replayed: Replayed, policy: str) -> None:
+    """The least P_k |h_k|^2 counts, not the least gain."""
     powers = [0.5, 0.52, 0.54, 0.56, 0.58, 0.6]
-    scenario = scenario_of(6, 10_000, *replayed(powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
+    given = (f"power.policy={policy}", f"grid.packing={INVERSIONS[policy]}", *replayed(powers))
+    scenario = scenario_of(6, 10_000, *given, "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
     reaches = scenario.power_limits / 10_000 * powers
     assert reaches.argmin() != 0
-    plan = plan_round(scenario, 0, scenario.memory)
-    messages = np.random.default_rng(1).standard_normal((6, 10_000))
-    assert_mean(error_of_sum(plan, messages), 0.5 / reaches.min())
+    check_law_1(scenario, powers, 0.5 / reaches.min())
 
 
 def test_law_2_published_figures(replayed: Replayed) -> None:
     """|h|^2 = {1, .6, .3, .1}, P = 1, sigma^2 = .1: eta* = .33494, MSE .50718, full inversion 1; n = 20,000."""
-    chosen = replayed([1, 0.6, 0.3, 0.1])
     messages = np.random.default_rng(2).standard_normal((4, 20_000))
-    plans = {}
-    for policy in ("cao", "full-inversion"):
-        scenario = scenario_of(4, 20_000, f"power.policy={policy}", *chosen, power=1.0, noise=0.1)
-        plans[policy] = plan_round(scenario, 0, scenario.memory)
-    report = plans["cao"].link.link_budget()
+    best, inverted = (
+        planned(scenario_of(4, 20_000, f"power.policy={policy}", *replayed([1, 0.6, 0.3, 0.1]), noise=0.1))
+        for policy in ("cao", "full-inversion")
+    )
+    report = best.link.link_budget()
     assert report.alignment_coefficient**2 == pytest.approx(0.33494, abs=5e-6)
-    assert_mean(error_of_sum(plans["cao"], messages), 0.50718)
-    assert_mean(error_of_sum(plans["full-inversion"], messages), 1.0)
+    assert_mean(error_of_sum(best, messages), 0.50718)
+    assert_mean(error_of_sum(inverted, messages), 1.0)
     # The two strongest invert, the others send at full power: 20,000 entries of power 1.
     np.testing.assert_allclose(report.devices.energy[2:], 20_000, rtol=1e-6)
     np.testing.assert_allclose(report.devices.energy[:2], 20_000 * 0.33494 / np.array([1, 0.6]), rtol=1e-4)
@@ -148,22 +136,16 @@ def test_law_2_published_figures(replayed: Replayed) -> None:
 
 @pytest.mark.parametrize("powers", CHOSEN_GAINS)
 @pytest.mark.parametrize(("power", "noise", "packing"), [(1.0, 0.1, "iq"), (4.0, 2.5, "real"), (1.0, 20.0, "iq")])
-def test_law_2_optimal_static_power(
-    replayed: Replayed, powers: list[float], power: float, noise: float, packing: str
-) -> None:
+def test_law_2_optimal_power(replayed: Replayed, powers: list[float], power: float, noise: float, packing: str) -> None:
     """eta* = min_k [(sigma^2 + sum_{i<=k} a_i^2)/sum_{i<=k} a_i]^2 and its error; n = 10,000 entries."""
     count = len(powers)
     reaches = np.sort(np.sqrt(power * np.array(powers)))
     eta = min(((noise + (reaches[:k] ** 2).sum()) / reaches[:k].sum()) ** 2 for k in range(1, count + 1))
     law = ((np.sqrt(np.minimum(reaches**2, eta) / eta) - 1) ** 2).sum() + noise / eta
     chosen = ("power.policy=cao", f"grid.packing={packing}", *replayed(powers))
-    scenario = scenario_of(count, 10_000, *chosen, power=power, noise=noise)
-    plan = plan_round(scenario, 0, scenario.memory)
+    plan = planned(scenario_of(count, 10_000, *chosen, power=power, noise=noise))
     assert plan.link.link_budget().alignment_coefficient ** 2 == pytest.approx(eta, rel=1e-6)
     assert_mean(error_of_sum(plan, np.random.default_rng(3).standard_normal((count, 10_000))), law)
-
-
-# --- 3: truncated inversion over fades ------------------------------------------------------------------------------
 
 
 # A prefix that holds every path; a device truncates coefficient by coefficient.
@@ -191,28 +173,20 @@ def test_law_3_truncated_inversion(
     E1(g) e^(2g)/P. The silent share is 1 - e^-g, beta^2 = P/E1(g) in every round, the mean power P."""
     rounds, devices, entries = shape
     chosen = ("power.policy=truncated-inversion", "power.average_over=fading", setting, f"grid.packing={packing}")
-    generator = np.random.default_rng(4)
     biased = devices * -math.expm1(-g) + noise * exp1(g) / power
     rescaled = devices * math.expm1(g) + noise * exp1(g) * math.exp(2 * g) / power
     for divide_by, law, gain in (("selected", biased, 1.0), ("expected", rescaled, math.exp(g))):
         divided = f"power.divide_by={divide_by}"
         scenario = scenario_of(devices, entries, *chosen, *channel, divided, power=power, noise=noise)
-        errors, silent, energy = np.empty(rounds), np.empty((rounds, devices)), np.empty((rounds, devices))
-        for t in range(rounds):
-            plan = plan_round(scenario, t, scenario.memory)
-            report = plan.link.link_budget()
+        for report in (reports := [planned(scenario, t).link.link_budget() for t in range(rounds)]):
             assert report.alignment_coefficient**2 == pytest.approx(power / exp1(g), rel=1e-9)
             assert report.noise_std * devices == pytest.approx(gain * math.sqrt(noise * exp1(g) / power), rel=1e-9)
-            silent[t], energy[t] = report.devices.active == 0, report.devices.energy / entries
-            errors[t] = error_of_sum(plan, generator.standard_normal((devices, entries))).mean()
+        errors = errors_of_rounds(scenario, 4, rounds, entries)
         assert_mean(errors, law)
         assert errors.std() / math.sqrt(rounds) < 0.05 * law
         if not channel:
-            assert_mean(silent, -math.expm1(-g))
-        assert_mean(energy, power)
-
-
-# --- 4 and 5: what is not known of the channel ----------------------------------------------------------------------
+            assert_mean([report.devices.active == 0 for report in reports], -math.expm1(-g))
+        assert_mean([report.devices.energy / entries for report in reports], power)
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1.5])
@@ -223,14 +197,8 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
     devices, rounds, entries = 80, 100, 160
     real = 1.5 + 0.5 * math.exp(-2 * spread**2) - 2 * math.exp(-(spread**2) / 2)
     law = devices * (real if packing == "real" else 2 * (1 - math.exp(-(spread**2) / 2)))
-    scenario = scenario_of(
-        devices, entries, f"csi.phase_std_rad={spread}", f"grid.packing={packing}", "channel.noise=false"
-    )
-    generator = np.random.default_rng(6)
-    errors = np.empty(rounds)
-    for t in range(rounds):
-        plan = plan_round(scenario, t, scenario.memory)
-        errors[t] = error_of_sum(plan, generator.standard_normal((devices, entries))).mean()
+    chosen = (f"csi.phase_std_rad={spread}", f"grid.packing={packing}", "channel.noise=false")
+    errors = errors_of_rounds(scenario_of(devices, entries, *chosen), 6, rounds, entries)
     assert_mean(errors, law)
     assert errors.std() / math.sqrt(rounds) < 0.07 * law
 
@@ -238,22 +206,18 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
 @pytest.mark.parametrize(
     ("estimation", "pilots", "pilot_snr", "ratio", "rescale", "packing"),
     [
-        ("mmse", 1, 20.0, 0.4, False, "real"),
-        ("mmse", 2, 5.0, 0.8, True, "real"),
-        ("mmse", 4, 2.0, 0.2, False, "iq"),
-        ("ls", 1, 4.0, 0.4, False, "real"),
+        *(("mmse", 1, 20.0, 0.4, False, "real"), ("mmse", 2, 5.0, 0.8, True, "real")),
+        *(("mmse", 4, 2.0, 0.2, False, "iq"), ("ls", 1, 4.0, 0.4, False, "real")),
     ],
 )
 def test_law_5_estimation_error_end_to_end(
     estimation: str, pilots: int, pilot_snr: float, ratio: float, rescale: bool, packing: str
 ) -> None:
-    """PFELS from updates to decoded mean, r = 4, d = 40, 200 rounds less those in which some |hhat|^2 < 0.1.
-
-    Given hhat, E||decoded - mean||^2 = (1-p)||mean||^2 + (p/r^2) sum_i s_e^2/(2|hhat_i|^2) ||Delta_i||^2 + k
-    sigma0^2/(r^2 beta^2), s_e^2 = v/(1 + v) with v = 2 sigma0^2/(pilots' energy). The error less that has mean 0.
-    Rescaled by 1/p, (1-p)||mean||^2 becomes (1/p - 1)||mean||^2 and the rest gets 1/p^2; under I/Q the whole of e/hhat
-    counts, not half; least squares answers c = 1/(1 + v) of h, and p (1 - c)^2 ||mean||^2 comes on top.
-    """
+    """PFELS from updates to decoded mean, r = 4, d = 40, 200 rounds less those in which some |hhat|^2 < 0.1. Given
+    hhat, E||decoded - mean||^2 = (1-p)||mean||^2 + (p/r^2) sum_i s_e^2/(2|hhat_i|^2) ||Delta_i||^2 + k sigma0^2/(r^2
+    beta^2), s_e^2 = v/(1 + v) with v = 2 sigma0^2/(pilots' energy). The error less that has mean 0. Rescaled by 1/p,
+    (1-p)||mean||^2 becomes (1/p - 1)||mean||^2 and the rest gets 1/p^2; under I/Q the whole of e/hhat counts, not half;
+    least squares answers c = 1/(1 + v) of h, and p (1 - c)^2 ||mean||^2 comes on top."""
     devices, entries, rounds, noise = 4, 40, 200, 0.3
     csi = (f"csi.estimation={estimation}", f"csi.pilots={pilots}", f"csi.pilot_snr_db={decibels(pilot_snr)!r}")
     how = (*pfels(ratio, rescale), *csi, f"grid.packing={packing}", "local.clip_norm=2.0")
@@ -266,11 +230,10 @@ def test_law_5_estimation_error_end_to_end(
     kept = round(ratio * entries)
     surplus, expected = [], []
     for t in range(rounds):
-        known = np.abs(plan_round(scenario, t, scenario.memory).estimate.gains) ** 2
+        known = np.abs(planned(scenario, t).estimate.gains) ** 2
         if (known < 0.1).any():
             continue
         encoder, _, reception = through_stages(scenario, t, updates)
-        decoded = encoder.decode(reception.mean).double().numpy()
         beta = reception.report.alignment_coefficient
         part = 0.5 if packing == "real" else 1.0
         from_csi = part * error_variance * (squares / known).sum() / devices**2 + (1 - slope) ** 2 * (mean @ mean)
@@ -279,23 +242,19 @@ def test_law_5_estimation_error_end_to_end(
             law = (1 / ratio - 1) * (mean @ mean) + from_csi / ratio + from_noise / ratio**2
         else:
             law = (1 - ratio) * (mean @ mean) + ratio * from_csi + from_noise
-        surplus.append(((decoded - mean) ** 2).sum() - law)
+        surplus.append(((encoder.decode(reception.mean).double().numpy() - mean) ** 2).sum() - law)
         expected.append(law)
     assert len(surplus) > 110
     assert_mean(np.array(surplus), 0.0)
     assert np.std(surplus) / math.sqrt(len(surplus)) < 0.07 * np.mean(expected)
 
 
-# --- 7: rates -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("g", [0.3, 10.0, 300.0])
 def test_law_7_ergodic_rate_and_outage(g: float) -> None:
     """Of an ideal link's round, whose resource elements are energy over power; n = 20,000 devices: the mean rate
-    e^(1/g) E1(1/g)/ln 2 within 5 standard errors, and the share of rates below R, 1 - e^(-(2^R - 1)/g), within 5 of the
-    binomial's. At g = 10 it is 2.9065."""
+    is e^(1/g) E1(1/g)/ln 2, 2.9065 at g = 10, and the share of rates below R 1 - e^(-(2^R - 1)/g)."""
     scenario = scenario_of(20_000, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
-    use = plan_round(scenario, 0, scenario.memory).link.link_budget().devices
+    use = planned(scenario).link.link_budget().devices
     rates = use.bits / (use.energy / use.transmit_scale**2)
     ergodic = math.exp(1 / g) * exp1(1 / g) / math.log(2)
     if g == 10:
@@ -304,9 +263,6 @@ def test_law_7_ergodic_rate_and_outage(g: float) -> None:
     for target in (0.1 * ergodic, 0.5 * ergodic, 1.2 * ergodic):
         assert_share(rates < target, -math.expm1(-(2**target - 1) / g))
     assert_law((2 ** rates[:4000] - 1) / g, "expon")
-
-
-# --- 8: what is received of PFELS, and what noise leaves of it ------------------------------------------------------
 
 
 @pytest.mark.parametrize(("ratio", "packing"), [(1.0, "real"), (1.0, "iq"), (0.3, "real"), (0.25, "iq")])
@@ -320,27 +276,20 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
     entries, clip = 64, 2.5
     population = ("run.devices=200", f"run.selected={devices}", f"channel.noise_std={math.sqrt(noise)!r}")
     scheme = (f"scheme.ratio={ratio}", f"privacy.epsilon={epsilon}", f"local.clip_norm={clip}")
-    settings = small_settings(*population, *scheme, f"grid.packing={packing}", *UNIT_RAYLEIGH)
-    scenario = build_scenario(settings, entries, np.ones(200))
+    scenario = built(entries, *population, *scheme, f"grid.packing={packing}", *UNIT_RAYLEIGH)
     kept = scenario.bound.entries
     assert kept == int(ratio * entries)
     rows = hadamard(entries)[1 : devices + 1] * clip / math.sqrt(entries)
-    equal = np.tile(rows[:1], (devices, 1))
     shares = []
     for t in range(30 if ratio < 1 else 2):
-        snr = {}
-        for name, updates in (("equal", equal), ("orthogonal", rows)):
-            _, _, reception = through_stages(scenario, t, updates)
-            snr[name] = 10 ** (reception.receive_snr_db / 10)
-        beta = reception.report.alignment_coefficient
-        assert reception.report.noise_std * math.sqrt(kept) == pytest.approx(
-            math.sqrt(noise * kept) / (devices * beta), rel=1e-9
-        )
+        equal, orthogonal = (through_stages(scenario, t, each)[2] for each in (np.tile(rows[:1], (devices, 1)), rows))
+        beta = orthogonal.report.alignment_coefficient
+        assert orthogonal.report.noise_std == pytest.approx(math.sqrt(noise) / (devices * beta), rel=1e-9)
         if epsilon != "inf":
-            assert reception.report.privacy_bound_binding
-        b = beta * clip / math.sqrt(noise)
-        assert snr["equal"] == pytest.approx(devices**2 * b**2 / entries, rel=1e-4)
-        shares.append(snr["orthogonal"] / (devices * b**2 / entries))
+            assert orthogonal.report.privacy_bound_binding
+        unit = (beta * clip) ** 2 / noise / entries  # b^2/d
+        assert 10 ** (equal.receive_snr_db / 10) == pytest.approx(devices**2 * unit, rel=1e-4)
+        shares.append(10 ** (orthogonal.receive_snr_db / 10) / (devices * unit))
     if ratio == 1:
         np.testing.assert_allclose(shares, 1, rtol=1e-4)
     else:

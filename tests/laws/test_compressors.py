@@ -35,8 +35,7 @@ def copies(devices: int) -> Batch:
 
 @pytest.mark.parametrize("kept", [1, 3, 7])
 def test_own_rand_k_is_unbiased_with_variance_omega(kept: int) -> None:
-    """n = 2,500 draws: E C(x) = x and E||C(x) - x||^2 = (d/k - 1) ||x||^2, within 5 standard errors; without the
-    factor d/k the same entries are kept as they are."""
+    """n = 2,500: E C(x) = x, E||C(x) - x||^2 = (d/k - 1) ||x||^2; without the factor d/k entries are as they are."""
     n, omega = 2_500, D / kept - 1
     messages = opened(PerDeviceRandK(D, kept), n).encode(copies(n)).messages
     assert torch.all(messages.count_nonzero(dim=1) <= kept)
@@ -57,33 +56,22 @@ def test_to_keep_everything_and_to_add_no_noise_is_no_change() -> None:
     assert GaussianNoise(0.0).bound(MessageBound(D, 1.0, 0.5)) == MessageBound(D, 1.0, 0.5)
 
 
-def own_choices(rounds: int, devices: int) -> np.ndarray:
-    """Which one of 4 entries each device keeps in each round, [rounds, devices]."""
-    batch = Batch(torch.ones(devices, 4), torch.ones(devices))
-    masks = [opened(PerDeviceRandK(4, 1), devices, t).encode(batch).values.argmax(dim=1).numpy() for t in range(rounds)]
-    return np.stack(masks)
-
-
 def test_masks_of_devices_and_rounds_are_independent() -> None:
-    """n = 1,000 rounds: two devices' joint choice is uniform over 16, so is one device's over two rounds, and that of
-    a device and of the mask shared by all; chi-square below its 99.99% point."""
-    choices = own_choices(1000, 2)
-    shared = np.array([int(opened(RandK(4, 1), 1, t).coordinates[0]) for t in range(1000)])  # type: ignore[index]
-    for first, second in (
-        (choices[:, 0], choices[:, 1]),
-        (choices[:-1:2, 0], choices[1::2, 0]),
-        (choices[:, 0], shared),
-    ):
-        counts = np.bincount(4 * first + second, minlength=16)
-        assert stats.chisquare(counts).pvalue > 1e-4
+    """n = 1,000 rounds, one entry of 4: two devices' joint choice is uniform over 16, so is one device's over two
+    rounds, and that of a device and of the mask shared by all; chi-square below its 99.99% point."""
+    batch, rounds = Batch(torch.ones(2, 4), torch.ones(2)), range(1000)
+    masks = [opened(PerDeviceRandK(4, 1), 2, t).encode(batch).values.argmax(dim=1).numpy() for t in rounds]
+    shared = np.array([int(opened(RandK(4, 1), 1, t).coordinates[0]) for t in rounds])  # type: ignore[index]
+    own, other = np.stack(masks, axis=1)
+    for first, second in ((own, other), (own[:-1:2], own[1::2]), (own, shared)):
+        assert stats.chisquare(np.bincount(4 * first + second, minlength=16)).pvalue > 1e-4
 
 
 def test_a_mask_belongs_to_the_device_and_not_to_its_place() -> None:
     """Devices 0 to 5 at once, and 3 to 5 alone, in a chunk of their own, at another scale."""
     whole = opened(PerDeviceRandK(D, 3), 6).encode(copies(6)).values
     assert torch.equal(opened(PerDeviceRandK(D, 3), 3, first=3).encode(copies(3)).values, whole[3:])
-    part = Batch(X.repeat(3, 1), torch.full((3,), 2.0), rows=slice(3, 6))
-    batch = opened(PerDeviceRandK(D, 3), 6).encode(part)
+    batch = opened(PerDeviceRandK(D, 3), 6).encode(Batch(X.repeat(3, 1), torch.full((3,), 2.0), rows=slice(3, 6)))
     assert torch.equal(batch.values, whole[3:])
     assert torch.equal(batch.messages, 2 * whole[3:])
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
@@ -92,10 +80,8 @@ def test_a_mask_belongs_to_the_device_and_not_to_its_place() -> None:
 @pytest.mark.parametrize(
     ("stage", "gain", "rms"),
     [
-        (PerDeviceRandK(8, 2), 4.0, 2.0),
-        (PerDeviceRandK(8, 2, rescale=False), 1.0, 0.5),
-        (RandK(8, 2, amplify=True), 4.0, 2.0),
-        (RandK(8, 2, rescale=True), 1.0, 0.5),
+        *((PerDeviceRandK(8, 2), 4.0, 2.0), (PerDeviceRandK(8, 2, rescale=False), 1.0, 0.5)),
+        *((RandK(8, 2, amplify=True), 4.0, 2.0), (RandK(8, 2, rescale=True), 1.0, 0.5)),
     ],
 )
 def test_bounds_of_masked_messages(stage: PerDeviceRandK | RandK, gain: float, rms: float) -> None:
@@ -121,15 +107,13 @@ def test_amplified_before_or_after_is_the_same_without_a_clip() -> None:
 @pytest.mark.parametrize("std", [0.3, 2.0])
 def test_noise_is_gaussian_with_its_std(std: float) -> None:
     """n = 40 devices x 1,000 entries: KS p-value above 1e-4, mean and variance within 5 standard errors."""
-    updates = torch.full((40, 1000), 3.0)
-    noise = opened(GaussianNoise(std), 40).encode(Batch(updates, torch.full((40,), 0.5))).messages - 1.5
-    sample, n = noise.double().numpy().ravel() / std, 40_000
-    assert_law(sample, "norm")
-    assert_mean(sample, 0)
-    assert abs(sample.var() - 1) < 5 * math.sqrt(2 / n)
+    batch = Batch(torch.full((40, 1000), 3.0), torch.full((40,), 0.5))
+    noise = (opened(GaussianNoise(std), 40).encode(batch).messages - 1.5).double().numpy() / std
+    assert_law(noise.ravel(), "norm")
+    assert_mean(noise, 0)
+    assert abs(noise.var() - 1) < 5 * math.sqrt(2 / noise.size)
     # Devices' draws are not each other's: correlations of 780 pairs, each with a standard error of 1/sqrt(1000).
-    correlations = np.corrcoef(noise.numpy())[np.triu_indices(40, 1)]
-    assert np.abs(correlations).max() < 6 / math.sqrt(1000)
+    assert np.abs(np.corrcoef(noise)[np.triu_indices(40, 1)]).max() < 6 / math.sqrt(1000)
 
 
 def noise_of(stages: tuple[Stage, ...], devices: int, index: int = 0) -> tuple[torch.Tensor, np.ndarray]:
@@ -151,10 +135,9 @@ def test_a_coordinate_has_the_same_noise_under_any_mask() -> None:
 def test_a_devices_noise_does_not_depend_on_its_chunk() -> None:
     stage = GaussianNoise(0.7)
     whole, _ = noise_of((stage,), 6)
-    coder = opened(stage, 6)
     for rows in (slice(0, 1), slice(2, 5), slice(5, 6)):
-        chunk = Batch(torch.zeros(rows.stop - rows.start, 100), torch.ones(rows.stop - rows.start), rows=rows)
-        batch = coder.encode(chunk)
+        zeros = torch.zeros_like(whole[rows])
+        batch = opened(stage, 6).encode(Batch(zeros, torch.ones(len(zeros)), rows=rows))
         assert torch.equal(batch.messages, whole[rows])
         assert batch.rows == rows
 

@@ -1,14 +1,11 @@
 """Imperfect CSI against closed forms and against OFDM symbols in time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from channels.csi import IMPAIRMENTS, ChannelInformation, ChannelState, Response, perfect_csi
@@ -18,22 +15,10 @@ from channels.draws import Draw
 from channels.frame import Frame
 from tests.imperfections import impair
 from tests.laws.ofdm import ALL, PREFIX, SAMPLE_S, SIZE, SPACING, demodulated, ofdm, qpsk
-from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
-
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+from tests.laws.samples import Array, Complex, assert_law, assert_mean, bessel, draws, gaussian
 
 N = 40_000
 FLAT = Frame(np.zeros(1), elements=1, symbol_s=1 / 14e3, symbols_per_block=1)
-
-
-def draws(devices: int, seed: int) -> dict[str, Draw]:
-    """Every impairment's own numbers."""
-
-    def of(address: int) -> Draw:
-        return lambda count: np.random.default_rng([seed, address]).random((devices, count))
-
-    return {name: of(address) for address, name in enumerate(IMPAIRMENTS)}
 
 
 def given(values: Array) -> dict[str, Draw]:
@@ -43,8 +28,14 @@ def given(values: Array) -> dict[str, Draw]:
 
 def rayleigh(devices: int, seed: int, power: float = 1.0, noise: float = 0.0) -> ChannelInformation:
     """Flat h ~ CN(0, power), known perfectly, with pilot noise of variance `noise`."""
-    h = np.sqrt(power) * gaussian(np.random.default_rng(seed), devices)[:, None, None, None]
-    return perfect_csi(ChannelState(h), np.full(devices, power), np.full(devices, noise))
+    return exactly(np.sqrt(power) * gaussian(np.random.default_rng(seed), devices), power, noise)
+
+
+def exactly(h: Any, power: Any = 1.0, noise: Any = 0.0) -> ChannelInformation:
+    """Perfect knowledge of h, [devices] or [devices, antennas, blocks, subcarriers]."""
+    h = np.asarray(h, dtype=np.complex128)
+    each = (np.broadcast_to(np.asarray(values, dtype=np.float64), len(h)) for values in (power, noise))
+    return perfect_csi(ChannelState(h if h.ndim == 4 else h[:, None, None, None]), *each)
 
 
 def flat(response: Response) -> Complex:
@@ -55,9 +46,6 @@ def known(csi: ChannelInformation, **parameters: Any) -> tuple[Complex, Complex,
     """True channel, estimate, and all that is known, under these parameters, for flat channels."""
     after = impair(csi, FLAT, draws(len(csi.mean_power), 11), **parameters)
     return flat(after.state.response), flat(after.estimate.response), after
-
-
-# --- estimation and ageing: moments of h given hhat -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("power", "noise", "pilots"), [(1.0, 0.5, 1), (4e-4, 2e-4, 4), (2.0, 8.0, 2)])
@@ -82,24 +70,16 @@ def test_estimation_errors_have_the_stated_variance(power: float, noise: float, 
 
 @pytest.mark.parametrize("estimation", ["perfect", "ls", "mmse"])
 @pytest.mark.parametrize(("doppler_hz", "delay_s"), [(0.0, 0.0), (50.0, 1e-3), (100.0, 6e-3)])
-def test_slope_and_error_variance_are_the_conditional_moments(
-    estimation: str, doppler_hz: float, delay_s: float
-) -> None:
+def test_slope_and_error_variance_are_conditional_moments(estimation: str, doppler_hz: float, delay_s: float) -> None:
     """n = 40,000: e = h - slope hhat is CN(0, error_variance) and independent of hhat, in quarters of |hhat| as well.
-
-    The last setting has rho = J0(3.77) = -0.40.
-    """
-    power = 0.3
-    h, hhat, after = known(
-        rayleigh(N, 2, power, 0.2), estimation=estimation, pilots=2, doppler_hz=doppler_hz, delay_s=delay_s
-    )
+    The last setting has rho = J0(3.77) = -0.40."""
+    given = {"estimation": estimation, "pilots": 2, "doppler_hz": doppler_hz, "delay_s": delay_s}
+    h, hhat, after = known(rayleigh(N, 2, 0.3, 0.2), **given)
     error, variance = h - after.slope * hhat, after.error_variance[0]
     if not variance:
         np.testing.assert_array_equal(error, 0)
         return
-    quarters = np.digitize(np.abs(hhat), np.quantile(np.abs(hhat), [0.25, 0.5, 0.75]))
-    for quarter in range(4):
-        here = quarters == quarter
+    for here in np.array_split(np.argsort(np.abs(hhat)), 4):
         assert_mean(error[here] * hhat[here].conj(), 0)
         assert_mean(np.abs(error[here]) ** 2, variance)
         assert_law(np.abs(error[here]) ** 2 / variance, "expon")
@@ -109,8 +89,7 @@ def test_slope_and_error_variance_are_the_conditional_moments(
 def test_moments_are_each_devices_own() -> None:
     """Two groups of 20,000 devices, ten times apart in power and noise."""
     power, noise = np.repeat([1.0, 0.1], N // 2), np.repeat([0.1, 0.5], N // 2)
-    h = np.sqrt(power) * gaussian(np.random.default_rng(3), N)
-    source = perfect_csi(ChannelState(h[:, None, None, None]), power, noise)
+    source = exactly(np.sqrt(power) * gaussian(np.random.default_rng(3), N), power, noise)
     for estimation in ("ls", "mmse"):
         h, hhat, after = known(source, estimation=estimation, doppler_hz=50, delay_s=2e-3)
         for group in (slice(0, N // 2), slice(N // 2, N)):
@@ -133,19 +112,13 @@ def test_aged_channels_correlate_as_bessel(doppler_hz: float, delay_s: float) ->
 
 
 def test_the_innovation_is_as_selective_as_the_channel() -> None:
-    """8,000 devices, four taps of equal power on 32 subcarriers, two antennas, aged to rho = 0.
-
-    Every coefficient is CN(0, 1) whatever h is, antennas are independent, and the correlation over frequency is that
-    of the taps: with equal powers the periodogram divided by its sum has the profile as its mean.
-    """
-    devices, taps, subcarriers = 8_000, 4, 32
-    generator = np.random.default_rng(6)
-    response = np.fft.fft(gaussian(generator, devices, 2, 1, taps) / np.sqrt(taps), n=subcarriers, axis=-1)
-    source = perfect_csi(ChannelState(response), np.ones(devices), np.zeros(devices))
-    frame = replace(FLAT, frequencies_hz=np.arange(subcarriers) * SPACING, elements=subcarriers)
+    """8,000 devices, four taps of equal power on 32 subcarriers, two antennas, aged to rho = 0. Every coefficient is
+    CN(0, 1) whatever h is, antennas are independent, and the correlation over frequency is that of the taps: with equal
+    powers the periodogram divided by its sum has the profile as its mean."""
+    response = np.fft.fft(gaussian(np.random.default_rng(6), 8_000, 2, 1, 4) / 2, n=32, axis=-1)
+    frame = replace(FLAT, frequencies_hz=np.arange(32) * SPACING, elements=32)
     delay_s = 2.404825557695773 / (2 * np.pi * 100)  # the first zero of J0
-    after = impair(source, frame, draws(devices, 17), doppler_hz=100, delay_s=delay_s)
-    aged = after.state.response
+    aged = impair(exactly(response), frame, draws(8_000, 17), doppler_hz=100, delay_s=delay_s).state.response
     for k in (0, 7, 31):
         for antenna in (0, 1):
             w, h = aged[:, antenna, 0, k], response[:, antenna, 0, k]
@@ -153,13 +126,11 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
             assert_mean(w * h.conj(), 0)
             assert_mean((np.abs(w) ** 2 - 1) * (np.abs(h) ** 2 - 1), 0)
     assert_mean(aged[:, 0] * aged[:, 1].conj(), 0)
-    delays = np.arange(taps)
     for step in (1, 2, 5, 8):
-        expected = np.exp(-2j * np.pi * delays * step / subcarriers).mean()
+        expected = np.exp(-2j * np.pi * np.arange(4) * step / 32).mean()
         assert_mean((aged[..., step:] * aged[..., :-step].conj()).mean(axis=(1, 2, 3)), expected)
     # No longer in delay than the channel itself.
-    late = np.fft.ifft(aged, axis=-1)[..., taps:]
-    assert np.abs(late).max() < 1e-12
+    assert np.abs(np.fft.ifft(aged, axis=-1)[..., 4:]).max() < 1e-12
 
 
 def test_the_innovation_is_flat_where_the_channel_is() -> None:
@@ -167,8 +138,7 @@ def test_the_innovation_is_flat_where_the_channel_is() -> None:
     h = gaussian(np.random.default_rng(7), 50, 2, 3, 1)
     frame = replace(FLAT, frequencies_hz=np.arange(4) * SPACING, elements=12)
     for response, axis in ((np.repeat(h, 4, axis=3), 3), (np.repeat(h[:, :, :1], 3, axis=2), 2)):
-        source = perfect_csi(ChannelState(response), np.ones(50), np.zeros(50))
-        aged = impair(source, frame, draws(50, 13), doppler_hz=100, delay_s=1e-3).state.response
+        aged = impair(exactly(response), frame, draws(50, 13), doppler_hz=100, delay_s=1e-3).state.response
         np.testing.assert_allclose(np.ptp(aged.real, axis=axis), 0, atol=1e-12)
         assert np.abs(np.diff(aged, axis=1)).min() > 1e-6
 
@@ -185,9 +155,6 @@ def test_phase_errors_are_gaussian_and_no_more(spread: float, estimation: str) -
         assert_law(np.angle(turned), stats.norm(scale=spread).cdf)
     assert_mean(turned**2, np.exp(-2 * spread**2))
     assert (after.error_variance is None) == (estimation == "mmse")
-
-
-# --- quantised feedback ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 8])
@@ -207,14 +174,11 @@ def test_phase_quantiser(bits: int) -> None:
 
 @pytest.mark.parametrize(("bits", "low", "high"), [(1, -20.0, 5.0), (4, -30.0, 10.0), (8, -40.0, 10.0)])
 def test_gain_quantiser(bits: int, low: float, high: float) -> None:
-    """n = 40,000 moduli uniform in dB, 10 dB beyond the range at both ends: error uniform within half a cell inside
-    it, the outermost levels outside."""
-    power = 2.5e-3
-    generator = np.random.default_rng(13)
+    """n = 40,000 moduli, to 10 dB beyond the range: error uniform within half a cell, outermost levels outside."""
+    power, generator = 2.5e-3, np.random.default_rng(13)
     level = generator.uniform(low - 10, high + 10, N)
     h = np.sqrt(power) * 10 ** (level / 20) * np.exp(2j * np.pi * generator.random(N))
-    source = perfect_csi(ChannelState(h[:, None, None, None]), np.full(N, power), np.zeros(N))
-    _, hhat, after = known(source, gain_bits=bits, gain_range_db=(low, high))
+    _, hhat, after = known(exactly(h, power), gain_bits=bits, gain_range_db=(low, high))
     said, half = 20 * np.log10(np.abs(hhat) / np.sqrt(power)), (high - low) / 2**bits / 2
     inside = (level > low) & (level < high)
     assert np.abs(said - level)[inside].max() <= half * (1 + 1e-9)
@@ -226,15 +190,11 @@ def test_gain_quantiser(bits: int, low: float, high: float) -> None:
     assert after.error_variance is None
 
 
-# --- timing and carrier offset against OFDM in time -----------------------------------------------------------------
-
-
 def offset(**parameters: Any) -> Callable[[float, Frame], ChannelInformation]:
     """An ideal channel of one device, off by this share of the largest offset."""
 
     def at(uniform: float, frame: Frame) -> ChannelInformation:
-        source = perfect_csi(ChannelState(np.ones((1, 1, 1, 1), dtype=complex)), np.ones(1), np.zeros(1))
-        return impair(source, frame, given(np.array([[uniform]])), **parameters)
+        return impair(exactly(np.ones(1)), frame, given(np.array([[uniform]])), **parameters)
 
     return at
 
@@ -268,43 +228,34 @@ def test_beyond_the_prefix_power_leaks(beyond: int) -> None:
     late = PREFIX + beyond
     after = offset(timing_offset_s=60 * SAMPLE_S, prefix_s=PREFIX * SAMPLE_S)(late / 60, ALL)
     useful, share = after.state.response[0, 0, 0], after.leakage[0]
-    symbols = qpsk(4_000, 2, SIZE)
-    start = SIZE + PREFIX + PREFIX - late
+    symbols, start = qpsk(4_000, 2, SIZE), SIZE + PREFIX + PREFIX - late
     heard = demodulated(ofdm(symbols)[:, start : start + SIZE])
     assert_mean((heard * symbols[:, 1].conj() / useful).mean(axis=1), 1)
-    leaked = np.abs(heard - useful * symbols[:, 1]) ** 2
-    assert_mean(leaked.mean(axis=1), share)
+    assert_mean((np.abs(heard - useful * symbols[:, 1]) ** 2).mean(axis=1), share)
     assert share == pytest.approx(1 - np.abs(useful[0]) ** 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("eps", [-0.45, -0.1, 0.02, 0.3])
 def test_carrier_offset_turns_shrinks_and_leaks(eps: float) -> None:
-    """Four symbols with prefixes, all carried by one offset oscillator, 1,500 times; 64 subcarriers.
-
-    Sampled midway the finite transform's coefficient is sinc(eps)/sinc(eps/N) e^(j pi eps): 1e-4 from the model's at
-    N = 64. Coefficient and leaked power of every symbol within 5 standard errors.
-    """
-    count, runs = 4, 1_500
-    frame = replace(ALL, elements=count * SIZE)
-    after = offset(frequency_offset_hz=0.48 * SPACING)((eps / 0.48 + 1) / 2, frame)
+    """Four symbols with prefixes, all carried by one offset oscillator, 1,500 times; 64 subcarriers. Sampled midway the
+    finite transform's coefficient is sinc(eps)/sinc(eps/N) e^(j pi eps): 1e-4 from the model's at N = 64. Coefficient
+    and leaked power of every symbol within 5 standard errors."""
+    after = offset(frequency_offset_hz=0.48 * SPACING)((eps / 0.48 + 1) / 2, replace(ALL, elements=4 * SIZE))
     useful, share = after.state.response[0, 0, :, 0], after.leakage[0]
-    assert after.state.response.shape == (1, 1, count, 1)
-    symbols = qpsk(runs, count, SIZE)
-    times = np.arange(count * (SIZE + PREFIX)) + 0.5 - PREFIX  # from the first symbol's useful part
+    assert after.state.response.shape == (1, 1, 4, 1)
+    symbols = qpsk(1_500, 4, SIZE)
+    times = np.arange(4 * (SIZE + PREFIX)) + 0.5 - PREFIX  # from the first symbol's useful part
     turned = ofdm(symbols) * np.exp(2j * np.pi * eps * times / SIZE)
-    windows = turned.reshape(runs, count, SIZE + PREFIX)[..., PREFIX:]
-    heard = demodulated(windows)
+    heard = demodulated(turned.reshape(1_500, 4, SIZE + PREFIX)[..., PREFIX:])
     assert share == pytest.approx(1 - np.abs(useful[0]) ** 2, rel=1e-12)
-    for b in range(count):
-        ratio = (heard[:, b] * symbols[:, b].conj()).mean(axis=1)
-        assert abs(ratio.mean() / useful[b] - 1) < 1e-4 + 5 * ratio.std() / abs(useful[b]) / np.sqrt(runs)
-        leaked = (np.abs(heard[:, b] - useful[b] * symbols[:, b]) ** 2).mean(axis=1)
-        assert abs(leaked.mean() - share) < 1e-4 + 5 * leaked.std() / np.sqrt(runs)
+    for b in range(4):
+        assert_mean((heard[:, b] * symbols[:, b].conj()).mean(axis=1) / useful[b], 1, rounding=1e-4)
+        assert_mean((np.abs(heard[:, b] - useful[b] * symbols[:, b]) ** 2).mean(axis=1), share, rounding=1e-4)
 
 
 def test_offsets_are_uniform_within_their_limits() -> None:
     """n = 40,000 devices, read off the phases."""
-    source = perfect_csi(ChannelState(np.ones((N, 1, 1, 1), dtype=complex)), np.ones(N), np.zeros(N))
+    source = exactly(np.ones(N))
     frame = Frame(np.array([0.0, 1e3]), elements=4, symbol_s=1e-4, symbols_per_block=1)
     late = impair(source, frame, draws(N, 15), timing_offset_s=6e-5, prefix_s=6e-5).state.response
     assert_law(-np.angle(late[:, 0, 0, 1]) / (2 * np.pi * 1e3), stats.uniform(0, 6e-5).cdf)
@@ -316,10 +267,9 @@ def test_offsets_are_uniform_within_their_limits() -> None:
 def test_leakage_composes_by_what_is_left() -> None:
     """Useful shares multiply, and what is left in the response is the useful share."""
     numbers = np.random.default_rng(16).random((20, 1))
-    source = perfect_csi(ChannelState(np.ones((20, 1, 1, 1), dtype=complex)), np.ones(20), np.zeros(20))
-    only: list[dict[str, Any]] = [{"timing_offset_s": 5e-5, "prefix_s": 5e-6}, {"frequency_offset_hz": 5e3}]
-    kept = [1 - impair(source, ALL, given(numbers), **p).leakage for p in only]
-    both = impair(source, ALL, given(numbers), **{**only[0], **only[1]})
+    source, only = exactly(np.ones(20)), ({"timing_offset_s": 5e-5, "prefix_s": 5e-6}, {"frequency_offset_hz": 5e3})
+    kept = [1 - impair(source, ALL, given(numbers), **parameters).leakage for parameters in only]
+    both = impair(source, ALL, given(numbers), **only[0], **only[1])
     np.testing.assert_allclose(1 - both.leakage, kept[0] * kept[1], rtol=1e-12)
     np.testing.assert_allclose(np.abs(both.state.response[:, 0, 0]) ** 2, (1 - both.leakage)[:, None] * np.ones(SIZE))
     assert both.leakage.max() > 0.5

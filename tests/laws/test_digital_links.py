@@ -5,44 +5,41 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
-from channels.digital import DigitalOutcome, DigitalTask, mcs_rate, nr_block_error_rate, send
+from channels.digital import DigitalTask, mcs_rate, nr_block_error_rate, send
+from channels.digital.elements import DeviceResources
 from channels.digital.mcs import transport_blocks
 from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 from channels.digital.retransmission import retransmit
 from tests.digital_parts import digital_parts
-from tests.laws.samples import assert_mean, assert_share
-
-Array = NDArray[np.float64]
+from tests.laws.samples import Array, assert_mean, assert_share
 
 
-def carry(
-    known: Any, true: Any = None, *, bits: int = 1000, width: int = 1, seed: int = 0, **asked: Any
-) -> DigitalOutcome:
-    """A message of every device over a channel of this SNR, on `width` subcarriers each; [devices], or of one device
-    [subcarriers]."""
+def carry(known: Any, true: Any = None, bits: int = 1000, width: int = 1, seed: int = 0, **asked: Any) -> Any:
+    """A message of each device over a channel of this SNR, [devices], or of one device on [width] subcarriers."""
     snr = np.atleast_1d(np.asarray(known, dtype=np.float64))
     selective = width > 1 and snr.shape == (width,)
     devices = 1 if selective else len(snr)
     heard = snr if true is None else np.broadcast_to(true, snr.shape)
     uniforms = np.random.default_rng(seed).random((devices, 30))
-    return send(
-        DigitalTask(
-            bits=np.full(devices, bits, dtype=np.int64),
-            known=snr.reshape(devices, 1, -1),
-            true=heard.reshape(devices, 1, -1),
-            symbol_energy=np.full(devices, float(width)),
-            noise_energy=1.0,
-            subcarriers=width * devices,
-            concentrate=True,
-            deadline_symbols=math.inf,
-            **digital_parts(**asked),
-            uniforms=lambda count: uniforms[:, :count],
-        )
-    )
+    message = {"bits": np.full(devices, bits, dtype=np.int64), "deadline_symbols": math.inf}
+    band = {"subcarriers": width * devices, "symbol_energy": np.full(devices, float(width)), "concentrate": True}
+    channel = {"known": snr.reshape(devices, 1, -1), "true": heard.reshape(devices, 1, -1), "noise_energy": 1.0}
+    parts: dict[str, Any] = {**digital_parts(**asked), "uniforms": lambda count: uniforms[:, :count]}
+    return send(DigitalTask(**message, **band, **channel, **parts))
+
+
+def carry_finite(*channel: Any, length: int = 1000, **asked: Any) -> Any:
+    """The same in blocks of so many elements."""
+    return carry(*channel, error_model="finite-blocklength", block_elements=length, **asked)
+
+
+def beta_of(table: int, mcs: int) -> float:
+    """beta of the effective SINR."""
+    entry = error_table(table)
+    return float(entry.betas[entry.indices.tolist().index(mcs)])
 
 
 @pytest.mark.parametrize("gap_db", [0.0, 3.0])
@@ -68,10 +65,9 @@ def test_the_finite_block_rate_is_that_of_two_real_channels() -> None:
     for snr, length, error in [(1.0, 1000, 1e-3), (10.0, 100, 0.1), (0.3, 5000, 1e-6), (100.0, 50, 0.5)]:
         capacity = math.log2(1 + snr) / 2
         dispersion = snr * (snr + 2) / (2 * (snr + 1) ** 2) * math.log2(math.e) ** 2
-        real = 2 * length
-        bits = real * capacity - math.sqrt(real * dispersion) * stats.norm.isf(error) + math.log2(length) / 2
-        bits = min(bits, real * capacity)
-        done = carry([snr], error_model="finite-blocklength", block_elements=length, target_error=error)
+        whole = 2 * length * capacity
+        bits = min(whole, whole - math.sqrt(2 * length * dispersion) * stats.norm.isf(error) + math.log2(length) / 2)
+        done = carry_finite([snr], length=length, target_error=error)
         assert done.rate[0] == pytest.approx(bits / length, rel=1e-10)
         if error < 0.5:  # else the rate is capacity
             assert done.block_error_rate[0] == pytest.approx(error, rel=1e-9)
@@ -81,46 +77,37 @@ def test_the_finite_block_error_at_the_true_channel() -> None:
     """By the equation directly, better and worse than believed; selective channels by their mean C and V."""
     believed, length = 4.0, 400
     for true in (3.0, 3.8, 4.0, 4.5):
-        done = carry([believed], [true], error_model="finite-blocklength", block_elements=length)
+        done = carry_finite([believed], [true], length=length)
         dispersion = (1 - 1 / (1 + true) ** 2) / math.log(2) ** 2
-        argument = (math.log2(1 + true) - done.rate[0] + math.log2(length) / (2 * length)) * math.sqrt(
-            length / dispersion
-        )
-        assert done.block_error_rate[0] == pytest.approx(stats.norm.sf(argument), rel=1e-9)
-    assert carry([believed], [0.0], error_model="finite-blocklength").block_error_rate[0] == 1
+        surplus = math.log2(1 + true) - done.rate[0] + math.log2(length) / (2 * length)
+        error = stats.norm.sf(surplus * math.sqrt(length / dispersion))
+        assert done.block_error_rate[0] == pytest.approx(error, rel=1e-9)
+    assert carry_finite([believed], [0.0]).block_error_rate[0] == 1
     # Too little for a few bits in a block: nothing is sent.
-    assert not carry([1e-4], error_model="finite-blocklength").rate[0]
-
-
-def test_the_finite_block_moments_of_a_selective_channel() -> None:
+    assert not carry_finite([1e-4]).rate[0]
     gains = np.random.default_rng(3).exponential(5.0, 24)
-    done = carry(gains, width=24, error_model="finite-blocklength", block_elements=200)
     dispersion = np.mean(gains * (gains + 2) / (gains + 1) ** 2) / math.log(2) ** 2
     rate = np.mean(np.log2(1 + gains)) - math.sqrt(dispersion / 200) * stats.norm.isf(0.1) + math.log2(200) / 400
-    assert done.rate[0] == pytest.approx(rate, rel=1e-12)
+    assert carry_finite(gains, width=24, length=200).rate[0] == pytest.approx(rate, rel=1e-12)
 
 
 @pytest.mark.parametrize(("transmissions", "blocks", "failing"), [(1, 40, 0.3), (3, 40, 0.3), (30, 5, 0.5)])
 def test_blocks_are_sent_again_as_often_as_they_fail(transmissions: int, blocks: int, failing: float) -> None:
-    """Mean transmissions B (1 - p^J)/(1 - p), a message lost with 1 - (1 - p^J)^B; n = 20,000 messages, within 5
-    standard errors."""
+    """n = 20,000 messages: mean transmissions B (1 - p^J)/(1 - p), lost with 1 - (1 - p^J)^B."""
     n = 20_000
     uniforms = np.random.default_rng(4).random((n, transmissions))
     sent, wrong = retransmit(np.full(n, float(blocks)), np.full((n, transmissions), failing), uniforms)
-    mean = blocks * (1 - failing**transmissions) / (1 - failing)
-    assert_mean(sent, mean)
-    lost = 1 - (1 - failing**transmissions) ** blocks
-    assert_share(wrong > 0, lost)
+    assert_mean(sent, blocks * (1 - failing**transmissions) / (1 - failing))
+    assert_share(wrong > 0, 1 - (1 - failing**transmissions) ** blocks)
     assert_mean(wrong, blocks * failing**transmissions, rounding=1e-5)
 
 
 def test_binomial_numbers_by_inversion() -> None:
     """Of one transmission, n = 50,000: the distribution itself, chi-squared p > 1e-4; and the ends."""
-    n, blocks, failing = 50_000, 6.0, 0.35
-    uniforms = np.random.default_rng(5).random((n, 1))
-    _, wrong = retransmit(np.full(n, blocks), np.full((n, 1), failing), uniforms)
+    n = 50_000
+    _, wrong = retransmit(np.full(n, 6.0), np.full((n, 1), 0.35), np.random.default_rng(5).random((n, 1)))
     counts = np.bincount(wrong.astype(int), minlength=7)
-    assert stats.chisquare(counts, n * stats.binom.pmf(np.arange(7), 6, failing)).pvalue > 1e-4
+    assert stats.chisquare(counts, n * stats.binom.pmf(np.arange(7), 6, 0.35)).pvalue > 1e-4
     ends = retransmit(np.array([6.0, 6.0, 0.0, 2.0**50]), np.array([[0.3], [1.0], [0.5], [0.25]]), np.zeros((4, 1)))
     assert ends[1].tolist() == [0, 6, 0, 2.0**48]
     halved = retransmit(np.array([2.0**41 + 1]), np.full((1, 3), 0.3), np.full((1, 3), 0.5))[1]
@@ -133,19 +120,16 @@ def test_binomial_numbers_by_inversion() -> None:
 
 def test_every_transmission_is_charged() -> None:
     """Finite blocks that fail with 0.1: n = 4,000 messages of 20 blocks, mean 1.111 transmissions a block."""
-    n = 4_000
-    done = carry(np.full(n, 3.0), bits=38_000, error_model="finite-blocklength")
-    blocks = math.ceil(38_000 / (1000 * done.rate[0]))
-    assert blocks == 20
+    snr = np.full(4_000, 3.0)
+    done = carry_finite(snr, bits=38_000)
+    assert math.ceil(38_000 / (1000 * done.rate[0])) == 20
     sent = done.resource_elements / 1000
-    mean = blocks * (1 + 0.1 + 0.01 + 0.001)
-    assert_mean(sent, mean)
-    np.testing.assert_allclose(done.bits_on_air, 38_000 * sent / blocks, atol=0.5)
+    assert_mean(sent, 20 * (1 + 0.1 + 0.01 + 0.001))
+    np.testing.assert_allclose(done.bits_on_air, 38_000 * sent / 20, atol=0.5)
     np.testing.assert_allclose(done.energy, done.resource_elements)
     for transmissions in (1, 4):
-        done = carry(np.full(n, 3.0), bits=38_000, error_model="finite-blocklength", transmissions=transmissions)
-        lost = 1 - (1 - 0.1**transmissions) ** blocks
-        assert_share(~done.heard, lost)
+        done = carry_finite(snr, bits=38_000, transmissions=transmissions)
+        assert_share(~done.heard, 1 - (1 - 0.1**transmissions) ** 20)
 
 
 def test_combined_transmissions_fail_together() -> None:
@@ -153,32 +137,27 @@ def test_combined_transmissions_fail_together() -> None:
     of one block, within 5 standard errors; its expected transmissions are 1 + P_1 + P_2."""
     n, believed, true = 20_000, 10 ** (0.1 * -1.5), 10 ** (0.1 * -6.8)
     asked: dict[str, Any] = {"bits": 50, "width": 12, "error_model": "nr"}
-    chosen = carry([believed], **asked)
-    mcs = next(m for m in range(3, 29) if transport_blocks(156, m, 1).bits == round(chosen.rate[0] * 168))
+    rate = carry([believed], **asked).rate[0]
+    mcs = next(m for m in range(3, 29) if transport_blocks(156, m, 1).bits == round(rate * 168))
     size = int(transport_blocks(156, mcs, 1).code_block_bits)
     error = nr_block_error_rate(mcs, true * np.arange(1.0, 4.0), size)
     assert error[1] * (1 - error[1]) > 0.1
     assert error[2] > 0.1
     for transmissions in (1, 2, 3):
         done = carry(np.full(n, believed), true, transmissions=transmissions, **asked)
-        lost = error[transmissions - 1]
-        assert_share(~done.heard, lost, rounding=1e-9)
+        assert_share(~done.heard, error[transmissions - 1], rounding=1e-9)
         assert done.block_error_rate == pytest.approx(np.full(n, error[0]))
-        sent = done.resource_elements / 168
-        mean = 1 + error[: transmissions - 1].sum()
-        assert_mean(sent, mean, rounding=1e-6)
+        assert_mean(done.resource_elements / 168, 1 + error[: transmissions - 1].sum(), rounding=1e-6)
 
 
 @pytest.mark.parametrize(("mcs", "shortfall_db"), [(7, 0.72), (20, 0.88), (25, 1.27)])
 def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_db: float) -> None:
     """Chase combining of j transmissions over subcarriers of SNR gamma_k has j gamma_k on each, and the effective SINR
     of these is less than j times that of the gamma_k, here by so many dB at j = 2: 24 subcarriers that fade as Rayleigh
-    does (quantiles of the exponential law). n = 40,000 blocks; transmissions of all of them are n (1 + P_1 + P_2), each
-    term within 5 of its standard errors."""
+    does (quantiles of the exponential law). n = 40,000 blocks; transmissions of all are n (1 + P_1 + P_2)."""
     width, n = 24, 40_000
     profile = -np.log1p(-(np.arange(width) + 0.5) / width)
-    beta = float(error_table(1).betas[error_table(1).indices.tolist().index(mcs)])
-    size = transport_blocks(13 * width, mcs, 1)
+    beta, size = beta_of(1, mcs), transport_blocks(13 * width, mcs, 1)
     assert size.code_blocks == 1
 
     def effective(snr: Array) -> float:
@@ -207,24 +186,16 @@ def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_d
 @pytest.mark.parametrize("table", [1, 2])
 @pytest.mark.parametrize("width", [30, 300])
 def test_link_adaptation_takes_the_largest_block_within_the_target(table: int, width: int) -> None:
-    """By hand for 61 SNRs, transport blocks of 13 data symbols, of one code block and of some; the lowest MCS where
-    none will do."""
-    snr_db = np.linspace(-12, 28, 61)
-    done = carry(10 ** (snr_db / 10), width=width, bits=10**6, error_model="nr", mcs_table=table, target_error=0.05)
-    entry = error_table(table)
-    for snr, rate, error in zip(10 ** (snr_db / 10), done.rate, done.block_error_rate, strict=True):
-        best = (0.0, 1.0)
-        for mcs in entry.indices:
-            sizes = transport_blocks(13 * width, mcs, table)
-            code_block = nr_block_error_rate(mcs, snr, sizes.code_block_bits, table)
-            failing = 1 - (1 - code_block) ** sizes.code_blocks
-            if failing <= 0.05 and sizes.bits > best[0]:
-                best = (float(sizes.bits), float(failing))
-        if best[0]:
-            assert (rate * 14 * width, error) == pytest.approx(best, rel=1e-6, abs=1e-12)
-        else:
-            assert rate * 14 * width == float(transport_blocks(13 * width, entry.indices[0], table).bits)
-            assert error > 0.05
+    """By hand for 61 SNRs, 13 data symbols, one code block and some; the lowest MCS where none will do."""
+    snrs = 10 ** (np.linspace(-12, 28, 61) / 10)
+    done = carry(snrs, width=width, bits=10**6, error_model="nr", mcs_table=table, target_error=0.05)
+    sizes = transport_blocks(13 * width, error_table(table).indices, table)
+    for snr, rate, error in zip(snrs, done.rate, done.block_error_rate, strict=True):
+        code_block = nr_block_error_rate(error_table(table).indices, snr, sizes.code_block_bits, table)
+        failing = 1 - (1 - code_block) ** sizes.code_blocks
+        best = int(np.argmax(np.where(failing <= 0.05, sizes.bits, 0)))
+        assert (rate * 14 * width, error) == pytest.approx((sizes.bits[best], failing[best]), rel=1e-6, abs=1e-12)
+        assert failing[best] <= 0.05 or (failing > 0.05).all()
     assert (np.diff(done.rate) >= 0).all()
     assert done.rate[0] < done.rate[-1] < np.log2(1 + 10**2.8)
 
@@ -262,21 +233,10 @@ def test_an_mcs_without_error_rates_is_refused() -> None:
             nr_block_error_rate(mcs, 1.0, 500, table)
 
 
-class Stretch:
-    """Elements of devices 0, 0, 0, 1, 1 as `effective_sinr` asks for them."""
-
-    counts = np.array([3, 2])
-
-    def mean(self, values: Array) -> Array:
-        return np.array([values[:, :3].mean(), values[:, 3:].mean()])
-
-    def least(self, values: Array) -> Array:
-        return np.array([values[:, :3].min(), values[:, 3:].min()])
-
-
 def test_the_effective_sinr_by_its_definition() -> None:
-    snr = np.array([[1.0, 2.0, 4.0, 3.0, 3.0]])
-    own: Any = Stretch()
+    """Of two devices with three and two elements."""
+    snr, counts = np.array([[1.0, 2.0, 4.0, 3.0, 3.0]]), np.array([3, 2])
+    own = DeviceResources(counts, np.ones(2), snr, snr, counts)
     by_hand = -1.6 * math.log((math.exp(-1 / 1.6) + math.exp(-2 / 1.6) + math.exp(-4 / 1.6)) / 3)
     assert effective_sinr(own, snr, np.array([1.6, 5.0])) == pytest.approx([by_hand, 3.0])
     # A large SNR underflows no exponential, and the mean is the limit of a large beta.

@@ -1,9 +1,8 @@
 """Effect of a device's line of sight on its fading: the K-factor of its law, moments, ageing, and Sionna's models."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,31 +10,30 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import j0
 
-from airfl.core.building import build_scenario
 from airfl.core.scenario import Scenario
 from airfl.uplinks.radio import checks, laws, power
 from channels.fading import FADING_LAWS
 from channels.selective import SELECTIVE_MODELS
 from tests.conftest import small_settings
-from tests.laws.samples import assert_law, assert_mean
+from tests.laws.decoding import built
+from tests.laws.samples import Array, assert_law, assert_mean
 
 RICIAN = ("channel.units=physical", "channel.fading=rician", "topology.kind=disc", "run.selected=4")
 DEVICES, ROUNDS = 200, 50
 
 
 def scenario_of(*overrides: str, devices: int = DEVICES) -> Scenario:
-    settings = small_settings(*RICIAN, "grid.subcarriers=8", "scheme.name=wfl-p", f"run.devices={devices}", *overrides)
-    return build_scenario(settings, 27, np.ones(devices))
+    return built(27, *RICIAN, "grid.subcarriers=8", "scheme.name=wfl-p", f"run.devices={devices}", *overrides)
 
 
-def faded(scenario: Scenario) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def faded(scenario: Scenario) -> tuple[Array, NDArray[np.bool_]]:
     """|h|^2 over the path's own power, [rounds, devices], and who is in line of sight."""
     drop, ids = scenario.radio.drop, np.arange(DEVICES)
     found = [scenario.radio.channel(t, ids, scenario.frame).response[:, 0, 0, 0] for t in range(ROUNDS)]
     return np.abs(np.array(found)) ** 2 * 10 ** (drop.path_loss_db / 10), drop.line_of_sight
 
 
-def assert_rician(powers: NDArray[np.float64], k: NDArray[np.float64] | float) -> None:
+def assert_rician(powers: Array, k: Array | float) -> None:
     """Powers [rounds, devices] of mean 1 may come from these K: 2 (K + 1) |h|^2 is chi-square, about 2 K."""
     assert_law(stats.ncx2.cdf(2 * (np.asarray(k) + 1) * powers, 2, 2 * np.asarray(k)).ravel(), "uniform")
 
@@ -66,58 +64,50 @@ def test_k_is_drawn_by_the_table_for_each_device() -> None:
     spread = (1 + 2 * k) / (1 + k) ** 2  # variance of |h|^2
     assert stats.spearmanr(powers[:, seen].var(axis=0), spread[seen]).statistic > 0.8
     mean_gain = stats.rice.mean(np.sqrt(2 * k), scale=np.sqrt(1 / (2 * (k + 1))))
-    np.testing.assert_allclose(
-        scenario.radio.scale, mean_gain * 10 ** (-scenario.radio.drop.path_loss_db / 20), rtol=1e-9
-    )
+    amplitude = 10 ** (-scenario.radio.drop.path_loss_db / 20)
+    np.testing.assert_allclose(scenario.radio.scale, mean_gain * amplitude, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "law"),
+    ("law", "overrides"),
     [
-        (("topology.los=los",), ("rician", 4.0)),
-        (("topology.los=nlos",), ("rayleigh", 0.0)),
-        (("topology.los=nlos", "topology.path_loss=log-distance"), ("rayleigh", 0.0)),
-        (("topology.path_loss=log-distance",), ("rician", 4.0)),
-        (("topology.kind=none", "topology.los=nlos"), ("rician", 4.0)),
+        (FADING_LAWS["rician"](k=4.0), ("topology.los=los",)),
+        (FADING_LAWS["rician"](k=4.0), ("topology.path_loss=log-distance",)),
+        (FADING_LAWS["rician"](k=4.0), ("topology.kind=none", "topology.los=nlos")),
+        (FADING_LAWS["rayleigh"](), ("topology.los=nlos",)),
+        (FADING_LAWS["rayleigh"](), ("topology.los=nlos", "topology.path_loss=log-distance")),
     ],
 )
-def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], law: tuple[str, float]) -> None:
+def test_where_all_have_one_state_the_law_is_known(law: Any, overrides: tuple[str, ...]) -> None:
     """And so are thresholds by participation, E[1/|h|^2] and expected senders."""
     whole = ("power.policy=truncated-inversion", "power.participation=0.8", "power.divide_by=expected")
     settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
     checks.check_radio(settings.radio, settings.run.devices)
-    statistics = laws.statistics_of(settings.radio)
-    share = statistics.exceedance(power.power_policy(settings.radio).least_power)
-    assert share == pytest.approx(0.8, abs=1e-6)
-    own = FADING_LAWS[law[0]](**({"k": law[1]} if law[0] == "rician" else {})).law()
-    found = laws.fading_law(settings.channel, settings.topology)
-    np.testing.assert_array_equal(found.cdf(np.linspace(0.1, 2, 20)), own.cdf(np.linspace(0.1, 2, 20)))
+    least_power = power.power_policy(settings.radio).least_power
+    assert laws.statistics_of(settings.radio).exceedance(least_power) == pytest.approx(0.8, abs=1e-6)
+    found, gains = laws.fading_law(settings.channel, settings.topology), np.linspace(0.1, 2, 20)
+    np.testing.assert_array_equal(found.cdf(gains), law.law().cdf(gains))
 
 
 def test_other_laws_do_not_look_at_the_line_of_sight() -> None:
     """Rayleigh, exponential, Nakagami and `fixed` are one law for all, whoever is in line of sight."""
     for fading in ("rayleigh", "exponential", "nakagami", "fixed"):
-        radio = scenario_of(f"channel.fading={fading}").radio
-        assert radio.k_factors is None
+        assert scenario_of(f"channel.fading={fading}").radio.k_factors is None
 
 
 def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
     """K = 6, an exact estimate 3 ms old at 30 m/s whose turn is known: E[h' hhat*]/P = (K + rho)/(K + 1) in line of
     sight, rho = J0(2 pi f_D 3 ms) without, and E|h'|^2 = P. 200 devices, 50 rounds, 5 of their own standard errors."""
-    scenario = scenario_of(
-        "channel.rician_k=6.0", "channel.speed_m_s=30.0", "csi.delay_s=0.003", "csi.los_doppler=known"
-    )
-    drop, ids = scenario.radio.drop, np.arange(DEVICES)
-    products, powers = [], []
+    moving = ("channel.speed_m_s=30.0", "csi.delay_s=0.003", "csi.los_doppler=known")
+    scenario = scenario_of("channel.rician_k=6.0", *moving)
+    seen, h, hhat = scenario.radio.drop.line_of_sight, *np.empty((2, ROUNDS, DEVICES), dtype=complex)
     for t in range(ROUNDS):
-        known = scenario.radio.csi_of(t, ids, scenario.frame, np.ones(DEVICES))
-        h, hhat = known.state.response[:, 0, 0, 0], known.estimate.response[:, 0, 0, 0]
-        products.append(h * hhat.conj() / scenario.radio.mean_power)
-        powers.append(np.abs(h) ** 2 / scenario.radio.mean_power)
+        known = scenario.radio.csi_of(t, np.arange(DEVICES), scenario.frame, np.ones(DEVICES))
+        h[t], hhat[t] = known.state.response[:, 0, 0, 0], known.estimate.response[:, 0, 0, 0]
     rho = j0(2 * math.pi * 30 * 3.5e9 / 299_792_458 * 0.003)
-    for some, expected in ((drop.line_of_sight, (6 + rho) / 7), (~drop.line_of_sight, rho)):
-        assert_mean(np.array(products)[:, some], expected)
-        assert_mean(np.array(powers)[:, some], 1.0)
+    for some, expected in ((seen, (6 + rho) / 7), (~seen, rho)):
+        assert_mean((h * hhat.conj() / scenario.radio.mean_power)[:, some], expected)
+        assert_mean((np.abs(h) ** 2 / scenario.radio.mean_power)[:, some], 1.0)
 
 
 @pytest.mark.parametrize("model", ["umi", "uma", "rma"])

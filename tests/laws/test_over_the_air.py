@@ -1,22 +1,22 @@
 """The physics of a run, checked using only the signals in its trace."""
 
-from __future__ import annotations
-
 import functools
 import math
 
 import numpy as np
 import pytest
+import torch
 import xarray
 
+from airfl.runtime.streams import Streams
 from airfl.simulation import run
+from airfl.uplinks.stages import Batch, Clip, RandK, bound_after, open_encoder
 from tests.conftest import small_settings
-from tests.laws.samples import assert_mean
+from tests.laws.samples import Array, Complex, assert_mean
 from tests.rounds import a_round
 
 # One evaluation, and the fastest account of a run's epsilon, which no signal depends on.
 SIGNALS = ("trace.signals=true", "run.rounds=3", "run.evaluate_every=3", "privacy.accountant=rdp")
-SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
 
 
 @functools.cache
@@ -27,63 +27,56 @@ def traced(*overrides: str) -> xarray.Dataset:
         return trace.load()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
+def total_of(trace: xarray.Dataset) -> Complex:
+    """sum_i h_i x_i, [rounds, elements]."""
+    h, x = (trace[name].values.astype(np.complex128) for name in ("channel_gain", "tx_symbols"))
+    return np.asarray((h[..., None] * x).sum(axis=1))
+
+
+def entries_of(symbols: Complex, packing: str, trace: xarray.Dataset) -> Array:
+    """What the elements carry, [rounds, entries], without a phase left where that is one real entry each."""
+    m = int(trace["message_length"][0])
+    if packing == "iq":
+        return np.stack([symbols.real, symbols.imag], axis=-1).reshape(len(symbols), -1)[:, :m]
+    assert np.abs(symbols[:, :m].imag).max() < 1e-5 * np.abs(symbols[:, :m].real).max()
+    return np.asarray(symbols[:, :m].real)
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "wfl-pdp"])
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_alignment_energy_noise_and_phase(scheme: str, packing: str) -> None:
     trace = traced(f"scheme.name={scheme}", f"grid.packing={packing}", "channel.noise_std=2.0")
-    h = trace["channel_gain"].values.astype(np.complex128)
-    m = int(trace["message_length"][0])
-    elements = m if packing == "real" else -(-m // 2)
-    x = trace["tx_symbols"].values[..., :elements].astype(np.complex128)
-    y = trace["rx_symbols"].values[..., :elements].astype(np.complex128)
+    x = trace["tx_symbols"].values.astype(np.complex128)
 
     # |h_i| alpha_i = beta
-    beta = trace["alignment_coefficient"].values
-    np.testing.assert_allclose(
-        np.abs(h) * trace["transmit_scale"].values, beta[:, None] * np.ones_like(h.real), rtol=1e-6
-    )
+    h, beta = np.abs(trace["channel_gain"].values.astype(complex)), trace["alignment_coefficient"].values[:, None]
+    np.testing.assert_allclose(h * trace["transmit_scale"].values / beta, 1, rtol=1e-6)
 
     # The energy that is charged is ||x_i||^2.
-    np.testing.assert_allclose((np.abs(x) ** 2).sum(axis=2), trace["transmit_energy_j"].values, rtol=1e-4)
+    np.testing.assert_allclose(np.nansum(np.abs(x) ** 2, axis=2), trace["transmit_energy_j"].values, rtol=1e-4)
     np.testing.assert_allclose(trace["transmit_energy_j"].sum("slot"), trace["energy_j"], rtol=1e-12)
 
-    # What arrives has no phase left.
-    total = (h[..., None] * x).sum(axis=1)
-    if packing == "real":
-        assert np.abs(total.imag).max() < 1e-5 * np.abs(total.real).max()
-
-    # The rest is noise of variance sigma0^2 on the observed real entries and nothing else.
-    rest = y - total
-    if packing == "real":
-        assert np.abs(rest.imag).max() < 1e-5 * np.abs(total.real).max()
-        entries = rest.real.ravel()
-    else:
-        entries = np.stack([rest.real, rest.imag], axis=-1).reshape(3, -1)[:, :m].ravel()
-    n = entries.size
-    assert abs(entries.var() / 4.0 - 1) < 5 * math.sqrt(2 / n)
-    assert abs(entries.mean()) < 5 * 2.0 / math.sqrt(n)
-    if packing == "real":
-        assert abs(np.corrcoef(entries, total.real.ravel())[0, 1]) < 5 / math.sqrt(n)
+    # What arrives beside the signal is noise of variance sigma0^2 on the observed real entries and nothing else.
+    sent, heard = (entries_of(each, packing, trace) for each in (total_of(trace), trace["rx_symbols"].values))
+    noise, n = (heard - sent).ravel(), heard.size
+    assert abs(noise.var() / 4.0 - 1) < 5 * math.sqrt(2 / n)
+    assert abs(noise.mean()) < 5 * 2.0 / math.sqrt(n)
+    assert abs(np.corrcoef(noise, sent.ravel())[0, 1]) < 5 / math.sqrt(n)
 
 
 def test_iq_packing_sends_the_same_entries_on_half_the_elements() -> None:
     real, iq = (traced("scheme.ratio=0.3", f"grid.packing={packing}") for packing in ("real", "iq"))
-    k = int(real["message_length"][0])
     np.testing.assert_array_equal(iq["resource_elements"], -(-real["resource_elements"] // 2))
     np.testing.assert_allclose(iq["energy_j"], real["energy_j"], rtol=1e-12)
     np.testing.assert_array_equal(iq["test_loss"], real["test_loss"])
-    total_real = (real["channel_gain"].values[..., None] * real["tx_symbols"].values).sum(axis=1).real
-    total_iq = (iq["channel_gain"].values[..., None] * iq["tx_symbols"].values).sum(axis=1)[:, : -(-k // 2)]
-    unpacked = np.stack([total_iq.real, total_iq.imag], axis=-1).reshape(3, -1)[:, :k]
-    np.testing.assert_allclose(unpacked, total_real, atol=1e-4 * np.abs(total_real).max())
+    expected, found = entries_of(total_of(real), "real", real), entries_of(total_of(iq), "iq", iq)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_received_power_and_noise_as_recorded() -> None:
     trace = traced("scheme.ratio=0.5")
-    h, x = trace["channel_gain"].values[..., None], trace["tx_symbols"].values
-    signal = ((h * x).sum(axis=1).real ** 2).sum(axis=1)
-    m = trace["message_length"].values
-    np.testing.assert_allclose(trace["receive_snr_db"], 10 * np.log10(signal / m), atol=1e-3)
+    signal = (total_of(trace).real ** 2).sum(axis=1) / trace["message_length"].values
+    np.testing.assert_allclose(trace["receive_snr_db"], 10 * np.log10(signal), atol=1e-3)
     np.testing.assert_allclose(trace["noise_std"], 1 / (8 * trace["alignment_coefficient"]), rtol=1e-12)
     np.testing.assert_allclose(trace["noise_multiplier"], 1 / trace["alignment_coefficient"], rtol=1e-12)  # C = 1
 
@@ -113,11 +106,6 @@ def test_energy_stays_within_its_limit(limit: str) -> None:
 def test_a_device_with_one_heavy_coordinate_may_reach_p_over_ratio_but_not_when_strict() -> None:
     """The mask keeps or drops the one coordinate that matters: energy P/p or 0, and P on average: exactly so over ten
     devices, each with another coordinate, as every mask keeps four of them."""
-    import torch
-
-    from airfl.runtime.streams import Streams
-    from airfl.uplinks.stages import Batch, Clip, RandK, bound_after, open_encoder
-
     spikes = 5 * torch.eye(10)
     loose = (Clip(1.0), RandK(10, 4, rescale=False))
     strict = (*loose, Clip(math.sqrt(0.4)))
@@ -148,13 +136,11 @@ def test_beta_is_the_smaller_of_its_bounds() -> None:
 def test_without_noise_nothing_but_the_signal_arrives() -> None:
     # All figures of epsilon that there are, after every round.
     trace = traced("channel.noise=false", "privacy.accountant=auto", "run.evaluate_every=1")
-    h, x = trace["channel_gain"].values[..., None], trace["tx_symbols"].values
-    total = (h * x).sum(axis=1).real
+    total = total_of(trace).real
     np.testing.assert_allclose(trace["rx_symbols"], total, atol=1e-5 * np.abs(total).max())
-    assert np.isinf(trace["receive_snr_db"]).all()
-    assert (trace["noise_std"] == 0).all()
-    assert (trace["noise_multiplier"] == 0).all()
-    for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
+    for name in ("noise_std", "noise_multiplier"):
+        assert (trace[name] == 0).all(), name
+    for name in ("receive_snr_db", "epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
         assert np.isinf(trace[name]).all(), name
 
 

@@ -1,7 +1,5 @@
 """Numbers by address have the laws that they are named for, and addresses are independent of each other."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

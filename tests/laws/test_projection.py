@@ -13,14 +13,13 @@ from airfl.uplinks.stages.stage import Batch, open_encoder
 from airfl.uplinks.stages.top_k import PerDeviceTopK
 from tests.rounds import a_round
 
-CPU = torch.device("cpu")
 # The densest signals that soft thresholds can recover, k/s at s/d (Donoho, Maleki and Montanari 2009, figure 1).
 TRANSITION = {0.1: 0.189, 0.3: 0.291, 0.5: 0.386, 0.8: 0.573}
 
 
 def draw(dimension: int, measurements: int, index: int = 0) -> Projector:
     """A of a round."""
-    return draw_projector(Streams(3), index, dimension, measurements, CPU)
+    return draw_projector(Streams(3), index, dimension, measurements, torch.device("cpu"))
 
 
 def sparse(dimension: int, kept: int, kind: str, seed: int = 0) -> Tensor:
@@ -57,28 +56,25 @@ def test_energy_is_kept_in_the_mean(d: int) -> None:
 @pytest.mark.parametrize("kept", [10, 40, 100])
 def test_sparse_vectors_are_recovered_without_noise(kept: int, kind: str) -> None:
     """s = 4 k ln(d/k), d = 4,000: an error below 1e-3 in each of 3 rounds."""
-    d = 4000
-    s = math.ceil(4 * kept * math.log(d / kept))
+    s = math.ceil(4 * kept * math.log(4000 / kept))
     for t in range(3):
-        assert error(draw(d, s, t), sparse(d, kept, kind, seed=t)) < 1e-3
+        assert error(draw(4000, s, t), sparse(4000, kept, kind, seed=t)) < 1e-3
 
 
-@pytest.mark.parametrize("ratio", list(TRANSITION))
+@pytest.mark.parametrize("ratio", TRANSITION)
 def test_recovery_ends_at_the_phase_transition(ratio: float) -> None:
     """d = 6,000: recovered at half the critical density, whatever the values; lost well above it."""
-    d = 6000
-    s = round(ratio * d)
+    d, s = 6000, round(ratio * 6000)
     for kind in ("gauss", "sign", "block"):
         assert error(draw(d, s), sparse(d, round(0.5 * TRANSITION[ratio] * s), kind)) < 2e-3
         assert error(draw(d, s), sparse(d, round(1.3 * TRANSITION[ratio] * s), kind)) > 0.1
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.03, 0.1, 0.3, 1.0])
-@pytest.mark.parametrize("ratio", list(TRANSITION))
+@pytest.mark.parametrize("ratio", TRANSITION)
 def test_the_error_is_below_that_of_the_noise(ratio: float, noise: float) -> None:
     """At a third of the critical density, ||error||/||x|| is 1/3 to 1.5 times ||noise||/||A x||."""
-    d = 6000
-    s = round(ratio * d)
+    d, s = 6000, round(ratio * 6000)
     assert noise / 3 < error(draw(d, s), sparse(d, round(TRANSITION[ratio] * s / 3), "gauss"), noise) < 1.5 * noise
 
 
@@ -86,10 +82,9 @@ def test_the_error_is_below_that_of_the_noise(ratio: float, noise: float) -> Non
 @pytest.mark.parametrize("density", [0.01, 0.3, 1.0])
 def test_too_much_noise_or_too_dense_a_message_leaves_little(ratio: float, density: float) -> None:
     """Never much worse than to give up: an error of at most 1.1 ||x|| and a fifth of the noise, down to -20 dB."""
-    d = 4000
-    x = sparse(d, round(density * d), "gauss")
+    x, projector = sparse(4000, round(density * 4000), "gauss"), draw(4000, round(ratio * 4000))
     for noise in (0.0, 1.0, 10.0):
-        assert error(draw(d, round(ratio * d)), x, noise) < 1.1 + noise / 5
+        assert error(projector, x, noise) < 1.1 + noise / 5
 
 
 def test_of_noise_alone_next_to_nothing_is_left() -> None:
@@ -99,13 +94,9 @@ def test_of_noise_alone_next_to_nothing_is_left() -> None:
 
 def test_messages_of_different_supports_superpose() -> None:
     """Two devices' own top-20 of 3,000 entries at weights 0.5 and 2, 900 measurements: their mean is recovered."""
-    d = 3000
-    updates = torch.stack([sparse(d, 200, "gauss", seed) for seed in (0, 1)])
-    opened = a_round(Streams(3), 0, 2)
-    stages = (PerDeviceTopK(d, 20), Projection(d, 900))
-    scale = torch.tensor([0.5, 2.0])
-    encoder = open_encoder(stages, opened)
-    received = encoder.encode(Batch(updates, scale)).messages.mean(dim=0)
-    wanted = PerDeviceTopK(d, 20).open(opened).encode(Batch(updates, scale)).messages.mean(dim=0)
+    updates = torch.stack([sparse(3000, 200, "gauss", seed) for seed in (0, 1)])
+    batch, opened, top = Batch(updates, torch.tensor([0.5, 2.0])), a_round(Streams(3), 0, 2), PerDeviceTopK(3000, 20)
+    encoder = open_encoder((top, Projection(3000, 900)), opened)
+    received, wanted = (each.encode(batch).messages.mean(dim=0) for each in (encoder, top.open(opened)))
     assert torch.count_nonzero(wanted) >= 35
     torch.testing.assert_close(encoder.decode(received), wanted, atol=1e-4, rtol=1e-4)

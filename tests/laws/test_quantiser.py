@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from scipy import stats
 from torch import Tensor
 
@@ -17,14 +16,15 @@ from airfl.runtime.streams import Streams
 from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.uplinks.stages.rotation import Rotation
 from airfl.uplinks.stages.stage import Batch, Stage, open_encoder
+from tests.laws.samples import Array
 from tests.rounds import a_round
 
 N = 10_000
 
 
-def encoded(stages: tuple[Stage, ...], values: Tensor) -> NDArray[np.float64]:
+def encoded(stages: tuple[Stage, ...], values: Tensor, t: int = 0) -> Array:
     """Messages of these updates, [devices, m]."""
-    coder = open_encoder(stages, a_round(Streams(7), 0, len(values)))
+    coder = open_encoder(stages, a_round(Streams(7), t, len(values)))
     batch = Batch(values, torch.ones(len(values), dtype=values.dtype), rows=slice(0, len(values)))
     return np.asarray(coder.encode(batch).messages.double().numpy())
 
@@ -37,22 +37,20 @@ def test_rounding_is_unbiased_with_its_variance(levels: int, value: float) -> No
     above = (value + 0.5) / stage.step
     variance = (math.ceil(above) - above) * (above - math.floor(above))
     drawn = encoded((stage,), torch.full((1, N), value, dtype=torch.float64))[0]
-    standard_error = math.sqrt(variance / N)
-    assert drawn.mean() == pytest.approx(value / stage.step, abs=5 * standard_error + 1e-9)
+    assert drawn.mean() == pytest.approx(value / stage.step, abs=5 * math.sqrt(variance / N) + 1e-9)
     # A coin with bias p: Var of (b - p)^2 is p (1 - p) (1 - 2 p)^2, at most 1/16.
     assert np.mean((drawn - value / stage.step) ** 2) == pytest.approx(variance, abs=5 * 0.25 / math.sqrt(N))
     assert variance <= 0.25
 
 
 def test_entries_and_devices_round_and_are_perturbed_by_themselves() -> None:
-    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n); the sum of 40 devices' noise is
-    Bin(40 m), of variance 40 m/4 within 5 standard errors."""
+    """Neighbouring entries and devices correlate by less than 5/sqrt(n); noise of 40 devices is
+    Bin(40 m), of variance 40 m/4."""
     drawn = encoded((StochasticQuantise(2, 1.0),), torch.zeros(2, N))
     assert abs(np.corrcoef(drawn[0, :-1], drawn[0, 1:])[0, 1]) < 5 / math.sqrt(N)
     assert abs(np.corrcoef(drawn[0], drawn[1])[0, 1]) < 5 / math.sqrt(N)
-    assert encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0).var() == pytest.approx(
-        60, rel=5 * math.sqrt(2 / N)
-    )
+    noise = encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0)
+    assert noise.var() == pytest.approx(60, rel=5 * math.sqrt(2 / N))
 
 
 @pytest.mark.parametrize("trials", [1, 10, 500, 2**32])
@@ -68,19 +66,15 @@ def test_binomial_noise(trials: int, scale: float) -> None:
 
 def test_binomial_noise_has_its_law() -> None:
     """Chi-square of m = 10 below its 99.99% point."""
-    counts = encoded((BinomialNoise(10),), torch.zeros(1, N))[0] + 5
-    seen = np.bincount(counts.astype(int), minlength=11)
+    seen = np.bincount(encoded((BinomialNoise(10),), torch.zeros(1, N))[0].astype(int) + 5, minlength=11)
     wanted = N * stats.binom.pmf(np.arange(11), 10, 0.5)
-    pooled = np.array([seen[:2].sum(), *seen[2:9], seen[9:].sum()])
-    expected = np.array([wanted[:2].sum(), *wanted[2:9], wanted[9:].sum()])
+    pooled, expected = ([counts[:2].sum(), *counts[2:9], counts[9:].sum()] for counts in (seen, wanted))
     assert stats.chisquare(pooled, expected).pvalue > 1e-4
 
 
 def test_rotation_flattens() -> None:
     """A single coordinate becomes n entries of the same size; a random mask of signs makes the signs even."""
-    spike = torch.zeros(1, 1024)
-    spike[0, 37] = 1.0
-    rotated = encoded((Rotation(1024),), spike)[0]
+    rotated = encoded((Rotation(1024),), torch.eye(1024)[37:38])[0]
     np.testing.assert_allclose(np.abs(rotated), 1 / 32, rtol=1e-5)
 
 
@@ -93,14 +87,9 @@ def test_rotated_entries_are_below_their_bound() -> None:
     vectors[:10] = 1.0
     vectors /= vectors.norm(dim=1, keepdim=True)
     bound = rotated_bound(1.0, devices, dimension, delta)
-    largest = []
-    for index in range(rounds):
-        coder = Rotation(dimension).open(a_round(Streams(7), index, devices))
-        batch = Batch(vectors, torch.ones(devices, dtype=vectors.dtype), rows=slice(0, devices))
-        largest.append(float(coder.encode(batch).values.abs().max()))
-    share = np.mean(np.array(largest) > bound)
-    assert share <= delta + 5 * math.sqrt(delta * (1 - delta) / rounds)
-    assert max(largest) > bound / 2
+    largest = np.array([np.abs(encoded((Rotation(dimension),), vectors, t)).max() for t in range(rounds)])
+    assert np.mean(largest > bound) <= delta + 5 * math.sqrt(delta * (1 - delta) / rounds)
+    assert largest.max() > bound / 2
 
 
 def test_rotation_is_unbiased_through_the_quantiser() -> None:
@@ -110,7 +99,7 @@ def test_rotation_is_unbiased_through_the_quantiser() -> None:
     update = torch.from_numpy(np.random.default_rng(3).standard_normal(dimension))
     quantiser = StochasticQuantise(4, float(update.norm()))
     stages = (Rotation(dimension), quantiser, BinomialNoise(trials))
-    messages = encoded(stages, update.repeat(N, 1))
-    decoded = open_encoder(stages, a_round(Streams(7), 0, N)).decode(torch.from_numpy(messages.mean(axis=0)))
+    mean = encoded(stages, update.repeat(N, 1)).mean(axis=0)
+    decoded = open_encoder(stages, a_round(Streams(7), 0, N)).decode(torch.from_numpy(mean))
     error = quantiser.step * math.sqrt((1 + trials) / 4 / N)
     np.testing.assert_allclose(decoded.numpy(), update.numpy(), rtol=0, atol=5 * error)

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 from math import comb
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -13,26 +13,14 @@ from airfl.runtime.streams import Streams
 from airfl.uplinks.stages import Batch, RandK
 from tests.rounds import a_round
 
-CPU = torch.device("cpu")
 X = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.0, -0.25], dtype=torch.float64)
-
-
-class GivenMask:
-    """Stands for a generator whose choice is given."""
-
-    def __init__(self, subset: tuple[int, ...]) -> None:
-        self._subset = subset
-
-    def choice(self, *_: int, **__: bool) -> np.ndarray:
-        """The given subset."""
-        return np.array(self._subset)
 
 
 def through_all_masks(kept: int, rescale: bool) -> torch.Tensor:
     """decode(encode(x)) under every mask of `kept` entries, [masks, d]."""
     stage, results = RandK(len(X), kept, rescale), []
     for subset in combinations(range(len(X)), kept):
-        with patch.object(Streams, "generator", return_value=GivenMask(subset)):
+        with patch.object(Streams, "generator", return_value=Mock(choice=Mock(return_value=np.array(subset)))):
             coder = stage.open(a_round(Streams(0), 0))
         results.append(coder.decode(coder.encode(Batch(X[None], torch.ones(1))).values[0]))
     assert len(results) == comb(len(X), kept)
@@ -60,10 +48,8 @@ def test_masks_are_uniform_over_the_subsets() -> None:
 
 
 def test_large_masks_keep_every_coordinate_equally_often() -> None:
-    """numpy draws large samples in another way; n = 300 rounds of 6,000 of 20,000, each within 6 standard errors.
-
-    (The largest of 20,000 normal deviates is above 6 with a probability of 4e-5.)
-    """
+    """numpy draws large samples in another way; n = 300 rounds of 6,000 of 20,000, each within 6 standard errors (of
+    20,000 normal deviates the largest is beyond 6 with a probability of 4e-5)."""
     dimension, kept, n = 20_000, 6_000, 300
     counts = np.zeros(dimension)
     for t in range(n):

@@ -1,22 +1,15 @@
 """Interference and leakage on digital and ideal links: rates at the SINR of closed forms and of symbols in time."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from airfl.core.building import build_scenario
-from airfl.core.round_plan import RoundPlan, plan_round
+from airfl.core.round_plan import RoundPlan
 from airfl.core.scenario import Scenario
-from tests.conftest import small_settings
-from tests.laws.decoding import send
-from tests.laws.samples import assert_share
-
-Array = NDArray[np.float64]
+from tests.laws.decoding import built, planned, send
+from tests.laws.samples import Array, assert_share
 
 DIMENSION, SPACING_HZ, SUBCARRIERS = 2000, 15e3, 24
 MAX_SNR_DB = 20 + 10 * math.log10(2)
@@ -26,24 +19,20 @@ RADIO = (
     *("channel.fading=rayleigh", "channel.mean_gain=1.0", "channel.min_gain=1e-6", "channel.max_gain=1e6"),
     *(f"grid.subcarriers={SUBCARRIERS}", f"power.max_snr_db={MAX_SNR_DB!r}"),
 )
-MODELS = ("capacity", "finite-blocklength", "nr")
+PHYSICAL = ("channel.units=physical", "channel.mean_gain=1e-6", "power.tx_power_dbm=-10")
+in_both_units = pytest.mark.parametrize("units", [(), PHYSICAL], ids=["normalised", "physical"])
 
 
 def scenario_of(*overrides: str) -> Scenario:
-    settings = small_settings(*RADIO, *overrides)
-    return build_scenario(settings, DIMENSION, np.ones(settings.run.devices))
+    return built(DIMENSION, *RADIO, *overrides)
 
 
-def opened(*overrides: str, round_index: int = 0) -> RoundPlan:
-    scenario = scenario_of(*overrides)
-    return plan_round(scenario, round_index, scenario.memory)
+def opened(*overrides: str) -> RoundPlan:
+    return planned(scenario_of(*overrides))
 
 
 def devices_of(plan: RoundPlan) -> dict[str, Any]:
     return vars(plan.link.link_budget().devices)
-
-
-# --- interference ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("over_noise_db", [-10.0, 0.0, 30.0])
@@ -57,7 +46,7 @@ def test_rates_at_capacity_have_interference_in_their_noise(over_noise_db: float
 
 
 @pytest.mark.parametrize("allocation", ["equal", "rate-fair", "gain"])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["capacity", "finite-blocklength", "nr"])
 def test_interference_is_as_much_less_power(model: str, allocation: str) -> None:
     """1 + I times the noise: the same rates, errors and elements as with 1/(1 + I) of every device's power."""
     more = 10 * math.log10(1 + 10**0.7)
@@ -71,11 +60,10 @@ def test_interference_is_as_much_less_power(model: str, allocation: str) -> None
     np.testing.assert_allclose(one.devices.energy / 10 ** (more / 10), other.devices.energy, rtol=1e-9)
 
 
-@pytest.mark.parametrize("units", ["normalised", "physical"])
-def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: str) -> None:
+@in_both_units
+def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: tuple[str, ...]) -> None:
     """ceil(B/log2(1 + SNR/(1 + I))) elements; the broadcast at the weakest of those that listen."""
-    physical = ("channel.units=physical", "channel.mean_gain=1e-6", "power.tx_power_dbm=-10")
-    words = ("scheme.link=ideal", "grid.downlink=true", *(physical if units == "physical" else ()))
+    words = ("scheme.link=ideal", "grid.downlink=true", *units)
     plain, disturbed = opened(*words), opened(*words, "channel.interference_to_noise_db=10")
     snr = 10 ** (devices_of(plain)["snr_db"] / 10)
     np.testing.assert_allclose(10 ** (devices_of(disturbed)["snr_db"] / 10), snr, rtol=1e-12)
@@ -90,22 +78,15 @@ def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: str) -> No
 # --- one noise, and the rate of a code over the whole message -------------------------------------------------------
 
 
-def complex_awgn_snr(link_snr: Array, power: Array, sigma_0: float) -> Array:
-    """link_snr over what a receiver measures: a symbol of that power in noise whose real and imaginary parts have
-    variance sigma_0^2 each."""
-    noise = np.random.default_rng(0).normal(0, sigma_0, (2, 200_000))
-    return np.asarray(link_snr / (power / np.mean(noise[0] ** 2 + noise[1] ** 2)))
-
-
-@pytest.mark.parametrize("units", ["normalised", "physical"])
+@in_both_units
 @pytest.mark.parametrize("link", ["digital", "ideal"])
-def test_links_that_carry_bits_have_all_noise_of_a_complex_element(link: str, units: str) -> None:
-    """n = 200,000 numbers of noise, sigma_0^2 on each part: mean within 5 standard errors, 5/sqrt(n) = 0.011."""
-    physical = ("channel.units=physical", "channel.mean_gain=1e-6", "power.tx_power_dbm=-10")
-    scenario = scenario_of(f"scheme.link={link}", *(physical if units == "physical" else ()))
-    plan = plan_round(scenario, 0, scenario.memory)
+def test_links_that_carry_bits_have_all_noise_of_a_complex_element(link: str, units: tuple[str, ...]) -> None:
+    """As a receiver measures it: n = 200,000 numbers of noise, sigma_0^2 on each part; 5/sqrt(n) = 0.011."""
+    scenario = scenario_of(f"scheme.link={link}", *units)
+    plan = planned(scenario)
     received = np.abs(plan.channel.response[:, 0, 0, 0]) ** 2 * scenario.element_power[plan.devices]
-    ratio = complex_awgn_snr(10 ** (devices_of(plan)["snr_db"] / 10), received, scenario.radio.noise_std)
+    noise = np.random.default_rng(0).normal(0, scenario.radio.noise_std, (2, 200_000))
+    ratio = 10 ** (devices_of(plan)["snr_db"] / 10) / received * np.mean(noise[0] ** 2 + noise[1] ** 2)
     np.testing.assert_allclose(ratio, 1.0, atol=0.011)
 
 
@@ -120,11 +101,8 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
     """Over all subcarriers and blocks, the logarithm's mean by numpy: 5 to 30% less here than at the mean SNR."""
     if fading == "tdl-c":
         pytest.importorskip("sionna")
-    downlink = ("grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB!r}")
-    scenario = scenario_of(
-        "scheme.link=ideal", *downlink, "channel.coherence=symbol", f"channel.fading={fading}", *words
-    )
-    plan = plan_round(scenario, 0, scenario.memory)
+    links = ("scheme.link=ideal", "grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB!r}")
+    plan = opened(*links, "channel.coherence=symbol", f"channel.fading={fading}", *words)
     power = 100 * np.abs(plan.channel.response[:, 0].astype(complex)) ** 2
     rate, at_mean = np.log2(1 + power).mean(axis=(1, 2)), np.log2(1 + power.mean(axis=(1, 2)))
     np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=1e-5)
@@ -137,19 +115,13 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
 
 def test_a_digital_link_has_the_mean_of_the_rates_over_blocks() -> None:
     """A quarter of the band each, twenty blocks in which the channel changes."""
-    scenario = scenario_of(
-        "channel.fading=tapped-line", "channel.speed_m_s=30", "channel.coherence=symbol", "channel.variation=jakes",
-        "channel.delay_spread_s=1e-6", "channel.carrier_hz=2e10",
-    )  # fmt: skip
-    plan = plan_round(scenario, 0, scenario.memory)
+    moving = ("channel.speed_m_s=30", "channel.carrier_hz=2e10", "channel.coherence=symbol", "channel.variation=jakes")
+    plan = opened("channel.fading=tapped-line", "channel.delay_spread_s=1e-6", *moving)
     snr = 400 * np.abs(plan.channel.response[:, 0].astype(complex)) ** 2
     own = np.stack([snr[device, :, 6 * device : 6 * device + 6] for device in range(4)])
     rate = np.log2(1 + own).mean(axis=(1, 2))
     np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=1e-5)
     assert (np.abs(rate / np.log2(1 + own.mean(axis=1)).mean(axis=1) - 1) > 0.01).any()
-
-
-# --- outage ---------------------------------------------------------------------------------------------------------
 
 
 SYMBOLS = 18_500
@@ -161,18 +133,15 @@ CROWD = (
 
 def test_a_deadline_puts_deep_fades_in_outage() -> None:
     """Rayleigh fading at mean SNR g = 100, a subcarrier each: B bits are through in S symbols where log2(1 + g |h|^2)
-    is B/S, 3.5 bits. The share of 150 rounds of 24 devices that is not heard is 1 - exp(-(2^(B/S) - 1)/g), 0.095,
-    within 5 standard errors."""
+    is B/S, 3.5 bits. The share of 150 rounds of 24 devices that is not heard is 1 - exp(-(2^(B/S) - 1)/g), 0.095."""
     scenario = scenario_of(*CROWD)
     silent = 1 - math.exp(-(2 ** (32 * DIMENSION / SYMBOLS) - 1) / 100)
-    plans = [plan_round(scenario, t, scenario.memory) for t in range(150)]
+    plans = [planned(scenario, t) for t in range(150)]
     heard = np.array([plan.link.heard for plan in plans])
     assert_share(~heard, silent)
     assert 0.05 < silent < 0.2
-    report = plans[0].link.link_budget()
-    assert (report.devices.active == heard[0]).all()
-    stopped = report.devices.air_time_s[~heard[0]]
-    np.testing.assert_allclose(stopped, SYMBOLS / 14e3, rtol=1e-9)
+    np.testing.assert_array_equal(devices_of(plans[0])["active"], heard[0])
+    np.testing.assert_allclose(devices_of(plans[0])["air_time_s"][~heard[0]], SYMBOLS / 14e3, rtol=1e-9)
 
 
 def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> None:
@@ -180,7 +149,7 @@ def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> 
     scenario = scenario_of(*CROWD, "scheme.link=ideal", f"digital.deadline_s={0.3 + 1e-9}")
     limit = math.floor(0.3 * 14e3) * SUBCARRIERS
     for t in range(20):
-        plan = plan_round(scenario, t, scenario.memory)
+        plan = planned(scenario, t)
         snr = 100 * np.abs(plan.channel.response[:, 0, 0, 0]) ** 2
         wanted = np.ceil(32 * DIMENSION / np.log2(1 + snr))
         fits = int((np.cumsum(np.sort(wanted)) <= limit).sum())
@@ -194,15 +163,10 @@ def test_the_ideal_link_has_the_same_deadline_and_serves_the_fastest_first() -> 
 def test_a_sum_may_be_divided_by_those_that_were_heard(link: str) -> None:
     words = (*CROWD, f"scheme.link={link}", f"digital.deadline_s={1.3 if link == 'digital' else 0.3}")
     for divide_by in ("selected", "active"):
-        scenario = scenario_of(*words, f"power.divide_by={divide_by}")
-        plan = plan_round(scenario, 1, scenario.memory)
-        heard = plan.link.heard
-        assert 0 < heard.sum() < 24
-        mean = send(plan, np.ones((24, DIMENSION))).mean
-        assert float(mean[0]) == pytest.approx(heard.sum() / 24 if divide_by == "selected" else 1.0)
-
-
-# --- leakage --------------------------------------------------------------------------------------------------------
+        plan = planned(scenario_of(*words, f"power.divide_by={divide_by}"), 1)
+        heard, mean = plan.link.heard.sum(), send(plan, np.ones((24, DIMENSION))).mean
+        assert 0 < heard < 24
+        assert float(mean[0]) == pytest.approx(heard / 24 if divide_by == "selected" else 1.0)
 
 
 def in_time(late_s: float, offset_hz: float) -> tuple[Array, Array]:
@@ -224,8 +188,7 @@ def in_time(late_s: float, offset_hz: float) -> tuple[Array, Array]:
 def drawn_offsets(scenario: Scenario, plan: RoundPlan) -> tuple[Array, Array]:
     """Arrival and carrier of each device, from the ramp and the turn that they put on the true channel."""
     ratio = plan.channel.response / plan.estimate.response
-    late = np.zeros(len(ratio))
-    carrier = np.zeros(len(ratio))
+    late, carrier = np.zeros((2, len(ratio)))
     if ratio.shape[3] > 1:
         late = -np.angle(ratio[:, 0, 0, 1] / ratio[:, 0, 0, 0]) / (2 * np.pi * SPACING_HZ)
     if ratio.shape[2] > 1:
@@ -248,16 +211,12 @@ def rates_in_time(gains: Array, late: Array, carrier: Array, through: Array | fl
 
 
 @pytest.mark.parametrize("power", ["total", "per-element"])
-@pytest.mark.parametrize(
-    "offset", ["csi.frequency_offset_hz=600", "csi.frequency_offset_hz=6000", "csi.timing_offset_s=3e-5"]
-)
+@pytest.mark.parametrize("offset", ["frequency_offset_hz=600", "frequency_offset_hz=6000", "timing_offset_s=3e-5"])
 def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, power: str) -> None:
     """Useful power over noise and everybody's leakage, on every subcarrier, from the waveform; one part in 200 (2048
     samples a symbol for late arrivals, aliases of the far end of the band)."""
-    words = (offset, f"digital.power={power}")
-    scenario = scenario_of(*words)
-    for t in range(3):
-        plan = plan_round(scenario, t, scenario.memory)
+    scenario = scenario_of(f"csi.{offset}", f"digital.power={power}")
+    for plan in (planned(scenario, t) for t in range(3)):
         late, carrier = drawn_offsets(scenario, plan)
         gains = np.abs(plan.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
         rate, without = rates_in_time(gains, late, carrier), np.log2(1 + gains)
@@ -271,27 +230,24 @@ def test_the_ideal_link_and_the_broadcast_have_their_leakage_in_their_noise(offs
     """One sender on the whole band, against what of it falls beside its element, from the waveform; one part in 200."""
     words = ("scheme.link=ideal", "grid.downlink=true", f"grid.downlink_snr_db={MAX_SNR_DB + 5!r}")
     scenario = scenario_of(*words, offset)
-    plan = plan_round(scenario, 0, scenario.memory)
+    plan = planned(scenario)
     late, carrier = drawn_offsets(scenario, plan)
     power = np.abs(plan.estimate.response[:, 0, 0, 0]) ** 2
-    rates = {}
-    for energy in (100, 10**2.5):
-        rates[energy] = np.empty(4)
-        for device in range(4):
-            kept, leaked_power = in_time(late[device], carrier[device])
+    up, down = np.empty((2, 4))
+    for device in range(4):
+        kept, leaked_power = in_time(late[device], carrier[device])
+        for rates, energy in ((up, 100), (down, 10**2.5)):
             received = energy * power[device]
-            rates[energy][device] = np.log2(1 + received * kept / (1 + received * leaked_power.sum(axis=1))).mean()
-    np.testing.assert_allclose(devices_of(plan)["rate"], rates[100], rtol=0.005)
-    wanted = plan.broadcast.bits / rates[10**2.5].min()
-    assert plan.broadcast.resource_elements == pytest.approx(wanted, rel=0.005)
-    assert (rates[100] / np.log2(1 + 100 * power)).min() < 0.9
+            rates[device] = np.log2(1 + received * kept / (1 + received * leaked_power.sum(axis=1))).mean()
+    np.testing.assert_allclose(devices_of(plan)["rate"], up, rtol=0.005)
+    assert plan.broadcast.resource_elements == pytest.approx(plan.broadcast.bits / down.min(), rel=0.005)
+    assert (up / np.log2(1 + 100 * power)).min() < 0.9
 
 
 @pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
 @pytest.mark.parametrize("offset_hz", [1.0, 100.0, 2000.0])
 def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: str) -> None:
-    """What leaks is in the SINR that rates are taken from: they fall, and no message is lost, in single precision
-    either."""
+    """What leaks is in the SINR that rates are taken from: they fall, but no message is lost by rounding."""
     words = (f"channel.fading={fading}", "run.devices=40", "run.selected=20")
     plain, turned = opened(*words), opened(*words, f"csi.frequency_offset_hz={offset_hz}")
     assert turned.link.heard.all()
@@ -300,29 +256,21 @@ def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: 
     assert other > one or offset_hz == 1.0
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        ("antennas.correlation=exponential", "antennas.correlation_coefficient=0.9", "antennas.angle=broadside"),
-        ("channel.fading=rician", "channel.rician_k=10"),
-        ("channel.fading=rician", "channel.rician_k=10", "antennas.angle=broadside"),
-    ],
-    ids=["independent", "correlated", "steered", "broadside"],
-)
+RICIAN, BROADSIDE = ("channel.fading=rician", "channel.rician_k=10"), "antennas.angle=broadside"
+CORRELATED = ("antennas.correlation=exponential", "antennas.correlation_coefficient=0.9", BROADSIDE)
+
+
+@pytest.mark.parametrize("words", [(), CORRELATED, RICIAN, (*RICIAN, BROADSIDE)], ids=" ".join)
 def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words: tuple[str, ...]) -> None:
     """w_i = h_i/|h_i|: |w_i^H h_j|^2 of device j's signal, all of device i's own."""
     scenario = scenario_of("antennas.count=4", "csi.frequency_offset_hz=4000", *words)
-    plan = plan_round(scenario, 0, scenario.memory)
+    plan = planned(scenario)
     _, carrier = drawn_offsets(scenario, plan)
     h = plan.estimate.response[:, :, 0, 0]
-    gains = (np.abs(h) ** 2).sum(axis=1) * 400
-    through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2
-    rate = rates_in_time(gains, np.zeros(4), carrier, through)
+    powers = (np.abs(h) ** 2).sum(axis=1)
+    through = np.abs(h.conj() @ h.T) ** 2 / np.outer(powers, powers)
+    rate = rates_in_time(powers * 400, np.zeros(4), carrier, through)
     np.testing.assert_allclose(devices_of(plan)["rate"], rate, rtol=0.005)
-
-
-# --- late paths -----------------------------------------------------------------------------------------------------
 
 
 def test_what_late_paths_spill_is_noise_on_a_devices_own_subcarriers() -> None:

@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from channels.draws import Draw
 from channels.topology import PATH_LOSS, Drop, Topology, drop, shadowing
 from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
-from tests.laws.samples import LEAST_P, assert_law, assert_share
+from tests.laws.samples import LEAST_P, Array, assert_law, assert_share
 
 N = 20_000
 USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}
 
 
-def uniforms(columns: int, seed: int = 5, devices: int = N) -> NDArray[np.float64]:
+def uniforms(columns: int, seed: int = 5, devices: int = N) -> Array:
     return np.random.default_rng(seed).random((devices, columns))
 
 
@@ -33,10 +32,8 @@ def paths(model: str, distance_m: Any, carrier_hz: float = 3.5e9, device_height_
     return Paths(np.atleast_1d(np.asarray(distance_m, float)), USUAL_HEIGHT_M[model], device_height_m, carrier_hz)
 
 
-def loss(
-    model: str, distance_m: Any, los: str, carrier_hz: float = 3.5e9, device_height_m: float = 1.5
-) -> NDArray[np.float64]:
-    where = paths(model, distance_m, carrier_hz, device_height_m)
+def loss(model: str, distance_m: Any, los: str, *carrier_and_height: float) -> Array:
+    where = paths(model, distance_m, *carrier_and_height)
     return path_losses(model, where, los, uniforms(2, devices=len(where.distance_2d_m)))[0]
 
 
@@ -74,16 +71,14 @@ GOLDEN = [
 ]
 
 
-@pytest.mark.parametrize(("model", "carrier_hz", "distance_m", "with_los", "without"), GOLDEN)
-def test_losses_worked_by_hand(
-    model: str, carrier_hz: float, distance_m: float, with_los: float, without: float
-) -> None:
-    assert loss(model, distance_m, "los", carrier_hz)[0] == pytest.approx(with_los, abs=1e-5)
-    assert loss(model, distance_m, "nlos", carrier_hz)[0] == pytest.approx(without, abs=1e-5)
+@pytest.mark.parametrize(("model", "carrier_hz", "distance_m", "losses_db"), [(*case[:3], case[3:]) for case in GOLDEN])
+def test_losses_worked_by_hand(model: str, carrier_hz: float, distance_m: float, losses_db: Any) -> None:
+    found = [loss(model, distance_m, los, carrier_hz)[0] for los in ("los", "nlos")]
+    assert found == pytest.approx(losses_db, abs=1e-5, rel=0)
 
 
 def rma_by_the_table(
-    distance_m: float, base_m: float, device_m: float, ghz: float, roof_m: float, street_m: float
+    distance_m: float, base_m: float, device_m: float, ghz: float, roof_m: float = 5, street_m: float = 20
 ) -> tuple[float, float]:
     """RMa of table 7.4.1-1, with and without line of sight, one line for each of its formulas."""
     apart = math.sqrt(distance_m**2 + (base_m - device_m) ** 2)
@@ -105,16 +100,12 @@ def rma_by_the_table(
 def test_rural_losses_are_the_tables() -> None:
     """The formulas as they stand, which give 110.1615 dB where MATLAB's nrPathLoss documents that (roofs of 7 m)."""
     assert rma_by_the_table(math.hypot(1e3, 1e3), 30, 1.5, 3.5, 7, 25)[0] == pytest.approx(110.1615, abs=5e-5)
-    for ghz in (0.5, 3.5, 30.0):
-        for base_m, device_m in ((35.0, 1.5), (10.0, 1.0), (150.0, 10.0)):
-            far = np.array([10.0, 100.0, 640.0, 3000.0, 5000.0, 10_000.0])
-            where = Paths(far, base_m, device_m, ghz * 1e9)
-            expected = np.array([rma_by_the_table(d, base_m, device_m, ghz, 5, 20) for d in far])
-            found = path_losses("rma", where, "los", uniforms(2, devices=6))[0]
-            np.testing.assert_allclose(found, expected[:, 0], rtol=1e-12)
-            where = replace(where, distance_2d_m=far[:5])
-            found = path_losses("rma", where, "nlos", uniforms(2, devices=5))[0]
-            np.testing.assert_allclose(found, expected[:5, 1], rtol=1e-12)
+    far = np.array([10.0, 100.0, 640.0, 3000.0, 5000.0, 10_000.0])
+    for ghz, heights in itertools.product((0.5, 3.5, 30.0), ((35.0, 1.5), (10.0, 1.0), (150.0, 10.0))):
+        with_los, without = np.array([rma_by_the_table(d, *heights, ghz) for d in far]).T
+        for los, count, expected in (("los", 6, with_los), ("nlos", 5, without[:5])):
+            found = path_losses("rma", Paths(far[:count], *heights, ghz * 1e9), los, uniforms(2, devices=count))[0]
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_log_distance_is_free_space_at_exponent_2_and_its_own_slope_else() -> None:
@@ -131,57 +122,36 @@ def test_log_distance_is_free_space_at_exponent_2_and_its_own_slope_else() -> No
     assert not path_losses("log-distance", free, "nlos", numbers)[1].any()
 
 
-# Table 7.4.2-1 worked by hand: (model, height, distance, probability).
-PROBABILITIES = [
-    ("umi", 1.5, 10, 1.0),
-    ("umi", 1.5, 18, 1.0),
-    ("umi", 1.5, 100, 0.230985),
-    ("umi", 20.0, 100, 0.230985),
-    ("uma", 1.5, 100, 0.347671),
-    ("uma", 13.0, 100, 0.347671),
-    ("uma", 20.0, 100, 0.478347),
-    ("uma", 20.0, 15, 1.0),
-    ("rma", 1.5, 10, 1.0),
-    ("rma", 1.5, 1010, 0.367879),
-    ("rma", 10.0, 5000, 0.006806),
-]
+# Table 7.4.2-1 worked by hand: (height, distance, probability).
+PROBABILITIES = {
+    "umi": [(1.5, 10, 1.0), (1.5, 18, 1.0), (1.5, 100, 0.230985), (20.0, 100, 0.230985)],
+    "uma": [(1.5, 100, 0.347671), (13.0, 100, 0.347671), (20.0, 100, 0.478347), (20.0, 15, 1.0)],
+    "rma": [(1.5, 10, 1.0), (1.5, 1010, 0.367879), (10.0, 5000, 0.006806)],
+}
 
 
-@pytest.mark.parametrize(("model", "height_m", "distance_m", "expected"), PROBABILITIES)
-def test_share_of_devices_in_line_of_sight(model: str, height_m: float, distance_m: float, expected: float) -> None:
+@pytest.mark.parametrize("model", PROBABILITIES)
+def test_share_of_devices_in_line_of_sight(model: str) -> None:
     """n = 20,000 devices at one distance: the share within 5 standard errors, the probability itself to 1e-5."""
-    where = paths(model, np.full(N, float(distance_m)), device_height_m=height_m)
-    np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, atol=1e-5)
-    _, line_of_sight = path_losses(model, where, "probability", uniforms(2))
-    assert_share(line_of_sight, expected)
+    for height_m, distance_m, expected in PROBABILITIES[model]:
+        where = paths(model, np.full(N, float(distance_m)), device_height_m=height_m)
+        np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, atol=1e-5)
+        assert_share(path_losses(model, where, "probability", uniforms(2))[1], expected)
 
 
 def test_the_environment_is_as_high_as_its_table_says() -> None:
-    """UMa, devices at 20 m, 800 m away, 0.5 GHz: h_E = 1 m with 1/(1 + C) = 0.355919, else 12, 15 or 18 m alike.
-
-    C = 0.7^1.5 (5/4) 8^3 e^(-800/150) = 1.809630. n = 20,000: shares within 5 standard errors. PL1 holds for h_E = 1 m
-    alone, PL2 beyond the breakpoints of 693.333, 333.333 and 93.333 m for the others.
-    """
+    """UMa, devices at 20 m, 800 m away, 0.5 GHz: h_E = 1 m with 1/(1 + C) = 0.355919, else 12, 15 or 18 m alike. C =
+    0.7^1.5 (5/4) 8^3 e^(-800/150) = 1.809630. n = 20,000: shares within 5 standard errors. PL1 holds for h_E = 1 m
+    alone, PL2 beyond the breakpoints of 693.333, 333.333 and 93.333 m for the others."""
     where = paths("uma", np.full(N, 800.0), 0.5e9, 20.0)
     found = path_losses("uma", where, "los", uniforms(2))[0]
     offset, distance = 28 + 20 * math.log10(0.5), math.hypot(800, 5)
-    expected = [offset + 22 * math.log10(distance)]
-    for breakpoint_m in (4 * 13 * 8 / 0.6, 4 * 10 * 5 / 0.6, 4 * 7 * 2 / 0.6):
-        expected.append(offset + 40 * math.log10(distance) - 9 * math.log10(breakpoint_m**2 + 25))
+    beyond = 9 * np.log10(np.array([4 * 13 * 8, 4 * 10 * 5, 4 * 7 * 2]) ** 2 / 0.6**2 + 25)
+    expected = offset + math.log10(distance) * np.array([22, 40, 40, 40]) - np.array([0, *beyond])
     alike = [np.isclose(found, value, rtol=1e-12) for value in expected]
     assert np.sum(alike) == N
     for those, chance in zip(alike, [0.355919, *[0.644081 / 3] * 3], strict=True):
         assert_share(those, chance)
-
-
-@pytest.fixture
-def torch_as_it_was() -> Any:
-    """Sionna seeds torch's global generator when it is imported."""
-    import torch
-
-    state = torch.get_rng_state()
-    yield torch
-    torch.set_rng_state(state)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +161,14 @@ def torch_as_it_was() -> Any:
         *(("rma", *way) for way in ((0.7e9, 1.5), (3.5e9, 8.0), (28e9, 1.0))),
     ],
 )
-def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: float, torch_as_it_was: Any) -> None:
+def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: float) -> None:
     """Sionna takes 299,792,458 m/s, the table 3e8: 19 log10 of their ratio, 0.0057 dB, beyond a breakpoint."""
-    from sionna.phy.channel import tr38901
+    import torch
 
-    torch, distance_m = torch_as_it_was, np.geomspace(10, 5000, 60)
-    turn = np.linspace(0, 6, 60)
+    with torch.random.fork_rng(devices=[]):  # Sionna seeds torch's global generator when it is imported
+        from sionna.phy.channel import tr38901
+
+    distance_m, turn = np.geomspace(10, 5000, 60), np.linspace(0, 6, 60)
     places = np.stack([distance_m * np.cos(turn), distance_m * np.sin(turn), np.full(60, height_m)], axis=1)[None]
     still, base = torch.zeros(1, 60, 3, dtype=torch.float64), [[[0.0, 0.0, USUAL_HEIGHT_M[model]]]]
     antenna = tr38901.PanelArray(1, 1, "single", "V", "omni", carrier_hz, precision="double")
@@ -213,7 +185,7 @@ def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: flo
     np.testing.assert_allclose(probability, theirs._scenario.los_probability.numpy()[0, 0], rtol=1e-6)
 
 
-def shadow(**settings: Any) -> tuple[NDArray[np.float64], Drop]:
+def shadow(**settings: Any) -> tuple[Array, Drop]:
     """What shadowing adds to the loss, independent between devices: the same drop with and without."""
     parameters = Topology(**{"radius_m": 150.0, "shadowing_correlation_m": 0.0, **settings})
     found, bare = drop(parameters, draw()), drop(replace(parameters, shadowing_std_db=0.0), draw())
@@ -223,19 +195,16 @@ def shadow(**settings: Any) -> tuple[NDArray[np.float64], Drop]:
 
 
 @pytest.mark.parametrize(
-    ("model", "radius_m", "with_los", "without"), [("umi", 150, 4.0, 7.82), ("uma", 150, 4.0, 6.0), ("rma", 900, 4, 8)]
+    ("model", "radius_m", "with_los", "without"), [("umi", 150, 4, 7.82), ("uma", 150, 4, 6), ("rma", 900, 4, 8)]
 )
-def test_shadowing_is_the_models_own_for_each_condition(
-    model: str, radius_m: float, with_los: float, without: float
-) -> None:
+def test_shadowing_is_the_models_own_for_each_state(model: str, radius_m: float, with_los: int, without: float) -> None:
     """n = 20,000 over both conditions: a normal law in dB of the table's standard deviation."""
     added, found = shadow(path_loss=model, radius_m=radius_m)
-    for condition, std_db in ((found.line_of_sight, with_los), (~found.line_of_sight, without)):
-        count = condition.sum()
-        assert count > 2000
-        assert abs(added[condition].mean()) < 5 * std_db / math.sqrt(count)
-        assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * count))
-        assert_law(added[condition] / std_db, stats.norm.cdf)
+    for some, std_db in ((added[found.line_of_sight], with_los), (added[~found.line_of_sight], without)):
+        assert len(some) > 2000
+        assert abs(some.mean()) < 5 * std_db / math.sqrt(len(some))
+        assert some.std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * len(some)))
+        assert_law(some / std_db, stats.norm.cdf)
 
 
 def test_shadowing_as_given_is_the_same_for_all_and_log_distance_has_none_of_its_own() -> None:
@@ -255,11 +224,11 @@ def test_rural_shadowing_grows_beyond_the_breakpoint() -> None:
 STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 100.0, 25.0))
 
 
-def shadows(scores: NDArray[np.float64], **settings: Any) -> NDArray[np.float64]:
+def shadows(scores: Array, **settings: Any) -> Array:
     """Shadowing over its standard deviation of 1 dB, where the devices draw these normal scores, [drops, devices]."""
     cell = Topology(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
 
-    def losses_db(parameters: Topology, score: NDArray[np.float64]) -> NDArray[np.float64]:
+    def losses_db(parameters: Topology, score: Array) -> Array:
         numbers = np.repeat(stats.norm.cdf(score)[:, None], 8, axis=1)
         return drop(parameters, lambda count: numbers[:, :count]).path_loss_db
 
@@ -267,7 +236,7 @@ def shadows(scores: NDArray[np.float64], **settings: Any) -> NDArray[np.float64]
     return np.array([losses_db(cell, score) - losses_db(bare, score) for score in scores])
 
 
-def assert_correlated(expected: NDArray[np.float64], **settings: Any) -> None:
+def assert_correlated(expected: Array, **settings: Any) -> None:
     """Shadowing is a linear map of scores, so that its covariance is that of the map; 1e-6 for devices in one place."""
     root = shadows(np.eye(len(STREET)), **settings)
     np.testing.assert_allclose(root.T @ root, expected, atol=2e-6)
@@ -275,23 +244,17 @@ def assert_correlated(expected: NDArray[np.float64], **settings: Any) -> None:
     np.testing.assert_allclose(shadows(scores, **settings), scores @ root, atol=1e-9)
 
 
-def apart_m() -> NDArray[np.float64]:
+def apart_m() -> Array:
     east = np.array(STREET)[:, 0]
     return np.asarray(np.abs(east[:, None] - east))
 
 
 def test_shadowing_is_correlated_over_the_distance_that_is_given_or_the_tables() -> None:
     """exp(-d/d_cor), and unit variance; log-distance has no d_cor of its own: independent until it is given one."""
-    for distance_m, settings in (
-        (10, {"path_loss": "umi", "los": "los"}),  # table 7.5-6
-        (13, {"path_loss": "umi", "los": "nlos"}),
-        (37, {"path_loss": "uma", "los": "los"}),
-        (50, {"path_loss": "uma", "los": "nlos"}),
-        (37, {"path_loss": "rma", "los": "los"}),
-        (120, {"path_loss": "rma", "los": "nlos"}),
-        (25, {"path_loss": "log-distance", "shadowing_correlation_m": 25.0}),
-    ):
-        assert_correlated(np.exp(-apart_m() / distance_m), **settings)
+    for model, *distances_m in (("umi", 10, 13), ("uma", 37, 50), ("rma", 37, 120)):  # table 7.5-6
+        for los, distance_m in zip(("los", "nlos"), distances_m, strict=True):
+            assert_correlated(np.exp(-apart_m() / distance_m), path_loss=model, los=los)
+    assert_correlated(np.exp(-apart_m() / 25), path_loss="log-distance", shadowing_correlation_m=25.0)
     assert_correlated(np.eye(len(STREET)), path_loss="log-distance")
     assert_correlated(np.eye(len(STREET)), path_loss="umi", los="los", shadowing_correlation_m=0.0)
 

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from channels.waveform import Waveform, papr_db, propagate, receive, response, transmit
-from tests.laws.samples import assert_mean, gaussian
+from tests.laws.samples import Complex, assert_mean, gaussian
 
-Array = NDArray[np.float64]
-Complex = NDArray[np.complex128]
 PLAIN = Waveform(fft_size=64, prefix_samples=16, subcarriers=37)
 FULL = Waveform(fft_size=64, prefix_samples=16, subcarriers=64)
 ONE = np.ones((1, 1), dtype=np.complex128)
@@ -20,12 +18,9 @@ def drawn(seed: int, *shape: int) -> Complex:
     return gaussian(np.random.default_rng(seed), *shape)
 
 
-def through(
-    symbols: Complex, taps: Complex, delays: ArrayLike, timing: ArrayLike, offset: ArrayLike, waveform: Waveform
-) -> Complex:
-    """Received entries [symbols, subcarriers], without noise."""
-    stream = propagate(transmit(symbols, waveform).samples, taps, delays, timing, offset, waveform)
-    return receive(stream, waveform, symbols.shape[1])
+def through(symbols: Complex, taps: Complex, delays: ArrayLike, *arrival: ArrayLike, on: Waveform) -> Complex:
+    """Received entries [symbols, subcarriers], without noise, after timing and carrier offsets."""
+    return receive(propagate(transmit(symbols, on).samples, taps, delays, *arrival, on), on, symbols.shape[1])
 
 
 def modelled(symbols: Complex, taps: Complex, delays: ArrayLike, waveform: Waveform) -> Complex:
@@ -37,29 +32,27 @@ def relative_error(found: Complex, expected: Complex) -> float:
     return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
 
 
-# Where the model holds: to rounding, and the project promises 1e-5.
-
-
 @pytest.mark.parametrize("fft_size", [64, 128, 2048])
 @pytest.mark.parametrize("subcarriers", [1, 36, 37, 64])
 def test_a_flat_channel_is_one_coefficient(fft_size: int, subcarriers: int) -> None:
     waveform = Waveform(fft_size, prefix_samples=9, subcarriers=subcarriers)
     symbols, taps = drawn(1, 3, 4, subcarriers), drawn(2, 3, 1)
-    received = through(symbols, taps, [0], [0, 0, 0], 0.0, waveform)
+    received = through(symbols, taps, [0], [0, 0, 0], 0.0, on=waveform)
     assert relative_error(received, (taps[:, :, None] * symbols).sum(axis=0)) < 1e-12
 
 
-@pytest.mark.parametrize("waveform", [PLAIN, FULL])
+@pytest.mark.parametrize("waveform", [PLAIN, FULL, Waveform(64, 0, 37), Waveform(64, 64, 37)])
 def test_paths_within_the_prefix_are_a_response_per_subcarrier(waveform: Waveform) -> None:
+    """A prefix may be anything from none to the whole symbol."""
     symbols, taps = drawn(3, 4, 5, waveform.subcarriers), drawn(4, 4, 6)
-    delays = np.array([0, 1, 3, 8, 15, 16])
-    received = through(symbols, taps, delays, np.zeros(4), np.zeros(4), waveform)
+    delays = np.minimum([0, 1, 3, 8, 15, 64], waveform.prefix_samples)
+    received = through(symbols, taps, delays, np.zeros(4), np.zeros(4), on=waveform)
     assert relative_error(received, modelled(symbols, taps, delays, waveform)) < 1e-12
 
 
 def test_every_device_has_its_own_delays() -> None:
     symbols, taps, delays = drawn(5, 2, 3, 37), drawn(6, 2, 2), np.array([[0, 5], [2, 16]])
-    received = through(symbols, taps, delays, [0, 0], [0, 0], PLAIN)
+    received = through(symbols, taps, delays, [0, 0], [0, 0], on=PLAIN)
     apart = [modelled(symbols[i : i + 1], taps[i : i + 1], delays[i], PLAIN) for i in (0, 1)]
     assert relative_error(received, apart[0] + apart[1]) < 1e-12
 
@@ -69,7 +62,7 @@ def test_a_timing_offset_within_the_prefix_is_a_ramp_of_phase() -> None:
     symbols, taps, delays, timing = drawn(7, 3, 4, 37), drawn(8, 3, 2), [0, 4], np.array([0, 5, 12])
     ramp = np.exp(-2j * np.pi * (np.arange(37) - 18) * timing[:, None] / 64)
     expected = ((response(taps, delays, PLAIN) * ramp)[:, None] * symbols).sum(axis=0)
-    assert relative_error(through(symbols, taps, delays, timing, 0.0, PLAIN), expected) < 1e-12
+    assert relative_error(through(symbols, taps, delays, timing, 0.0, on=PLAIN), expected) < 1e-12
     assert relative_error(modelled(symbols, taps, np.array(delays) + timing[:, None], PLAIN), expected) < 1e-12
 
 
@@ -82,9 +75,6 @@ def test_the_response_is_the_fourier_transform_of_the_taps() -> None:
     np.testing.assert_allclose(response(taps, delays, PLAIN), frequencies[:, 32 - 18 : 32 + 19], rtol=1e-12)
 
 
-# Where it stops holding.
-
-
 @pytest.mark.parametrize("excess", [1, 4, 16])
 @pytest.mark.parametrize("late_by", ["delay", "timing", "early"])
 def test_the_error_beyond_the_prefix_is_twice_the_excess(late_by: str, excess: int) -> None:
@@ -95,46 +85,33 @@ def test_the_error_beyond_the_prefix_is_twice_the_excess(late_by: str, excess: i
     delay, timing = {"delay": (shift, 0), "timing": (0, shift), "early": (0, -shift)}[late_by]
     taps = np.array([[0.5j]])
     expected = modelled(symbols, taps, [delay + timing], FULL)
-    errors = (np.abs(through(symbols, taps, [delay], [timing], 0.0, FULL) - expected) ** 2).mean(axis=1)[1:-1]
+    errors = (np.abs(through(symbols, taps, [delay], [timing], 0.0, on=FULL) - expected) ** 2).mean(axis=1)[1:-1]
     assert_mean(errors, 0.25 * 2 * excess / 64)
-
-
-def kernel(offset: float, size: int) -> complex:
-    """(1/N) sum_n e^(j 2 pi offset n/N): what a carrier offset leaves of an entry on its own subcarrier."""
-    return complex(np.exp(2j * np.pi * offset * np.arange(size) / size).mean())
 
 
 @pytest.mark.parametrize("offset", [0.02, 0.1, -0.3])
 def test_a_carrier_offset_turns_shrinks_and_leaks(offset: float) -> None:
-    """Y = C_s X + leakage, C_s the kernel turned by 2 pi offset t_s/N for a window that starts at sample t_s. All
-    subcarriers in use: leakage of mean power 1 - |C|^2 = 1 - sinc^2 up to O(1/N^2). 400 symbols of 64 entries: the mean
-    within 5 standard errors."""
-    symbols = drawn(12, 1, 400, 64)
-    received = through(symbols, ONE, [0], [0], [offset], FULL)
-    starts = np.arange(400) * 80 + 16
-    coefficients = kernel(offset, 64) * np.exp(2j * np.pi * offset * starts / 64)
-    leakage = np.abs(received - coefficients[:, None] * symbols[0]) ** 2
+    """Y = C_s X + leakage, C_s = (1/N) sum_n e^(j 2 pi offset (t_s + n)/N) for a window that starts at sample t_s. All
+    subcarriers in use: leakage of mean power 1 - |C|^2 = 1 - sinc^2 up to O(1/N^2). 400 symbols."""
+    symbols, samples = drawn(12, 1, 400, 64), np.arange(400)[:, None] * 80 + 16 + np.arange(64)
+    received = through(symbols, ONE, [0], [0], [offset], on=FULL)
+    coefficients = np.exp(2j * np.pi * offset * samples / 64).mean(axis=1, keepdims=True)
+    leakage = np.abs(received - coefficients * symbols[0]) ** 2
     expected = 1 - np.sinc(offset) ** 2
     assert_mean(leakage.mean(axis=1), expected, rounding=1e-3 * expected)
     # The coefficient itself, by correlation over all entries: leakage is uncorrelated with the entry.
-    found = (received * symbols[0].conj() * coefficients.conj()[:, None]).mean() / abs(coefficients[0])
+    found = (received * symbols[0].conj() * coefficients.conj()).mean() / abs(coefficients[0, 0])
     error = np.abs(symbols[0] ** 2).std() / np.sqrt(symbols.size) + np.sqrt(expected / symbols.size)
     assert abs(found - np.sinc(offset)) < 5 * error
 
 
 def test_the_error_grows_with_the_offset_of_any_one_device() -> None:
     symbols, taps = drawn(14, 3, 6, 37), drawn(15, 3, 1)
-    errors = [
-        relative_error(
-            through(symbols, taps, [0], [0, 0, 0], [0, offset, 0], PLAIN), modelled(symbols, taps, [0], PLAIN)
-        )
-        for offset in (0.0, 1e-4, 1e-3, 1e-2)
-    ]
+    offsets = ([0, offset, 0] for offset in (0.0, 1e-4, 1e-3, 1e-2))
+    received = [through(symbols, taps, [0], [0, 0, 0], each, on=PLAIN) for each in offsets]
+    errors = [relative_error(found, modelled(symbols, taps, [0], PLAIN)) for found in received]
     assert errors[0] < 1e-12
     assert 1e-5 < errors[1] < errors[2] / 5 < errors[3] / 25
-
-
-# Energy and noise.
 
 
 def test_energy_is_that_of_the_entries_and_of_the_prefixes() -> None:
@@ -148,9 +125,6 @@ def test_energy_is_that_of_the_entries_and_of_the_prefixes() -> None:
     np.testing.assert_allclose(sent.energy, (np.abs(sent.samples) ** 2).sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(sent.energy * (1 - sent.prefix_share), entries, rtol=1e-12)
     assert (sent.clipped_share == 0).all()
-
-
-# Peaks and clipping.
 
 
 def test_one_subcarrier_has_no_peaks_and_equal_entries_have_the_largest() -> None:
@@ -199,16 +173,16 @@ def test_clipping_follows_the_law_of_gaussian_samples(clip_db: float) -> None:
     Ochiai, Imai 2002). 64,000 samples: 5 standard errors, at most 0.5/sqrt(n) each, 2/sqrt(n) allowed for squares."""
     symbols, limit, n = drawn(24, 1, 1000, 64), 10 ** (clip_db / 20), 64_000
     waveform = Waveform(64, 16, 64, clip_db)
-    sent = transmit(symbols, waveform)
-    assert sent.clipped_share[0] == pytest.approx(np.exp(-(limit**2)), abs=2.5 / np.sqrt(n))
+    sent, clipped = transmit(symbols, waveform), np.exp(-(limit**2))
+    assert sent.clipped_share[0] == pytest.approx(clipped, abs=2.5 / np.sqrt(n))
     kept = sent.energy[0] * (1 - sent.prefix_share[0]) / (np.abs(symbols) ** 2).sum()
-    assert 1 - kept == pytest.approx(np.exp(-(limit**2)), abs=10 / np.sqrt(n))
+    assert 1 - kept == pytest.approx(clipped, abs=10 / np.sqrt(n))
     received = receive(sent.samples[0], waveform, 1000)
-    shrink = 1 - np.exp(-(limit**2)) + np.sqrt(np.pi) / 2 * limit * special.erfc(limit)
+    shrink = 1 - clipped + np.sqrt(np.pi) / 2 * limit * special.erfc(limit)
     found = np.vdot(symbols[0], received) / np.vdot(symbols[0], symbols[0])
     assert abs(found - shrink) < 10 / np.sqrt(n)
     distortion = (np.abs(received - shrink * symbols[0]) ** 2).mean()
-    assert distortion == pytest.approx(1 - np.exp(-(limit**2)) - shrink**2, abs=10 / np.sqrt(n))
+    assert distortion == pytest.approx(1 - clipped - shrink**2, abs=10 / np.sqrt(n))
 
 
 def test_clipping_limits_the_modulus_and_keeps_the_phase() -> None:
@@ -242,9 +216,6 @@ def test_a_silent_device_has_energy_and_peak_of_nothing() -> None:
             np.testing.assert_array_equal(share, 0)
 
 
-# What comes out, and what is refused.
-
-
 def test_the_stream_is_as_long_as_the_latest_arrival() -> None:
     samples, taps = drawn(29, 2, 160), drawn(30, 2, 2)
     assert len(propagate(samples, taps, [0, 5], [0, 3], 0.0, PLAIN)) == 160 + 8
@@ -260,44 +231,27 @@ def test_no_device_is_silence() -> None:
     np.testing.assert_array_equal(receive(stream, PLAIN, 2), np.zeros((2, 37)))
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ((64, 16, 65), "subcarriers must be from 1 to the FFT size, 64, got 65"),
-        ((64, 16, 0), "subcarriers must be .* got 0"),
-        ((64, -1, 37), "prefix_samples must be from 0 to the FFT size, 64, got -1"),
-        ((64, 65, 37), "prefix_samples must be .* got 65"),
-        ((64, 16, 37, np.inf), "clip_db must be finite, .* got inf"),
-        ((64, 16, 37, np.nan), "clip_db must be finite, .* got nan"),
-    ],
-)
-def test_impossible_waveforms_are_refused(values: tuple[int, int, int], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Waveform(*values)
+def test_impossible_waveforms_are_refused() -> None:
+    for allowed, refused in {
+        "subcarriers must be from 1 to the FFT size, 64,": {65: (64, 16, 65), 0: (64, 16, 0)},
+        "prefix_samples must be from 0 to the FFT size, 64,": {-1: (64, -1, 37), 65: (64, 65, 37)},
+        "clip_db must be finite, .*": {np.inf: (64, 16, 37, np.inf), np.nan: (64, 16, 37, np.nan)},
+    }.items():
+        for value, waveform in refused.items():
+            with pytest.raises(ValueError, match=f"{allowed} got {value}"):
+                Waveform(*waveform)
 
 
-@pytest.mark.parametrize(
-    ("delays", "timing", "message"),
-    [
+def test_delays_and_offsets_beyond_a_symbol_are_refused() -> None:
+    for delays, timing, message in (
         ([0, 81], [0], "tap delays must be from 0 to 80 samples, .* got 0 to 81"),
         ([-1, 0], [0], "tap delays must be .* got -1 to 0"),
-        ([0, 0.5], [0], "tap delays must be whole samples, got 0.5"),
-        ([0, np.nan], [0], "tap delays must be whole samples, got nan"),
-        ([0, 1], [81], "timing offsets must be at most 80 samples, .* got 81"),
-        ([0, 1], [-81], "timing offsets must be .* got 81"),
+        *(([0, bad], [0], f"tap delays must be whole samples, got {bad}") for bad in (0.5, np.nan)),
+        *(([0, 1], [bad], "timing offsets must be at most 80 samples, .* got 81") for bad in (81, -81)),
         ([0, 1], [np.inf], "timing offsets must be whole samples, got inf"),
-    ],
-)
-def test_delays_and_offsets_beyond_a_symbol_are_refused(delays: ArrayLike, timing: ArrayLike, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        propagate(drawn(31, 1, 160), drawn(32, 1, 2), delays, timing, 0.0, PLAIN)
-
-
-@pytest.mark.parametrize("prefix", [0, 64])
-def test_a_prefix_may_be_anything_from_none_to_the_whole_symbol(prefix: int) -> None:
-    waveform, symbols = Waveform(64, prefix, 37), drawn(38, 1, 3, 37)
-    received = through(symbols, ONE, [prefix], [0], 0.0, waveform)
-    assert relative_error(received, modelled(symbols, ONE, [prefix], waveform)) < 1e-12
+    ):
+        with pytest.raises(ValueError, match=message):
+            propagate(drawn(31, 1, 160), drawn(32, 1, 2), delays, timing, 0.0, PLAIN)
 
 
 def test_entries_for_other_subcarriers_and_too_short_a_stream_are_refused() -> None:
