@@ -36,18 +36,14 @@ from channels.part import parameters_of  # noqa: E402
 pytest_plugins = ("tests.costs", "tests.progress_line")
 
 MUCH_BYTES = 100 << 20
+_left = [400 << 20]
+"""Resident bytes after memory was last released."""
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "experiments" / "configs" / "demo.toml"
 
 SMALL = (
-    "run.rounds=2",
-    "run.devices=100",
-    "run.selected=8",
-    "run.evaluate_every=2",
-    "run.threads=1",
-    "local.epochs=0",
-    "local.steps=2",
-    "local.engine=layers",
+    *("run.rounds=2", "run.devices=100", "run.selected=8", "run.evaluate_every=2", "run.threads=1"),
+    *("local.epochs=0", "local.steps=2", "local.engine=layers"),
 )
 
 
@@ -71,14 +67,8 @@ def _resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.fixture(scope="session")
-def _left() -> list[int]:
-    """Return a list with the resident bytes after memory was last released."""
-    return [400 << 20]
-
-
 @pytest.fixture(autouse=True)
-def _nothing_left(_left: list[int]) -> Iterator[None]:
+def _nothing_left() -> Iterator[None]:
     """Release memory that tests have left if it is much, so that no worker grows from file to file."""
     yield
     with suppress(OSError):  # systems without /proc
@@ -104,7 +94,6 @@ def give_back() -> None:
 
 @pytest.fixture(scope="session")
 def demo() -> Path:
-    """Return the path of the demo's settings file."""
     return DEMO
 
 
@@ -116,10 +105,7 @@ def fitting(name: str, overrides: Iterable[str]) -> tuple[str, ...]:
 
 
 def small_settings(*overrides: str) -> Settings:
-    """Return the demo's settings, made small, with further overrides.
-
-    Overrides of [scheme] that the scheme does not have are ignored, so that one list can be used with many schemes.
-    """
+    """Return the demo's settings, made small, with these overrides but for keys of [scheme] that the scheme lacks."""
     names = [text.partition("=")[2] for text in overrides if text.startswith("scheme.name=")]
     if names and names[-1] in SCHEMES:
         overrides = (*fitting(names[-1], (text for text in overrides if not text.startswith("scheme.name="))),)

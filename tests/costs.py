@@ -1,8 +1,4 @@
-"""Cost of the tests: processor time including children, and peak memory. `--costs` prints the most expensive files and
-tests.
-
-make test TESTS="--costs"
-"""
+"""Processor time of the tests with their children, and peak memory: `make test TESTS="--costs"` prints the largest."""
 
 from __future__ import annotations
 
@@ -21,7 +17,6 @@ CPU, OWN_MB, CHILD_MB = "cpu_s", "own_mb", "child_mb"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option --costs."""
     parser.addoption("--costs", action="store_true", help="print the files and tests that take most processor time")
 
 
@@ -43,7 +38,7 @@ class Costs:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record what the process has spent before the test, from which the report computes the test's cost."""
-        item.stash[BEFORE] = _spent()
+        item.stash[BEFORE] = spent()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -52,11 +47,10 @@ class Costs:
         if call.when == "teardown":
             own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            item.user_properties += [(CPU, _spent() - item.stash[BEFORE]), (OWN_MB, own), (CHILD_MB, child)]
+            item.user_properties += [(CPU, spent() - item.stash[BEFORE]), (OWN_MB, own), (CHILD_MB, child)]
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the costs of a finished test."""
         given = dict(report.user_properties)
         if report.when == "teardown" and CPU in given:
             name = report.nodeid.partition("::")[0]
@@ -83,7 +77,7 @@ class Costs:
 BEFORE = pytest.StashKey[float]()
 
 
-def _spent() -> float:
+def spent() -> float:
     """Return the processor seconds of this process and of its finished and running children."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime + _of_the_living(os.getpid())

@@ -1,7 +1,4 @@
-"""Run the points of a sweep in the test process, which avoids the seconds that a worker needs to start.
-
-Points that run in their own processes are tested in tests/end_to_end.
-"""
+"""Run points of sweeps in the test process, which saves seconds; in their own processes: tests/end_to_end."""
 
 from __future__ import annotations
 

@@ -28,7 +28,6 @@ class Applied(nn.Module):
         self.module, self.call = module, call
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the result of the function."""
         return self.call(self.module, inputs)  # type: ignore[no-any-return]
 
 

@@ -46,39 +46,20 @@ KILL_BEFORE, KILL_MIDWAY = -1, -2
 """How a fault ends the process: before the call, or after half is written. Any other number is an errno."""
 
 WORDS = (
-    "run",
-    str(ROOT / "experiments" / "configs" / "demo.toml"),
-    "run.devices=12",
-    "run.selected=4",
-    "run.threads=1",
-    "task.dataset=a9a-sample",
-    "task.model=logistic",
-    "task.public_samples=50",
-    "scheme.name=fedavg",
-    "selection.kind=proportional-fair",
-    "local.engine=loop",
-    "local.epochs=0",
-    "local.steps=1",
-    "local.batch_size=8",
+    *("run", str(ROOT / "experiments" / "configs" / "demo.toml"), "run.devices=12", "run.selected=4", "run.threads=1"),
+    *("task.dataset=a9a-sample", "task.model=logistic", "task.public_samples=50", "scheme.name=fedavg"),
+    *("selection.kind=proportional-fair", "local.engine=loop", "local.epochs=0", "local.steps=1", "local.batch_size=8"),
 )
 """Settings of a run that takes a few milliseconds per round and has a state that affects its results."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A failure at the `nth` call that changes a file below `folder`; see faults.c."""
-
-    folder: str
-    nth: int
-    how: int
+Fault = tuple[str, int, int]
+"""Folder, number n and how: a failure at the nth call that changes a file below the folder; see faults.c."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request for a process that runs `airfl WORDS`, or the Python file `script` with these words.
-
-    Its standard output and standard error go to the folder `told`.
-    """
+    """Run `airfl WORDS`, or the Python file `script` with these words; the output goes to the folder `told`."""
 
     words: list[str]
     told: str
@@ -111,7 +92,6 @@ class Child:
         return int((self._told / "calls").read_text())
 
     def send(self, number: int) -> None:
-        """Send a signal to it."""
         os.kill(self.pid, number)
 
     def wait(self) -> int:
@@ -145,18 +125,12 @@ class Parent:
         self._lines, self._folder, self.faults, self._count = lines, folder, faults, 0
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return the answer."""
         print(json.dumps(request), file=self._lines, flush=True)
         answer: dict[str, Any] = json.loads(self._lines.readline())
         return answer
 
     def start(
-        self,
-        *words: object,
-        fault: Fault | None = None,
-        cwd: Path = ROOT,
-        script: Path | None = None,
-        **environment: str,
+        self, *words: object, fault: Fault | None = None, cwd: Path = ROOT, script: Path | None = None, **variables: str
     ) -> Child:
         """Start `airfl WORDS`, or a script with these words, in the folder `cwd`."""
         if fault and not self.faults:
@@ -164,17 +138,16 @@ class Parent:
         self._count += 1
         told = self._folder / str(self._count)
         told.mkdir()
-        given = [str(word) for word in words]
         # Includes variables that a test has set since the parent process started.
-        environment = {**os.environ, **environment}
-        request = Request(given, str(told), str(cwd), script and str(script), fault, environment)
+        environment = {**os.environ, **variables}
+        request = Request([*map(str, words)], str(told), str(cwd), script and str(script), fault, environment)
         child = Child(self, self.ask(asdict(request))["pid"], told)
         child.until((told / "ready").exists)
         return child
 
-    def run(self, out: Path, *words: object, fault: Fault | None = None, **environment: str) -> Child:
-        """Start `airfl run` with the settings of this module, with output to `out`."""
-        return self.start(*WORDS, *words, "--out", out, fault=fault, **environment)
+    def run(self, out: Path, *words: object, fault: tuple[int, int] | None = None, **variables: str) -> Child:
+        """Start `airfl run` with the settings of this module, with output to `out`, where the nth call fails."""
+        return self.start(*WORDS, *words, "--out", out, fault=fault and (str(out), *fault), **variables)
 
 
 def begun(*words: object, cwd: Path = ROOT, **environment: str) -> Child:
@@ -202,8 +175,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _ended(child: Child) -> subprocess.CompletedProcess[str]:
-    code = child.wait()
-    return subprocess.CompletedProcess([], code, child.stdout, child.stderr)
+    return subprocess.CompletedProcess([], child.wait(), child.stdout, child.stderr)
 
 
 @cache
@@ -216,10 +188,7 @@ def shared() -> Parent:
 
 @pytest.fixture(scope="session", autouse=True)
 def warm_workers() -> Iterator[None]:
-    """Fork the workers of sweeps from a process that has already imported what they need.
-
-    Used by the tests of every folder whose conftest imports this fixture.
-    """
+    """Fork the workers of sweeps from the warm process, for every folder whose conftest imports this fixture."""
     context = multiprocessing.get_context("forkserver")
     context.Process = _Warm  # type: ignore[misc]
     with pytest.MonkeyPatch.context() as patch:
@@ -230,10 +199,7 @@ def warm_workers() -> Iterator[None]:
 
 @pytest.fixture
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the workers of sweeps from the test process, for a test of few sweeps: no server has to start first.
-
-    Only valid if `run.threads` is 1, because OpenMP threads do not survive a fork.
-    """
+    """Fork the workers of sweeps from the test process. Needs `run.threads` = 1: OpenMP does not survive a fork."""
     forking = multiprocessing.get_context("fork")
     monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: forking)
 
@@ -301,33 +267,20 @@ def connected(*descriptors: int) -> socket.socket:
 def _warm_process(place: Path) -> Iterator[None]:
     """Start the process that has imported everything; it listens during the block."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    library = _faults(place)
-    if library:
+    if library := _faults(place):
         environment["LD_PRELOAD"] = str(library)
     (place / SOCKET).unlink(missing_ok=True)
+    command, pipe = [sys.executable, "-m", "tests.processes", str(place / SOCKET)], subprocess.PIPE
     with (
         (place / "errors").open("w") as errors,
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.processes", str(place / SOCKET)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=ROOT,
-            env=environment,
-        ) as process,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=errors, text=True, cwd=ROOT, env=environment) as warm,
     ):
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline(), (place / "errors").read_text()
+        assert warm.stdin is not None
+        assert warm.stdout is not None
+        assert warm.stdout.readline(), (place / "errors").read_text()
         yield
-        process.stdin.close()
+        warm.stdin.close()
     shutil.rmtree(place, ignore_errors=True)
-
-
-def fault(out: Path, nth: int, how: int) -> Fault:
-    """Return a fault at the nth call that changes something in `out`."""
-    return Fault(str(out), nth, how)
 
 
 @contextmanager
@@ -411,7 +364,7 @@ def _serve(connection: socket.socket) -> None:
         else:
             answer = {"pid": os.fork()}
             if not answer["pid"]:
-                asked = Request(**{**request, "fault": request["fault"] and Fault(**request["fault"])})
+                asked = Request(**request)
                 _become(asked)
                 try:
                     if asked.script:
@@ -460,7 +413,8 @@ def _become(request: Request) -> None:
     if request.fault:
         library = ctypes.CDLL(faults)
         atexit.register(lambda: Path(request.told, "calls").write_text(str(library.faults_counted())))
-        library.faults_arm(request.fault.folder.encode(), request.fault.nth, request.fault.how)
+        folder, nth, how = request.fault
+        library.faults_arm(folder.encode(), nth, how)
 
 
 if __name__ == "__main__":

@@ -22,15 +22,13 @@ RATIOS = (0.1, 0.5, 1.0)
 
 def make_comparison(out: Path) -> Path:
     """Make a comparison of three rows with two seeds and four rounds. One label is markup, and one link is ideal."""
-    rows = [
-        Row(label, small_settings("run.rounds=4", "run.evaluate_every=1", *overrides))
-        for label, overrides in (
-            ("FedAvg, ideal", ("scheme.name=fedavg",)),
-            (SCRIPT, ("scheme.name=pfels", "scheme.ratio=0.3")),
-            ("WFL-PDP", ("scheme.name=wfl-pdp", "local.learning_rate=0.02")),
-        )
-    ]
-    compare(rows, 2, out)
+    rows = {
+        "FedAvg, ideal": ("scheme.name=fedavg",),
+        SCRIPT: ("scheme.name=pfels", "scheme.ratio=0.3"),
+        "WFL-PDP": ("scheme.name=wfl-pdp", "local.learning_rate=0.02"),
+    }
+    common = ("run.rounds=4", "run.evaluate_every=1")
+    compare([Row(label, small_settings(*common, *overrides)) for label, overrides in rows.items()], 2, out)
     return out
 
 
@@ -46,7 +44,6 @@ def make_sweep(out: Path) -> Path:
 
 
 def summarised(run: Result, **changes: Any) -> Result:
-    """Return the run with changes to its summary."""
     return replace(run, digest=replace(run.digest, summary=replace(run.digest.summary, **changes)))
 
 
@@ -106,9 +103,8 @@ class Page(HTMLParser):
 
     def figure(self, name: str) -> dict[str, Any]:
         """Return the data of a plot."""
-        found: dict[str, Any] = json.loads(
-            next(text for attributes, text in self.scripts if attributes.get("data-plot") == name)
-        )
+        texts = (text for attributes, text in self.scripts if attributes.get("data-plot") == name)
+        found: dict[str, Any] = json.loads(next(texts))
         return found
 
     def column(self, table: str, heading: str) -> list[Cell]:

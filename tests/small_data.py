@@ -25,16 +25,7 @@ LOGISTIC = (f"task.dataset={PEOPLE}", "task.model=logistic", "local.engine=loop"
 """Overrides for `small_settings`. A round takes milliseconds, since the model has 123 entries."""
 LITTLE = (*LOGISTIC, "task.public_samples=50")
 """The same with as many public samples as this data allows, for schemes that choose coordinates on them."""
-
-OF_PEOPLE = (
-    f"task.dataset={PEOPLE}",
-    "task.model=logistic",
-    "task.public_samples=50",
-    "run.devices=12",
-    "run.selected=4",
-    "local.engine=loop",
-    "local.steps=1",
-)
+OF_PEOPLE = (*LITTLE, "run.devices=12", "run.selected=4", "local.steps=1")
 """Overrides for an even smaller run where a test can only give settings: in commands and in processes."""
 
 

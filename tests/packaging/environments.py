@@ -32,7 +32,6 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
         return self.folder / ("Scripts" if os.name == "nt" else "bin") / Path(sys.executable).name
 
     def airfl(self, cwd: Path, *words: object) -> subprocess.CompletedProcess[str]:
@@ -48,8 +47,7 @@ class Environment:
 
 def build(out: Path) -> Built:
     """Source distribution, and the wheel from it, by the build backend that is here: no network."""
-    words = ["-m", "build", "--no-isolation", "--outdir", out, ROOT]
-    done = command([sys.executable, *words], out.parent)
+    done = command([sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT], out.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,), (sdist,) = out.glob("*.whl"), out.glob("*.tar.gz")
     return Built(wheel, sdist)
@@ -87,6 +85,4 @@ def create(folder: Path, *options: str) -> Environment:
 def command(words: Sequence[object], cwd: Path) -> subprocess.CompletedProcess[str]:
     """A command that gets nothing of what points to the checkout."""
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
-    return subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, cwd=cwd, env=environment
-    )
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False, cwd=cwd, env=environment)

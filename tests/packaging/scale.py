@@ -1,5 +1,4 @@
-"""Extent of the packaging tests: by default the wheel with the installed packages; with AIRFL_PACKAGING=1 (`make
-packages`) also every extra in a fresh environment from the package index. AIRFL_EXTRA=a,b selects extras."""
+"""With AIRFL_PACKAGING=1 (`make packages`) each extra is tried, in a fresh environment; AIRFL_EXTRA=a,b selects."""
 
 import os
 

@@ -91,7 +91,6 @@ def in_wandb(there: Environment, folder: Path) -> None:
 
 
 def trials(there: Environment, folder: Path) -> None:
-    """Two trials of Optuna."""
     held_out = ("task.validation_share=0.1", "local.learning_rate=0.01:0.1:log", "--schemes", "pfels")
     done(there, folder, "tune", "demo", *TINY, *held_out, "--trials", 2, "--out", "tuning")
     assert (folder / "tuning" / "tuned.toml").is_file()
@@ -119,7 +118,6 @@ def conformance(there: Environment, folder: Path) -> None:
 
 
 def base(there: Environment, folder: Path) -> None:
-    """A run, and its figures."""
     done(there, folder, "run", "demo", *TINY, "--out", "run")
     done(there, folder, "report", "run", "--out", "page.html")
 

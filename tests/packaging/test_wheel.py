@@ -95,13 +95,8 @@ print(json.dumps([airfl.__file__, importlib.metadata.version("airfl"), airfl.__v
 
 def test_an_installed_airfl_finds_what_comes_with_it(installed: Environment, tmp_path: Path) -> None:
     """From its commands, and in Python."""
-    commands = [
-        ["configs", "--json"],
-        ["data", "path", "--json"],
-        ["budget", "pfels-cifar10", "run.rounds=3", "--json"],
-        ["run", "no-such", "--out", "y"],
-    ]
-    printed = installed.run(tmp_path, "-c", SEVERAL, json.dumps(commands))
+    texts = ("configs --json", "data path --json", "budget pfels-cifar10 run.rounds=3 --json", "run no-such --out y")
+    printed = installed.run(tmp_path, "-c", SEVERAL, json.dumps([text.split() for text in texts]))
     file, of_wheel, version, configs, data, budget, missing = json.loads(printed)
     assert Path(file).is_relative_to(installed.folder)
     assert of_wheel == version == __version__

@@ -40,6 +40,23 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run that was interrupted in its third round; copy it to change it."""
+    from tests.reliability.finished import begin
+    from tests.reliability.test_kills import SHORT
+
+    return begin(tmp_path_factory.mktemp("begun"), *SHORT, after=2)
+
+
+@pytest.fixture(scope="session")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of two points; copy it to change it."""
+    from tests.reliability.finished import sweep_apart
+
+    return sweep_apart(tmp_path_factory.mktemp("sweep") / "out")
+
+
+@pytest.fixture(scope="session")
 def unsealed(finished: Path) -> bytes:
     """The same without its seal, as a killed run's is."""
     from tests.reliability.forgery import unsealed
@@ -48,13 +65,11 @@ def unsealed(finished: Path) -> bytes:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collects the lines."""
     if report.when == "teardown":
         _lines.extend(str(value) for name, value in report.user_properties if name == MEASURED)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The report."""
     if _lines:
         terminalreporter.section("reliability, measured")
         for line in _lines:

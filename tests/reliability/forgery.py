@@ -1,5 +1,4 @@
-"""Traces and checkpoints in which any value is replaced while seals and checksums match, so that parsers are
-reached."""
+"""Traces and checkpoints in which any value is replaced while seals and checksums match: parsers are reached."""
 
 from __future__ import annotations
 
@@ -27,7 +26,6 @@ ODD: tuple[Any, ...] = (None, -1, 0, 1, 1e9, 2**63, -(2**63), 0.5, "", "x", "nan
 
 
 def unsealed(data: bytes) -> bytes:
-    """Without the seal."""
     return data[: FOOTER.unpack(data[-FOOTER.size :])[0]]
 
 
@@ -43,7 +41,26 @@ def attributes(file: h5py.File) -> list[tuple[str, str]]:
     return [(where, name) for where, name in every if not name.isupper() and not name.startswith("_")]
 
 
-def replaced_attributes(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def attribute(name: str, value: Any, of: str = "/") -> Edit:
+    """Put this value into an attribute; none removes it."""
+
+    def change(file: h5py.File) -> None:
+        file[of].attrs.pop(name, None)
+        if value is not None:
+            file[of].attrs[name] = value
+
+    return change
+
+
+def value_at(name: str, place: Any, value: Any) -> Edit:
+    def change(file: h5py.File) -> None:
+        with np.errstate(all="ignore"):
+            file[name][place] = value
+
+    return change
+
+
+def replaced_attributes(path: Path) -> Iterator[tuple[str, Edit]]:
     """(name, what to do) with every attribute of a trace."""
     with h5py.File(path) as file:
         for where, name in attributes(file):
@@ -53,10 +70,10 @@ def replaced_attributes(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             if not isinstance(file[where].attrs[name], str):
                 others += [*REALS, np.int64(-(2**63)), np.uint64(2**64 - 1), np.int8(-1), np.bool_(True), 1 + 1j]
             for other in others:
-                yield f"{where} {name} = {str(other)[:20]!r}", {"where": where, "name": name, "value": other}
+                yield f"{where} {name} = {str(other)[:20]!r}", attribute(name, other, where)
 
 
-def replaced_values(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def replaced_values(path: Path) -> Iterator[tuple[str, Edit]]:
     """(name, what to do) with every variable of a trace: one value in place of all, or of the last."""
     with h5py.File(path) as file:
         for name, item in file.items():
@@ -65,10 +82,10 @@ def replaced_values(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             limits = np.iinfo(item.dtype) if item.dtype.kind == "i" else None
             others: tuple[Any, ...] = (limits.min, -1, 0, 1, limits.max) if limits else REALS
             for other, place in itertools.product(others, (..., -1)):
-                yield f"{name}[{place}] = {other}", {"where": name, "place": place, "value": other}
+                yield f"{name}[{place}] = {other}", value_at(name, place, other)
 
 
-def replaced_settings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def replaced_settings(path: Path) -> Iterator[tuple[str, Edit]]:
     """(name, what to do) with every setting of a trace's config, and without it."""
     with h5py.File(path) as file:
         config = json.loads(file.attrs["config"])
@@ -76,11 +93,11 @@ def replaced_settings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         for name in [None, *table]:
             for other in (*ODD, DEEP):
                 changed = {**config, section: other if name is None else {**table, name: other}}
-                yield f"{section}.{name} = {str(other)[:20]!r}", {"where": "/", "name": "config", "value": changed}
+                yield f"{section}.{name} = {str(other)[:20]!r}", attribute("config", json.dumps(changed))
             changed = {key: value for key, value in config.items() if key != section}
             if name is not None:
                 changed[section] = {key: value for key, value in table.items() if key != name}
-            yield f"without {section}.{name}", {"where": "/", "name": "config", "value": changed}
+            yield f"without {section}.{name}", attribute("config", json.dumps(changed))
 
 
 def edited(path: Path, data: bytes, change: Edit, *, sealed: bool = True) -> Path:
@@ -91,22 +108,6 @@ def edited(path: Path, data: bytes, change: Edit, *, sealed: bool = True) -> Pat
     if sealed:
         seal(path)
     return path
-
-
-def forge(path: Path, data: bytes, how: dict[str, Any]) -> None:
-    """As edited(), by what replaced_attributes() and the others say."""
-
-    def change(file: h5py.File) -> None:
-        item, value = file[how["where"]], how["value"]
-        if "place" in how:
-            with np.errstate(all="ignore"):
-                item[how["place"]] = value
-            return
-        item.attrs.pop(how["name"], None)
-        if value is not None:
-            item.attrs[how["name"]] = json.dumps(value) if how["name"] == "config" else value
-
-    edited(path, data, change)
 
 
 def declare(file: h5py.File, name: str, dimensions: Sequence[str], shape: tuple[int, ...], **how: Any) -> h5py.Dataset:

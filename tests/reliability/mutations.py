@@ -32,10 +32,7 @@ def flipped(rng: np.random.Generator, data: bytes, count: int) -> Iterator[tuple
 
 
 def mutations(rng: np.random.Generator, data: bytes, first: int = 0) -> Iterator[tuple[str, bytes]]:
-    """(name, damaged bytes) without end, every kind in turn; take as many as wanted with itertools.islice.
-
-    first: where in the list of kinds to begin, for files that get a few each.
-    """
+    """(name, damaged bytes) without end, every kind in turn from the `first` on, for files that get a few each."""
     for number in itertools.count(first):
         name, mutation = MUTATIONS[number % len(MUTATIONS)]
         yield f"{name} {number}", mutation(rng, data)
@@ -57,24 +54,20 @@ def _many_bytes(rng: np.random.Generator, data: bytes) -> bytes:
     return bytes(damaged)
 
 
-def _zeros(rng: np.random.Generator, data: bytes) -> bytes:
-    start, length = _block(rng, data)
-    return _replace(data, start, bytes(length))
-
-
 def _inserted(rng: np.random.Generator, data: bytes) -> bytes:
     place = _place(rng, data)
     return data[:place] + rng.bytes(int(rng.integers(1, 64))) + data[place:]
 
 
-def _removed(rng: np.random.Generator, data: bytes) -> bytes:
-    start, length = _block(rng, data)
-    return data[:start] + data[start + length :]
+def _of_a_block(change: Callable[[bytes, bytes, bytes], bytes]) -> Mutation:
+    """By what stands before a block, the block, and what follows it; short blocks are as likely as long ones."""
 
+    def mutation(rng: np.random.Generator, data: bytes) -> bytes:
+        start = _place(rng, data)
+        end = start + min(int(2 ** rng.uniform(0, 16)), max(len(data) - start, 1))
+        return change(data[:start], data[start:end], data[end:])
 
-def _doubled(rng: np.random.Generator, data: bytes) -> bytes:
-    start, length = _block(rng, data)
-    return data[: start + length] + data[start:]
+    return mutation
 
 
 def _swapped(rng: np.random.Generator, data: bytes) -> bytes:
@@ -117,13 +110,6 @@ def _place(rng: np.random.Generator, data: bytes) -> int:
     return int(rng.integers(len(data))) if data else 0
 
 
-def _block(rng: np.random.Generator, data: bytes) -> tuple[int, int]:
-    """(start, length) of a block: short ones are as likely as long ones."""
-    start = _place(rng, data)
-    longest = max(len(data) - start, 1)
-    return start, min(int(2 ** rng.uniform(0, 16)), longest)
-
-
 def _replace(data: bytes, place: int, piece: bytes) -> bytes:
     """`piece` over the bytes at `place`; the length stays."""
     return (data[:place] + piece + data[place + len(piece) :])[: len(data)]
@@ -137,10 +123,10 @@ MUTATIONS: tuple[tuple[str, Mutation], ...] = (
     ("header byte", lambda rng, data: _byte(rng, data[:HEADER]) + data[HEADER:]),
     ("digits", _digits),
     ("inserted", _inserted),
-    ("removed", _removed),
-    ("doubled", _doubled),
+    ("removed", _of_a_block(lambda before, block, after: before + after)),
+    ("doubled", _of_a_block(lambda before, block, after: before + block + block + after)),
     ("swapped", _swapped),
-    ("zeros", _zeros),
+    ("zeros", _of_a_block(lambda before, block, after: before + bytes(len(block)) + after)),
     ("many bytes", _many_bytes),
     ("piece", _piece),
     ("head cut", lambda rng, data: data[_place(rng, data) :]),

@@ -24,11 +24,6 @@ def as_nobody(
     if os.getuid() or not shutil.which("setpriv"):
         pytest.skip("becoming another user takes root, and setpriv")
     kept = {name: value for name, value in os.environ.items() if name not in (*NAMES, *without)}
-    return subprocess.run(
-        [*DROP.split(), sys.executable, "-c", code, *words],
-        cwd=cwd,
-        env={**kept, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**kept, "PYTHONPATH": str(ROOT), **environment}
+    command = [*DROP.split(), sys.executable, "-c", code, *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)

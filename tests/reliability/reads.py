@@ -1,15 +1,11 @@
-"""A program that reads files one after another and prints a line of JSON per file, so that crashes, long times and
-memory use are detected. Its reader processes are forked from it.
-
-    python tests/reliability/reads.py trace|replay OUT FILE...
-"""
+"""`reads.py trace|replay OUT FILE...` reads files, in processes forked from it, and prints a line of JSON of each."""
 
 import io
 import json
-import os
 import resource
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from airfl.errors import UserError
+from tests.costs import spent
 from tests.reliability.forked import forked_readers
 from tests.reliability.scale import FULL
 
@@ -81,24 +78,6 @@ def replay(file: Path, _out: Path, _place: int) -> str:
     return ""
 
 
-def processor_s() -> float:
-    """Of this process, of its children that have ended, and of those that have not."""
-    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    living = sum(
-        _ticks(int(pid)) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()
-    )
-    return sum(one.ru_utime + one.ru_stime for one in spent) + living / os.sysconf("SC_CLK_TCK")
-
-
-def _ticks(pid: int) -> int:
-    """Of processor time, in user and system mode; none of a process that has just ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return int(fields[11]) + int(fields[12])
-
-
 def told(action: Callable[[], object]) -> str:
     """The line it is refused with, or nothing."""
     try:
@@ -126,24 +105,20 @@ def main(kind: str, out: Path, files: list[Path]) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for place, file in enumerate(files):
         signal.alarm(HANGS_S)
-        begin = processor_s()
+        begin = spent()
         try:
             fault = READERS[kind](file, out / file.name, place)
             ended = "refused" if fault else "read"
         except UserError as error:
             fault, ended = one_line(str(error)), "refused"
-        except Exception as error:
-            fault, ended = f"{type(error).__name__}: {error}", "traceback"
-            if "-v" in sys.argv:
-                import traceback
-
-                traceback.print_exc()
+        except Exception:
+            fault, ended = traceback.format_exc(), "traceback"
         now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        about = {"file": file.name, "ended": ended, "line": fault, "s": processor_s() - begin}
+        about = {"file": file.name, "ended": ended, "line": fault, "s": spent() - begin}
         print(json.dumps({**about, "grown_mb": (now - before) / 1024}), flush=True)
         before = now
 
 
 if __name__ == "__main__":
     with forked_readers():
-        main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])
+        main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:]])

@@ -1,7 +1,4 @@
-"""Strategies over the schema of the settings: valid combinations, values at and beyond limits, and arbitrary values.
-
-They are derived from `Settings`, so new sections and keys are covered automatically.
-"""
+"""Valid combinations of settings, values at and beyond limits, and arbitrary ones, derived from the schema itself."""
 
 from __future__ import annotations
 
@@ -138,34 +135,30 @@ def broken_toml(draw: st.DrawFn) -> bytes:
     for _ in range(draw(st.integers(1, 4))):
         lines, at = text.split(b"\n"), draw(st.integers(0, max(len(text) - 1, 0)))
         line = draw(st.integers(0, len(lines) - 1))
-        match draw(st.integers(0, 7)):
+        before, after = lines[:line], lines[line + 1 :]
+        match draw(st.integers(0, 6)):
             case 0:
                 text = text[:at]
             case 1:
-                text = text[:at] + bytes([draw(st.integers(0, 255))]) + text[at + 1 :]
+                text = text[:at] + draw(st.binary(min_size=1, max_size=1)) + text[at + 1 :]
             case 2:
-                text = text[:at] + draw(st.binary(max_size=6)) + text[at:]
+                text = text[:at] + draw(st.binary(max_size=6) | _PIECES) + text[at:]
             case 3:
-                text = b"\n".join([*lines[:line], *lines[line + 1 :]])
+                text = b"\n".join([*before, *after])
             case 4:
                 text = b"\n".join([*lines, lines[line]])
             case 5:
                 key = lines[line].partition(b"=")[0]
-                text = b"\n".join([*lines[:line], key + b"= " + draw(_VALUES).encode(), *lines[line + 1 :]])
-            case 6:
-                text = (
-                    text[:at]
-                    + draw(st.sampled_from([b"\0", b"\r", b"[" * 3000, b"{a=" * 500, b'"""', b"9" * 5000]))
-                    + text[at:]
-                )
+                text = b"\n".join([*before, key + b"= " + draw(_VALUES).encode(), *after])
             case _:
-                text = b"\n".join([lines[draw(st.integers(0, len(lines) - 1))] for _ in lines])
+                text = b"\n".join([draw(st.sampled_from(lines)) for _ in lines])
     return text
 
 
 _PLAIN = """
     1 -1 0.1 inf -inf nan true [] {} [1,2] 1e400 1e-400 0x10 1_0 1979-05-27 12:00:00 ' " "x" [[ ]] { # [0.1,0.2,0.3] é
 """
+_PIECES = st.sampled_from([b"\0", b"\r", b"[" * 3000, b"{a=" * 500, b'"""', b"9" * 5000])
 _VALUES = st.sampled_from([*_PLAIN.split(), "", "a = 1\nb = 2", "1 # 2", "9" * 5000, "\x00"]) | st.text(max_size=10)
 _RANGES = """
     0.1,0.3 1:3:1 1:3:0 3:1:1 3:1:-1 1:1e9:1 1:1e99:1e-99 0:1:1e-30 1:2 1e999:1:1 a:b:c , 1, ,1 1,1 [1,2],[3,4] [1,2

@@ -1,5 +1,4 @@
-"""Archives from untrusted sources, damaged, malicious or larger than they appear: requested members or an error of one
-line."""
+"""Archives that are damaged, malicious or larger than they appear: requested members, or an error of one line."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ import itertools
 import os
 import tarfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +18,10 @@ from airfl.learning.tasks.downloads.archive import unpack
 from airfl.learning.tasks.downloads.sources import DOWNLOADS, Download, Source
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case, refusal
-from tests.reliability.scale import cases
+from tests.reliability.scale import Measured, cases
 from tests.unit.datasets.support import peak_of, put
+from tests.unit.downloads.support import all_files
 
-Measured = Callable[[str], None]
 CONTENT = {name: np.random.default_rng(len(name)).bytes(3000) for name in ("set/one.bin", "set/second.bin")}
 MEMBERS = tuple(CONTENT)
 FORMATS = {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
@@ -52,25 +50,20 @@ def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 
     return info
 
 
-def everything_below(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-
-
-def unpacked(folder: Path, content: bytes, members: tuple[str, ...] = MEMBERS) -> str:
+def unpacked(folder: Path, content: bytes) -> str:
     """The line in which it is refused, else empty; beside the archive there are the members and nothing else."""
     archive, target = folder / "x.tar", folder / "target"
     archive.write_bytes(content)
     line = ""
     try:
-        unpack(archive, target, members)
+        unpack(archive, target, MEMBERS)
     except (MachineError, UserError) as error:
         line = str(error)
         assert line.isprintable()
         assert str(archive) in line
-    left = everything_below(folder) - {"x.tar"}
-    assert left <= {f"target/{name}" for name in members}
-    if not line:
-        assert len(left) == len(members)
+    left = all_files(folder) - {"x.tar"}
+    assert left <= {f"target/{name}" for name in MEMBERS}
+    assert line or len(left) == len(MEMBERS)
     return line
 
 
@@ -122,7 +115,7 @@ def test_a_member_of_a_terabyte_is_refused(tmp_path: Path) -> None:
     sparse[148:156] = b"%06o\0 " % sum(sparse)
     line = unpacked(tmp_path, bytes(sparse) + bytes(1024))
     assert "1,099,511,627,776 bytes" in line
-    assert everything_below(tmp_path) == {"x.tar"}
+    assert all_files(tmp_path) == {"x.tar"}
 
 
 def said(name: str, kind: bytes, content: bytes) -> bytes:
@@ -143,7 +136,7 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_archive_leaves_nothing(broken: str, tmp_path: Path) -> None:
     assert "cannot be unpacked" in unpacked(tmp_path, BROKEN[broken])
-    assert everything_below(tmp_path) == {"x.tar"}
+    assert all_files(tmp_path) == {"x.tar"}
 
 
 def test_many_other_members_take_no_memory(tmp_path: Path) -> None:
@@ -155,7 +148,6 @@ def test_many_other_members_take_no_memory(tmp_path: Path) -> None:
 
 
 def test_an_archive_is_not_looked_into_without_its_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither one that lies there nor one that comes."""
     wanted = Source(("http://localhost:9/set.tar",), "set.tar", "sha256:" + "0" * 64, None, MEMBERS)
     monkeypatch.setitem(DOWNLOADS, "set", (Download("set", (wanted,)),))
     looked: list[Path] = []

@@ -1,7 +1,4 @@
-"""Small files that unpack to a large size, or declare one, use neither the memory nor the time for it.
-
-Each is read in its own process, whose peak memory is measured, since unpacking allocates outside Python's memory.
-"""
+"""Small files that unpack to a large size, or declare one, use neither the memory nor the time for it."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ from airfl.learning.tasks.datasets.formats.leaf import read_users
 from tests.reliability.data_outcomes import lay
 from tests.reliability.data_samples import form
 from tests.reliability.refusals import refusal
+from tests.reliability.scale import Measured
 from tests.unit.datasets.support import peak_of, put, read_or_refused
 from tests.unit.datasets.test_compact_femnist import npy
 
-Measured = Callable[[str], None]
 MIB = 1 << 20
 GIB = 1 << 30
 

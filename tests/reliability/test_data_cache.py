@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,8 @@ from tests.reliability.data_samples import form
 from tests.reliability.hangs import within_seconds
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case
-from tests.reliability.scale import cases
+from tests.reliability.scale import Measured, cases
 from tests.unit.datasets.support import same
-
-Measured = Callable[[str], None]
 
 
 @pytest.fixture

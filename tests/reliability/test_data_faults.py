@@ -15,6 +15,7 @@ import pytest
 from airfl.learning.tasks.datasets import a9a_sample, femnist, mnist, svhn
 from airfl.learning.tasks.datasets.formats.leaf import read_users
 from airfl.learning.tasks.datasets.formats.npz import read_npz
+from tests.reliability.data_outcomes import lay
 from tests.reliability.data_samples import Content, form, smaller
 from tests.unit.datasets.support import put
 from tests.unit.datasets.test_compact_femnist import compact, npy, put_compact, rewritten
@@ -30,10 +31,9 @@ def _small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def laid(folder: Path, name: str) -> Content:
-    """The files of a sample in that folder."""
+    """The files of a sample, which lie in that folder now."""
     content = form(name)[0].content()
-    for file, data in content.items():
-        put(folder / file, data)
+    lay(folder, content, "")
     return content
 
 

@@ -1,14 +1,11 @@
-"""Damaged or invalid data files are read as a valid data set or refused in one line that names the file.
-
-For every format, plain and packed, the file itself and its packed content are damaged a fixed number of times.
-"""
+"""Damaged data files, plain and packed, are read as valid data or refused in one line that names the file."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +15,10 @@ from tests.reliability.data_outcomes import NO_FILES, lay, outcome, read, valid
 from tests.reliability.data_samples import FORMS, form, smaller
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case
-from tests.reliability.scale import cases
+from tests.reliability.scale import Measured, cases
 from tests.unit.datasets.support import PACKED
 from tests.unit.datasets.test_mnist import QMNIST
 
-Measured = Callable[[str], None]
 EACH, EACH_PACKED = cases(20, 900), cases(10, 900)
 """What is damaged before it is packed is met plain, too."""
 # Most bytes at once: of JSON a number of four characters takes 32, a list or table of three to seven up to 230.
@@ -68,7 +64,6 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, name: str, measured: 
 
 @pytest.mark.parametrize("instead", NO_FILES)
 def test_something_else_in_a_files_place_is_refused(tmp_path: Path, instead: str) -> None:
-    """Nor is anything waited for or read without end."""
     for name in FORMS:
         sample, suffix = form(name)
         folder = tmp_path / name

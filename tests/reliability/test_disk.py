@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,13 +13,11 @@ import pytest
 import airfl
 from airfl.core.checkpoint import read_saved
 from tests.conftest import ROOT
-from tests.processes import Child, Parent, fault, mounted, read_only
+from tests.processes import Child, Parent, mounted, read_only
 from tests.reliability.finished import finish, is_complete, rows, settings
 from tests.reliability.refusals import case, refusal
-from tests.reliability.scale import FULL, cases
+from tests.reliability.scale import FULL, Measured, cases
 from tests.reliability.test_kills import ENDLESS, SHORT, STEPS, begun
-
-Measured = Callable[[str], None]
 
 FULL_DISK = os.strerror(errno.ENOSPC)
 
@@ -35,14 +32,13 @@ def says(child: Child, out: Path, reason: str) -> None:
 
 
 def test_a_disk_that_is_full_from_any_call_on(parent: Parent, tmp_path: Path, measured: Measured) -> None:
-    """In full: every third call that needs room. In short: a folder, a state; test_other_things_that_disks_say has
-    the others."""
+    """In short: a folder, a state; test_other_things_that_disks_say has the others."""
     # A run makes some 300 such calls; the trace is created in calls 12 to 180.
     tried = range(1, 1000, 3) if FULL else [3, 215]
     failed = 0
     for nth in tried:
         out = tmp_path / str(nth)
-        child = parent.run(out, *SHORT, fault=fault(out, nth, errno.ENOSPC))
+        child = parent.run(out, *SHORT, fault=(nth, errno.ENOSPC))
         if child.wait() == 0:
             break
         with case(f"full from call {nth} on"):
@@ -58,7 +54,7 @@ def test_a_disk_that_is_full_from_any_call_on(parent: Parent, tmp_path: Path, me
 def test_other_things_that_disks_say(number: int, nth: int, parent: Parent, tmp_path: Path) -> None:
     """In the making of a state, of the trace, of the seal."""
     out = tmp_path / "out"
-    says(parent.run(out, *SHORT, fault=fault(out, nth, number)), out, os.strerror(number))
+    says(parent.run(out, *SHORT, fault=(nth, number)), out, os.strerror(number))
     finish(out, *SHORT)
 
 
@@ -67,27 +63,18 @@ def test_a_small_disk_that_fills(parent: Parent, tmp_path: Path, measured: Measu
     with mounted(disk, "-t", "tmpfs", "-o", "size=1m", "airfl"):
         rooms = (150,) if not FULL else (0, 4, 8, 12, 16, 24, *range(32, 320, 16))
         for kib in rooms:
-            fill(disk, kib)
+            free = os.statvfs(disk)
+            (disk / "fill").write_bytes(bytes(max(free.f_bavail * free.f_frsize - 1024 * kib, 0)))  # so much is left
             out = disk / "out"
             child = parent.run(out, *SHORT)
-            if kib > LEAST_KIB and child.wait() == 0:
-                break  # it fits
+            if kib > 160 and child.wait() == 0:
+                break  # a run of so few rounds fits
             says(child, out, FULL_DISK)
             assert not is_complete(out)
             (disk / "fill").unlink()
             finish(out, *SHORT)
             shutil.rmtree(out)
     measured(f"full disk: tmpfs with {len(rooms)} amounts of room left: one line, exit 1, then the same trace")
-
-
-LEAST_KIB = 160
-"""What a run of so few rounds takes and more."""
-
-
-def fill(disk: Path, kib: int) -> None:
-    """So much is left."""
-    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
-    (disk / "fill").write_bytes(bytes(max(free - 1024 * kib, 0)))
 
 
 def whole_files(out: Path) -> dict[str, bytes]:
@@ -100,7 +87,7 @@ def test_a_disk_that_is_full_when_a_run_is_resumed(parent: Parent, tmp_path: Pat
     begun(parent, out, *STEPS).send(9)
     before = whole_files(out)
     for nth in (1, 150) if not FULL else (1, 2, 3, 5, 10, 40, 150, 200):
-        says(parent.run(out, *STEPS, "--resume", fault=fault(out, nth, errno.ENOSPC)), out, FULL_DISK)
+        says(parent.run(out, *STEPS, "--resume", fault=(nth, errno.ENOSPC)), out, FULL_DISK)
         after = whole_files(out)
         assert {name for name, data in before.items() if after.get(name) != data} <= {"records", "about"}
     finish(out, *STEPS)

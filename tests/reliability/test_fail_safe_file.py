@@ -43,11 +43,10 @@ def fill(file: h5py.File) -> np.ndarray:
 
 
 def test_hdf5_writes_a_file_through_it(tmp_path: Path) -> None:
-    sink = FailSafeFile(tmp_path / "sink.h5")
-    with h5py.File(sink, "w") as file:
-        rows = fill(file)
-    sink.check()
-    sink.close()
+    with FailSafeFile(tmp_path / "sink.h5") as sink:
+        with h5py.File(sink, "w") as file:
+            rows = fill(file)
+        sink.check()
     with h5py.File(tmp_path / "sink.h5") as file:
         np.testing.assert_array_equal(file["grown"], rows)
         assert file.attrs["status"] == "complete"
@@ -56,24 +55,20 @@ def test_hdf5_writes_a_file_through_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, 100, 2048, 5000, 20_000, 60_000, 100_001])
-def test_hdf5_reads_what_it_has_written_and_closes_in_peace(
-    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sink = FailSafeFile(tmp_path / "sink.h5")
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", Disk(room).pwrite)
+def test_hdf5_reads_what_it_has_written_and_closes(room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FailSafeFile(tmp_path / "sink.h5") as sink:
+        monkeypatch.setattr(os, "pwrite", Disk(room).pwrite)
         with h5py.File(sink, "w") as file:
             rows = fill(file)
             np.testing.assert_array_equal(file["grown"], rows)
-    with pytest.raises(OSError, match="No space left on device") as caught:
-        sink.check()
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            sink.check()
     assert caught.value.errno == errno.ENOSPC
-    sink.close()
 
 
 def test_what_was_not_written_is_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with FailSafeFile(tmp_path / "sink") as sink, monkeypatch.context() as patch:
-        patch.setattr(os, "pwrite", Disk(3).pwrite)
+    with FailSafeFile(tmp_path / "sink") as sink:
+        monkeypatch.setattr(os, "pwrite", Disk(3).pwrite)
         for place, data in ((0, b"abcdef"), (1, b"X"), (8, b"Y")):
             sink.seek(place)
             assert sink.write(data) == len(data)
@@ -86,19 +81,14 @@ def test_what_was_not_written_is_read_from_memory(tmp_path: Path, monkeypatch: p
 
 
 def test_nobody_else_opens_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sink = FailSafeFile(tmp_path / "sink.h5")
-    file = h5py.File(sink, "w")
-    file.flush()
-    with pytest.raises(OSError, match="unable to lock file"):
-        h5py.File(tmp_path / "sink.h5")
-    file.close()
-    sink.close()
+    with FailSafeFile(tmp_path / "sink.h5") as sink, h5py.File(sink, "w") as file:
+        file.flush()
+        with pytest.raises(OSError, match="unable to lock file"):
+            h5py.File(tmp_path / "sink.h5")
     h5py.File(tmp_path / "sink.h5").close()
     monkeypatch.setenv("HDF5_USE_FILE_LOCKING", "FALSE")
-    free = FailSafeFile(tmp_path / "free.h5")
-    with h5py.File(free, "w"):
+    with FailSafeFile(tmp_path / "free.h5") as free, h5py.File(free, "w"):
         os.close(os.open(tmp_path / "free.h5", os.O_RDONLY))
-    free.close()
 
 
 def test_a_closed_sink_writes_into_no_other_file(tmp_path: Path) -> None:

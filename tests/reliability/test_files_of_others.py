@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -42,14 +43,12 @@ from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.sweep import run_points
 from airfl.study.sweeps.tuning import check_tuned
-from tests.conftest import DEMO, SMALL, small_settings
-from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
-from tests.processes import airfl as airfl_command
-from tests.reliability.finished import begin, finish, rows, settings
+from tests.conftest import small_settings
+from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent
+from tests.reliability.finished import POINT, finish, rows, settings, sweep_apart
 from tests.reliability.refusals import case, refusal, unchanged
 from tests.reliability.scale import FULL
 from tests.reliability.test_kills import SHORT
-from tests.small_data import LOGISTIC
 from tests.unit.datasets.support import put
 
 Making = Callable[[Path], object]
@@ -82,20 +81,11 @@ def in_place_of(path: Path, elsewhere: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was interrupted in its third round."""
-    return begin(tmp_path_factory.mktemp("begun"), *SHORT, after=2)
+def fresh(out: Path, resume: bool = False) -> object:
+    return airfl.run(settings(*SHORT), out, data=rows(), resume=resume)
 
 
-def fresh(out: Path) -> object:
-    return airfl.run(settings(*SHORT), out, data=rows())
-
-
-def resumed(out: Path) -> object:
-    return airfl.run(settings(*SHORT), out, data=rows(), resume=True)
-
-
+resumed = partial(fresh, resume=True)
 LINE = "not written by airfl|is a link, and airfl does not"
 
 FOLDERS: dict[str, Making] = {
@@ -120,9 +110,7 @@ def test_a_folder_called_checkpoint_is_not_airfl_s(what: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["checkpoint", "checkpoint/lock", "checkpoint/state-00000009", "checkpoint/about"])
 @pytest.mark.parametrize("target", ["folder", "file", "nowhere"])
-def test_no_link_is_followed_where_a_run_is_gone_on_with(
-    name: str, target: str, begun: Path, elsewhere: Path, tmp_path: Path
-) -> None:
+def test_no_link_is_followed_on_resuming(name: str, target: str, begun: Path, elsewhere: Path, tmp_path: Path) -> None:
     out = shutil.copytree(begun, tmp_path / "out")
     path = out / name
     if path.is_dir():
@@ -185,12 +173,11 @@ def test_a_lock_is_not_emptied(tmp_path: Path, elsewhere: Path) -> None:
 
 
 def test_kills_while_a_folder_is_marked(parent: Parent, tmp_path: Path) -> None:
-    """Before each of the first calls, and in their middle: what is left is known as airfl's. In short: a folder, half
-    the marker, half of what the run is about."""
+    """What is left is known as airfl's. In short: a folder, half the marker, half of what the run is about."""
     short = ((4, KILL_BEFORE), (5, KILL_MIDWAY), (8, KILL_MIDWAY))
     for nth, how in itertools.product(range(1, 15), (KILL_BEFORE, KILL_MIDWAY)) if FULL else short:
         out = tmp_path / f"{nth}{how}"
-        child = parent.run(out, *SHORT, fault=fault(out, nth, how))
+        child = parent.run(out, *SHORT, fault=(nth, how))
         assert child.wait() == -9
         finish(out, *SHORT)
         assert [file.name for file in out.iterdir()] == ["trace.h5"]
@@ -199,29 +186,12 @@ def test_kills_while_a_folder_is_marked(parent: Parent, tmp_path: Path) -> None:
 # Sweeps
 
 
-POINT = ("run.rounds=1", *LOGISTIC)
-
-
 def points(ratio: float = 0.25) -> list[SweepPoint]:
     return build_points(small_settings(*POINT), [], SweepPlan({"scheme.ratio": [ratio]}))
 
 
 def swept(out: Path, ratio: float = 0.25) -> object:
     return run_points(points(ratio), out, Place())
-
-
-def sweep_apart(out: Path) -> None:
-    """The same by the command, whose processes are forked."""
-    done = airfl_command("sweep", DEMO, *SMALL, *POINT, "scheme.ratio=0.25,0.75", "--out", out)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep of one point."""
-    out = tmp_path_factory.mktemp("sweep") / "out"
-    sweep_apart(out)
-    return out
 
 
 @pytest.mark.parametrize("name", [".running", "sweep.json", "failed.json", ".lock", ".running/0123456789ab", "POINT"])
@@ -272,29 +242,23 @@ def test_something_else_in_a_point_s_folder(begun: Path, elsewhere: Path, tmp_pa
 def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> None:
     running, name = tmp_path / "out" / ".running", "0123456789ab"
     trace = {"trace.h5": b"trace", DIGEST_NAME: b"{}"}
-    for escaped in (
-        "../../../escaped.txt",
-        "/tmp/escaped.txt",
-        "..",
-        ".",
-        "",
-        "a/b",
-        "point.json",
-        "checkpoint",
-        "x\0",
-    ):
-        ended = take_in(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
-        assert ended.cause is not None
-        assert "its worker sent a file named" in ended.cause
+
+    def told(point: str, files: Any) -> str:
+        ended = take_in(Outcome(point, files=files), running)
         assert ended.files is None
+        return str(ended.cause)
+
+    leading_out = ("../../../escaped.txt", "/tmp/escaped.txt", "..", ".", "", "a/b", "x\0")
+    for stranger in (*leading_out, "point.json", "checkpoint"):
+        assert "its worker sent a file named" in told(name, {**trace, stranger: b"gotcha"})
     for files in ({}, None, {"trace.h5": "text"}, {DIGEST_NAME: b"{}"}):
-        assert "its worker sent no trace.h5" in str(take_in(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
+        assert "its worker sent no trace.h5" in told(name, files)
     for strange in ("../../escaped", "/tmp/escaped", "..", "name", f"{name}/.."):
-        assert "not written by airfl" in str(take_in(Outcome(strange, files=trace), running).cause)
+        assert "not written by airfl" in told(strange, trace)
     assert not running.exists()
     running.parent.mkdir()
     running.symlink_to(elsewhere)
-    assert "is a link" in str(take_in(Outcome(name, files=trace), running).cause)
+    assert "is a link" in told(name, trace)
     running.unlink()
     shutil.copytree(begun, running / name)
     assert take_in(Outcome(name, files=trace), running).cause is None
@@ -320,7 +284,7 @@ def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest
 
 
 def compared(out: Path, resume: bool = False, *overrides: str) -> list[RowResult]:
-    return compare([Row("a", small_settings("run.rounds=1", *LOGISTIC, *overrides))], 1, out, resume=resume)
+    return compare([Row("a", small_settings(*POINT, *overrides))], 1, out, resume=resume)
 
 
 def test_one_folder_is_for_one_thing(sweep: Path, begun: Path, tmp_path: Path) -> None:
@@ -371,9 +335,9 @@ def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
 # Tables, figures, reports
 
 
-@pytest.mark.parametrize("name", MARKS)
+@pytest.mark.parametrize("name", [*MARKS, "tuned.toml"])
 def test_no_file_of_a_comparison_replaces_another(name: str, elsewhere: Path, tmp_path: Path) -> None:
-    actions: list[Making] = [partial(write_report, []), check_report]
+    actions: list[Making] = [partial(write_report, []), check_report] if name in MARKS else [check_tuned]
     if name in ("comparison.md", "learning.png"):
         actions.append(partial(copy_report, []))
     for _ in in_place_of(tmp_path / "out" / name, elsewhere):
@@ -407,11 +371,6 @@ def test_no_table_of_a_sweep_replaces_another(name: str, sweep: Path, elsewhere:
     write(found.frame(), out, replace=True)  # its own
     for _ in in_place_of(out / name, elsewhere):
         refused(out, lambda: write(found.frame(), out, replace=True), LINE)
-
-
-def test_settings_of_somebody_s_are_not_tuned_over(tmp_path: Path) -> None:
-    (tmp_path / "tuned.toml").write_bytes(MINE)
-    refused(tmp_path, lambda: check_tuned(tmp_path), "not written by airfl")
 
 
 def test_events_of_another_run(elsewhere: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from airfl.core.checkpoint.serialisation import DamagedCheckpointError, deserial
 from airfl.errors import DivergedError, UserError
 from tests.reliability.forgery import forged_packs, pack, packs
 from tests.reliability.refusals import case, everything, refusal
-from tests.reliability.scale import cases
+from tests.reliability.scale import Measured, cases
 from tests.reliability.test_checkpoints import FILES, go_on, stopped
 
 __all__ = ["stopped"]
@@ -57,9 +57,7 @@ def forged(stopped: Path, out: Path, name: str, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", ["about", "records", LAST])
-def test_everything_in_a_checkpoint_is_replaced(
-    name: str, stopped: Path, tmp_path: Path, measured: Callable[[str], None]
-) -> None:
+def test_everything_in_a_checkpoint_is_replaced(name: str, stopped: Path, tmp_path: Path, measured: Measured) -> None:
     every = list(forged_packs((stopped / "checkpoint" / name).read_bytes()))
     count = min(cases(16, 500), len(every))
     ended: Counter[bool] = Counter()
@@ -78,24 +76,22 @@ def refused(stopped: Path, out: Path, name: str, change: Callable[[Any], object]
     return refusal(lambda: go_on(forged(stopped, out, name, data)))
 
 
-def test_choices_that_no_run_has_made(stopped: Path, tmp_path: Path) -> None:
+CHOICES = ({"threads": 10**9}, {"threads": -1}, {"chunk": 10**9}, {"rounds": 1}, {"engine": "none"})
+NO_TABLES = ("1", "[]", "null", '{"scheme": 1}', '{"channel": []}', "no json")
+
+
+@pytest.mark.parametrize("said", [*CHOICES, *NO_TABLES], ids=str)
+def test_choices_and_settings_that_no_run_has(stopped: Path, tmp_path: Path, said: Any) -> None:
     """A thousand million threads end the process that starts them."""
-    several = ({"threads": 10**9}, {"threads": -1}, {"chunk": 10**9}, {"rounds": 1}, {"engine": "none"})
-    for choice in several:
 
-        def choose(header: Any, choice: dict[str, Any] = choice) -> None:
-            header["value"]["about"]["chosen"]["local" if "engine" in choice else "run"].update(choice)
-
-        line = refused(stopped, tmp_path / "out", LAST, choose)
-        assert "checkpoint: the settings of its run cannot be read" in line
-
-
-@pytest.mark.parametrize("settings", ["1", "[]", "null", '{"scheme": 1}', '{"channel": []}', "no json"])
-def test_settings_that_are_no_tables(stopped: Path, tmp_path: Path, settings: str) -> None:
     def change(header: Any) -> None:
-        header["value"]["about"]["settings"] = settings
+        about = header["value"]["about"]
+        if said in NO_TABLES:
+            about["settings"] = said
+        else:
+            about["chosen"]["local" if "engine" in said else "run"].update(said)
 
-    assert "the settings of its run cannot be read" in refused(stopped, tmp_path / "out", LAST, change)
+    assert "checkpoint: the settings of its run cannot be read" in refused(stopped, tmp_path / "out", LAST, change)
 
 
 def test_states_and_records_of_other_runs(stopped: Path, tmp_path: Path) -> None:

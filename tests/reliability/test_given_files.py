@@ -1,5 +1,4 @@
-"""Paths that are not regular files: a pipe without a writer, an endless device, a folder, a socket, a file that is too
-large; and missing paths. Each gives an error of one line without waiting."""
+"""A pipe, a device, a folder, a socket, a file too large, or nothing, given as a file: one line, without waiting."""
 
 from __future__ import annotations
 
@@ -39,8 +38,6 @@ from tests.reliability.refusals import refusal
 
 @pytest.fixture(autouse=True)
 def _nothing_is_waited_for() -> Iterator[None]:
-    """What would hang fails."""
-
     with within_seconds():
         yield
 
@@ -82,12 +79,8 @@ def test_settings(kind: str, tmp_path: Path) -> None:
     for read in (load_settings, load_rows, settings_file):
         assert refusal(partial(read, file)).startswith(f"{file}: cannot be read ({line}")
     out = ["--out", str(tmp_path / "out")]
-    for command, *rest in (
-        ["run", *out],
-        ["compare", *out],
-        ["tune", "local.learning_rate=0.1,0.2", *out],
-        ["privacy"],
-    ):
+    tune = ["tune", "local.learning_rate=0.1,0.2", *out]
+    for command, *rest in (["run", *out], ["compare", *out], tune, ["privacy"]):
         assert line in refusal(partial(AIRFL, [command, str(file), *rest], standalone_mode=False))
     assert not (tmp_path / "out").exists()
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent, fault
+from tests.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent
 from tests.reliability.finished import finish, is_complete, whole
 from tests.reliability.refusals import case
-from tests.reliability.scale import FULL, cases
-
-Measured = Callable[[str], None]
+from tests.reliability.scale import FULL, Measured, cases
 
 SHORT = ("run.rounds=4", "run.checkpoint_every=1", "run.evaluate_every=4")
 STEPS = ("run.rounds=40", "run.checkpoint_every=1", "run.evaluate_every=40")
@@ -52,7 +49,7 @@ def test_many_kills_at_random_moments_of_one_run(parent: Parent, tmp_path: Path,
 
 def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measured: Measured) -> None:
     """Before the call, or when half of it is done; every fifth run is killed once more, resumed."""
-    child = parent.run(tmp_path / "all", *SHORT, fault=fault(tmp_path / "all", 0, KILL_BEFORE))
+    child = parent.run(tmp_path / "all", *SHORT, fault=(0, KILL_BEFORE))
     assert child.wait() == 0
     calls = child.calls
     last = calls - 200  # up to there it creates the trace, by many small calls, of which every third will do
@@ -61,10 +58,10 @@ def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measur
     killed = 0
     for place, nth in enumerate(tried):
         out = tmp_path / str(nth)
-        child = parent.run(out, *SHORT, fault=fault(out, nth, (KILL_BEFORE, KILL_MIDWAY)[nth % 2]))
+        child = parent.run(out, *SHORT, fault=(nth, (KILL_BEFORE, KILL_MIDWAY)[nth % 2]))
         killed += child.wait() == -signal.SIGKILL
         if place % 5 == 2:
-            child = parent.run(out, *SHORT, "--resume", fault=fault(out, 1 + 37 * nth % calls, KILL_MIDWAY))
+            child = parent.run(out, *SHORT, "--resume", fault=(1 + 37 * nth % calls, KILL_MIDWAY))
             killed += child.wait() == -signal.SIGKILL
         with case(f"killed at call {nth} of {calls}"):
             finish(out, *SHORT)
@@ -81,9 +78,7 @@ def begun(parent: Parent, out: Path, *overrides: str) -> Child:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_is_asked_to_stop_finishes_the_round_and_saves(
-    number: signal.Signals, parent: Parent, tmp_path: Path
-) -> None:
+def test_who_is_asked_to_stop_ends_the_round_and_saves(number: signal.Signals, parent: Parent, tmp_path: Path) -> None:
     out = tmp_path / "out"
     child = begun(parent, out, *LONG)
     child.send(number)

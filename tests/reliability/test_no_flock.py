@@ -35,11 +35,6 @@ def no_flock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 MARK = lock.MARKER.decode()
 
 
-def named(path: Path) -> str:
-    """What stands behind the mark in a lock's file."""
-    return path.read_text().removeprefix(MARK)
-
-
 def refused(path: Path) -> str:
     """The line that says why the lock is not to be had."""
     with contextlib.ExitStack() as stack:
@@ -53,7 +48,7 @@ def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(path, "busy"):
             assert refused(path) == "busy"
-            holder = Holder.read(named(path))
+            holder = Holder.read(path.read_text().removeprefix(MARK))
             assert holder is not None
             assert holder.pid == os.getpid()
         assert not path.exists()
@@ -89,7 +84,7 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[2])
     assert done.returncode == 9
-    left = json.loads(named(path))
+    left = json.loads(path.read_text().removeprefix(MARK))
     assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refused(path)
     assert "but that process has ended; delete the file" in refused(path)
     path.write_text(MARK + json.dumps({**left, "pid": os.getpid()}))
@@ -112,9 +107,8 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
 def test_who_made_it_and_has_not_said_so_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lock"
     path.touch()
-    monkeypatch.setattr(
-        "airfl.storage.lock.time.sleep", lambda _: path.write_text(MARK + json.dumps(vars(Holder.this())))
-    )
+    text = MARK + json.dumps(vars(Holder.this()))
+    monkeypatch.setattr("airfl.storage.lock.time.sleep", lambda _: path.write_text(text))
     assert refused(path) == "busy"
 
 

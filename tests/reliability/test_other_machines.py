@@ -16,17 +16,11 @@ import airfl
 from airfl.core.numerics import SWITCHES, numerics, processor
 from airfl.core import numerics as found
 from tests.conftest import ROOT
-from tests.reliability.finished import begin, finish, rows, settings, whole
+from tests.reliability.finished import finish, rows, settings, whole
 from tests.reliability.refusals import refusal, unchanged
 from tests.reliability.test_kills import SHORT
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was interrupted in its second round."""
-    return begin(tmp_path_factory.mktemp("begun"), *SHORT, after=1)
 
 
 @pytest.mark.parametrize("name", numerics(CPU, "layers"))

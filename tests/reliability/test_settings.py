@@ -1,7 +1,4 @@
-"""Any settings either are refused in one line before anything starts, or run.
-
-Other exceptions, hangs, or more memory than a small run needs are faults; settings_cases.py has the strategies.
-"""
+"""Any settings are refused in one line before anything starts, or run without a hang or more memory than usual."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import resource
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -24,25 +22,23 @@ from airfl.config.swept_values import split_axes, split_intervals, values_only
 from airfl.core.preflight import check_recipe
 from airfl.errors import MOST_CHARACTERS, UserError, one_line
 from airfl.learning.chosen_task import check_fit
-from airfl.learning.tasks.datasets import load_dataset
-from airfl.learning.tasks.datasets.raw import RawData
 from airfl.simulation import run
 from airfl.study.sweeps.points import SweepPlan, build_points
 from tests.reliability import settings_cases as cases_of
 from tests.reliability.hangs import within_seconds
-from tests.reliability.scale import FULL, cases
+from tests.reliability.scale import FULL, Measured, cases
 from tests.reliability.settings_cases import to_toml
 from tests.reliability.settings_values import SMALL, Tables
+from tests.small_data import people
 
 # A case takes some tens of milliseconds; privacy.bound = "accountant" and a compiler may take seconds.
 LONGEST_S, MOST_MEMORY = 60, 3 * 2**30
 MOST_POINTS = 40
-Measured = Callable[[str], None]
 
 
-def fuzz(short: int, full: int) -> settings:
-    """How many cases; the same ones every time in the short version."""
-    return settings(
+def fuzz(short: int, full: int, check: Callable[..., object], *strategies: st.SearchStrategy[Any]) -> None:
+    """Check so many cases; the same ones every time in the short version."""
+    how = settings(
         max_examples=cases(short, full),
         deadline=None,
         database=None,
@@ -50,6 +46,7 @@ def fuzz(short: int, full: int) -> settings:
         phases=[Phase.explicit, Phase.generate],  # a case is small as it is; shrinking one that runs takes minutes
         suppress_health_check=list(HealthCheck),
     )
+    how(given(*strategies)(check))()
 
 
 @contextlib.contextmanager
@@ -93,12 +90,6 @@ def before_a_run(tables: Tables, look: bool = True) -> None:
         assert link_budget(first).rounds == first.run.rounds
 
 
-@pytest.fixture(scope="module")
-def rows() -> RawData:
-    """The data of all runs here."""
-    return load_dataset("a9a-sample")
-
-
 @pytest.fixture
 def taken(request: pytest.FixtureRequest, measured: Measured) -> Iterator[list[bool]]:
     """Whether each case of the test is accepted, told at its end."""
@@ -109,63 +100,50 @@ def taken(request: pytest.FixtureRequest, measured: Measured) -> Iterator[list[b
 
 
 def test_valid_combinations_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
-    @fuzz(15, 3000)
-    @given(cases_of.valid_tables(), st.integers(0, 49))
     def check(tables: Tables, one_in: int) -> None:
         taken.append(accepted(lambda: before_a_run(tables)))
         if taken[-1] and not one_in:
             accepted(lambda: privacy_of(validate(tables, "settings")))
 
-    check()
+    fuzz(15, 3000, check, cases_of.valid_tables(), st.integers(0, 49))
     assert sum(taken) > len(taken) / 2, "the strategy draws too little that runs"
 
 
 def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
-    @fuzz(40, 3500)
-    @given(cases_of.extreme_tables())
-    def check(tables: Tables) -> None:
-        with warnings.catch_warnings():
-            # A number of 1e300 may overflow: what becomes of it in a run is for the policy on numbers that are none.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            taken.append(accepted(lambda: before_a_run(tables)))
-
-    check()
+    with warnings.catch_warnings():
+        # A number of 1e300 may overflow: what becomes of it in a run is for the policy on numbers that are none.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        fuzz(40, 3500, lambda tables: taken.append(accepted(lambda: before_a_run(tables))), cases_of.extreme_tables())
     assert 0 < sum(taken) < len(taken)
 
 
 def test_garbage_is_refused_in_one_line(taken: list[bool]) -> None:
-    @fuzz(100, 1500)
-    @given(cases_of.garbage_tables())
     def check(tables: Tables) -> None:
         taken.append(accepted(lambda: before_a_run(tables, look=False), "settings"))
 
-    check()
+    fuzz(100, 1500, check, cases_of.garbage_tables())
     assert sum(taken) < len(taken)
 
 
 def test_broken_files_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
     file = tmp_path / "broken.toml"
 
-    @fuzz(60, 800)
-    @given(cases_of.broken_toml())
     def check(text: bytes) -> None:
         file.write_bytes(text)
         taken.append(accepted(lambda: load_settings(file), str(file)))
         accepted(lambda: load_rows(file), str(file))
 
-    check()
+    fuzz(60, 800, check, cases_of.broken_toml())
 
 
 def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
     file = tmp_path / "rows.toml"
 
-    @fuzz(40, 500)
-    @given(cases_of.row_tables())
     def check(tables: Tables) -> None:
         file.write_bytes(to_toml(tables))
         taken.append(accepted(lambda: load_rows(file), str(file)))
 
-    check()
+    fuzz(40, 500, check, cases_of.row_tables())
 
 
 def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
@@ -178,29 +156,24 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, taken: lis
         few = {key: values[:MOST_POINTS] for key, values in values_only(axes).items()}
         build_points(file, fixed, SweepPlan(few))
 
-    @fuzz(60, 700)
-    @given(st.lists(cases_of.override_texts(), min_size=1, max_size=2))
     def check(texts: list[str]) -> None:
         taken.append(accepted(lambda: load_settings(file, texts), "override"))
         keys = [one_line(text.partition("=")[0].strip())[:20] for text in texts]
         accepted(lambda: sweep(texts), "override", *keys)
 
-    check()
+    fuzz(60, 700, check, st.lists(cases_of.override_texts(), min_size=1, max_size=2))
 
 
-def test_what_is_accepted_runs(rows: RawData, taken: list[bool]) -> None:
-    @fuzz(8, 1500)
-    @given(cases_of.valid_tables())
+def test_what_is_accepted_runs(taken: list[bool]) -> None:
     def check(tables: Tables) -> None:
         if accepted(lambda: before_a_run(tables, look=False)):
-            taken.append(accepted(lambda: finished(validate(tables, "settings"), rows)))
+            taken.append(accepted(lambda: finished(validate(tables, "settings"))))
 
-    check()
+    fuzz(8, 1500, check, cases_of.valid_tables())
     assert sum(taken) > 0.9 * len(taken), "what cannot run is to be refused before"
 
 
-def finished(given: Settings, rows: RawData) -> None:
-    """Run it; its trace is complete."""
-    with run(given, data=rows).trace() as trace:
+def finished(given: Settings) -> None:
+    with run(given, data=people()).trace() as trace:
         assert trace.attrs["status"] == "complete"
         assert trace.sizes["round"] == given.run.rounds

@@ -16,7 +16,6 @@ from airfl.config.load import override, validate
 from airfl.config.swept_values import check_different, split_axes, split_intervals
 from airfl.core.computation import Computation
 from airfl.errors import MOST_CHARACTERS, MachineError, UserError
-from airfl.learning.tasks.datasets import load_dataset
 from airfl.privacy.calibration import _smallest_population
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl as command
@@ -40,21 +39,16 @@ def test_the_command_line_ends_with_2_and_one_line(override: str, demo: Path) ->
     assert len(line) < 2 * MOST_CHARACTERS
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ("run.devices=1000000000000000000",),
-        ("run.rounds=1000000000000000",),
-        ("run.selected=2000",),
-        ("task.model=lstm",),
-        ("privacy.delta=1e-320",),
-        ("scheme.noise_multiplier=1e300", "scheme.name=fedavg", "scheme.link=analog"),
-    ],
-    ids=lambda overrides: overrides[0],
+BAD_FOR_A_RUN = (
+    *("run.devices=1000000000000000000", "run.rounds=1000000000000000", "run.selected=2000", "task.model=lstm"),
+    *("privacy.delta=1e-320", "scheme.noise_multiplier=1e300 scheme.name=fedavg scheme.link=analog"),
 )
-def test_a_run_that_cannot_be_leaves_nothing_behind(overrides: tuple[str, ...], demo: Path, tmp_path: Path) -> None:
-    line = refused(command("run", demo, *overrides, "--out", tmp_path / "out"))
-    assert overrides[0].partition("=")[0] in line
+
+
+@pytest.mark.parametrize("overrides", BAD_FOR_A_RUN)
+def test_a_run_that_cannot_be_leaves_nothing_behind(overrides: str, demo: Path, tmp_path: Path) -> None:
+    line = refused(command("run", demo, *overrides.split(), "--out", tmp_path / "out"))
+    assert overrides.partition("=")[0] in line
     assert not (tmp_path / "out").exists()
 
 
@@ -122,7 +116,7 @@ def test_a_processor_of_any_frequency() -> None:
     given = validate(put(SMALL, changes), "settings")
     cost = Computation.of(given.compute, np.array([3]))
     assert cost.energy_j[0] == pytest.approx(3 * 1e-28 * 1e40)
-    finished(given, load_dataset("a9a-sample"))
+    finished(given)
 
 
 @pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["digits", "brackets"])
@@ -137,8 +131,7 @@ def test_every_message_is_one_line() -> None:
     for kind in (UserError, MachineError):
         assert str(kind("a\nb\t\x1b[31m\u202e é")) == r"a\nb\t\x1b[31m\u202e é"
         long = str(kind("start" + "x" * 10**6 + "end"))
-        assert long.startswith("start")
-        assert long.endswith("end")
+        assert (long[:5], long[-3:]) == ("start", "end")
         assert len(long) < 2 * MOST_CHARACTERS
 
 

@@ -7,10 +7,8 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,13 +23,9 @@ from airfl.privacy import figures_on_disk
 from airfl.privacy.events import Gaussian, repeated
 from airfl.report.results import plain_results
 from airfl.storage.output_files import DIGEST_NAME
-from tests.conftest import DEMO, SMALL
-from tests.processes import airfl
-from tests.reliability.digests import made_anew_at_once
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case, refusal
-from tests.reliability.scale import cases
-from tests.small_data import LOGISTIC
+from tests.reliability.scale import Measured, cases
 from tests.unit.datasets.support import read_or_refused
 
 DEEP = b"[" * 200_000
@@ -42,24 +36,15 @@ SHAPES: tuple[bytes, ...] = (
 """Of any JSON file, whatever it should be."""
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sweep") / "out"
-    done = airfl("sweep", DEMO, *SMALL, "run.rounds=1", *LOGISTIC, "scheme.ratio=0.25,1.0", "--out", out)
-    assert done.returncode == 0, done.stderr
-    return out
-
-
 def damaged(path: Path, count: int, seed: int) -> list[tuple[str, bytes]]:
     several = itertools.islice(mutations(np.random.default_rng(seed), path.read_bytes()), count)
     return [*((repr(one[:20]), one) for one in SHAPES), *several]
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "failed.json"])
-def test_the_list_of_a_sweep(name: str, swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+def test_the_list_of_a_sweep(name: str, sweep: Path, tmp_path: Path, measured: Measured) -> None:
     """Told in a line, or every point stands where its own trace says it belongs."""
-    root = tmp_path / "sweep"
-    shutil.copytree(swept, root)
+    root = shutil.copytree(sweep, tmp_path / "sweep")
     if name == "failed.json":
         (root / name).write_text(json.dumps({"0123456789abcdef": "disk full"}))
     ends: Counter[str] = Counter()
@@ -68,40 +53,33 @@ def test_the_list_of_a_sweep(name: str, swept: Path, tmp_path: Path, measured: C
         with case(what):
             found = read_or_refused(lambda: plain_results(read_results(root)), root)
             for group in found["groups"] if found else ():
-                digest = digest_of(root / _folder_of(root, group["values"]))
-                assert group["values"] == {"scheme.ratio": digest.settings["scheme"]["ratio"]}
+                points = {file.parent: json.loads(file.read_text()) for file in root.glob("*/point.json")}
+                [folder] = [folder for folder, point in points.items() if point["values"] == group["values"]]
+                assert group["values"] == {"scheme.ratio": digest_of(folder).settings["scheme"]["ratio"]}
         ends["read" if found else "refused"] += 1
     measured(f"{ends.total()} mutated {name}: {dict(ends)}")
 
 
-def _folder_of(root: Path, values: dict[str, Any]) -> str:
-    for folder in root.iterdir():
-        if (folder / "point.json").exists() and json.loads((folder / "point.json").read_text())["values"] == values:
-            return folder.name
-    raise AssertionError(f"no point was run with {values}")
-
-
-def test_a_list_that_mistakes_one_point_for_another_is_told(swept: Path, tmp_path: Path) -> None:
-    root = tmp_path / "sweep"
-    shutil.copytree(swept, root)
+def test_a_list_that_mistakes_one_point_for_another_is_told(sweep: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(sweep, tmp_path / "sweep")
     text = (root / "sweep.json").read_text()
     assert "0.25" in text
-    (root / "sweep.json").write_text(text.replace("0.25", "0.75"))
-    refusal(lambda: read_results(root), r"scheme.ratio of .* is 0.75, but 0.25 in its trace")
+    (root / "sweep.json").write_text(text.replace("0.25", "0.5"))
+    refusal(lambda: read_results(root), r"scheme.ratio of .* is 0.5, but 0.25 in its trace")
 
 
 def test_a_damaged_digest_is_made_anew(
-    swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str], None]
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measured
 ) -> None:
-    folder = tmp_path / "run"
-    shutil.copytree(next(path.parent for path in swept.glob("*/trace.h5")), folder)
+    folder = shutil.copytree(next(path.parent for path in sweep.glob("*/trace.h5")), tmp_path / "run")
     right = digest_of(folder)
     text = (folder / DIGEST_NAME).read_text()
     changed = text.replace(f'"test_accuracy": {right.summary.test_accuracy!r}', '"test_accuracy": 0.987')
     assert changed != text
     (folder / DIGEST_NAME).write_text(changed)
     assert repr(digest_of(folder).summary) == repr(right.summary)  # nan is not equal to itself
-    made_anew_at_once(monkeypatch, right)
+    monkeypatch.setattr("airfl.analysis.results.digest.open_trace", nullcontext)
+    monkeypatch.setattr("airfl.analysis.results.digest.digest", lambda trace: right)  # made anew, and at once
     several = damaged(folder / DIGEST_NAME, cases(30, 600), 2)
     for what, content in several:
         (folder / DIGEST_NAME).write_bytes(content)
@@ -112,8 +90,8 @@ def test_a_damaged_digest_is_made_anew(
     measured(f"{len(several)} mutated digest.json: all figures right")
 
 
-def test_the_rows_of_a_comparison(swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
-    run = next(path.parent for path in swept.glob("*/trace.h5"))
+def test_the_rows_of_a_comparison(sweep: Path, tmp_path: Path, measured: Measured) -> None:
+    run = next(path.parent for path in sweep.glob("*/trace.h5"))
     shutil.copytree(run, tmp_path / "all" / "row" / "seed-0")
     shutil.copytree(run, tmp_path / "elsewhere" / "seed-0")
     rows = tmp_path / "all" / "rows.json"
@@ -148,9 +126,7 @@ def test_a_damaged_choice_of_an_engine_is_made_anew(tmp_path: Path, monkeypatch:
         assert cache.read("other", ENGINES) == ("layers", 4), what
 
 
-def test_a_damaged_privacy_figure_is_computed_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str], None]
-) -> None:
+def test_a_damaged_figure_is_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Measured) -> None:
     """In any byte of the data base: what is found is what was kept, or it is computed."""
     monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
     monkeypatch.setattr(figures_on_disk, "SECONDS_TO_WAIT", 0.1)

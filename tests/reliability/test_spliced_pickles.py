@@ -6,14 +6,13 @@ import contextlib
 import functools
 import pickle
 import pickletools
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from airfl.learning.tasks.datasets.formats.array_pickle import load_array_pickle
-from tests.reliability.scale import cases
+from tests.reliability.scale import Measured, cases
 from tests.unit.datasets.support import read_or_refused
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch
 from tests.unit.datasets.test_pickles import LIVE, forms
@@ -43,7 +42,7 @@ def places(content: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize("batch", BATCH)
-def test_no_call_is_made(batch: str, tmp_path: Path, measured: Callable[[str], None]) -> None:
+def test_no_call_is_made(batch: str, tmp_path: Path, measured: Measured) -> None:
     """Against a test that could not fail: Python's own unpickler makes the call where it is spliced in first."""
     mark, path, generator = tmp_path / "ran", tmp_path / "data_batch_1", np.random.default_rng(5)
     content = BATCH[batch]

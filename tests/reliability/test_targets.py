@@ -1,5 +1,4 @@
-"""Output paths that cannot be written give an error of one line before anything is read or computed, and create
-nothing."""
+"""Output paths that cannot be written: one line before anything is read or computed, and nothing is created."""
 
 from __future__ import annotations
 
@@ -17,7 +16,6 @@ from typer.main import get_command
 
 import airfl.cli
 from airfl.cli.app import app
-from airfl.errors import UserError
 from airfl.storage.output_files import check_can_be_file, check_can_be_folder
 from tests.reliability.nobody import as_nobody
 from tests.reliability.refusals import refusal
@@ -49,16 +47,16 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "trace.h5").touch()
     for what in (
-        "airfl.simulation.load_data",
-        "airfl.study.compare.load_data",
-        "airfl.study.sweeps.sweep.load_data",
-        "airfl.analysis.budget.build_scenario",
-        "airfl.analysis.calculator.privacy_of",
-        "airfl.analysis.results.collect.digest_of",
-        "airfl.storage.trace.open_trace",
-        "airfl.learning.tasks.downloads.download.ask",
+        *(
+            "simulation.load_data",
+            "study.compare.load_data",
+            "study.sweeps.sweep.load_data",
+            "storage.trace.open_trace",
+        ),
+        *("analysis.budget.build_scenario", "analysis.calculator.privacy_of", "analysis.results.collect.digest_of"),
+        "learning.tasks.downloads.download.ask",
     ):
-        monkeypatch.setattr(what, lambda *_, **__: pytest.fail("too late"))
+        monkeypatch.setattr(f"airfl.{what}", lambda *_, **__: pytest.fail("too late"))
     yield
     assert sorted(file.name for file in tmp_path.iterdir() if file.name not in ("here", "free")) == ["runs"]
 
@@ -103,19 +101,13 @@ def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
 
 
 def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where another process removes it; the last of the conditions lets paths of the test itself stand."""
-    monkeypatch.chdir(tmp_path)
+    """As where another process removes it."""
     gone = tmp_path / "gone"
     gone.mkdir()
-    os.chdir(gone)
+    monkeypatch.chdir(gone)
     gone.rmdir()
-    try:
-        words = [word if word != "runs" else str(tmp_path / "runs") for word in COMMANDS[command]]
-        target = "new/report.html" if command == "report" else "new"
-        with pytest.raises(UserError, match="the current folder has been removed; change to one that exists"):
-            AIRFL([*words, target], standalone_mode=False)
-    finally:
-        os.chdir(tmp_path)
+    monkeypatch.setitem(COMMANDS, command, [word.replace("runs", str(tmp_path / "runs")) for word in COMMANDS[command]])
+    assert "the current folder has been removed; change to one that exists" in refused(command, "new")
 
 
 def test_names_of_files(tmp_path: Path) -> None:
@@ -159,10 +151,9 @@ def everybody_s() -> Iterator[Path]:
 
 def test_a_user_who_may_not_write_there(everybody_s: Path) -> None:
     """Real permissions, which bind only those who are not root."""
-    for name in ("free", "here", "runs"):
+    for name, mode in (("free", 0o777), ("here", 0o755), ("runs", 0o755)):
         everybody_s.joinpath(name).mkdir()
-        everybody_s.joinpath(name).chmod(0o755)
-    everybody_s.joinpath("free").chmod(0o777)
+        everybody_s.joinpath(name).chmod(mode)
     everybody_s.joinpath("runs", "trace.h5").touch()
     code = (
         "from airfl.cli.app import app\nimport airfl.cli, sys\nfrom airfl.errors import UserError\n"

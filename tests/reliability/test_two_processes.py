@@ -6,7 +6,6 @@ import fcntl
 import itertools
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -19,10 +18,8 @@ from airfl.errors import MachineError, UserError
 from airfl.storage.lock import locked
 from tests.processes import Parent
 from tests.reliability.finished import finish, is_complete, rows, settings
-from tests.reliability.scale import FULL, cases
+from tests.reliability.scale import FULL, Measured, cases
 from tests.reliability.test_kills import SHORT, STEPS, begun
-
-Measured = Callable[[str], None]
 
 
 def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
