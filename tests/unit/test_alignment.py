@@ -1,5 +1,4 @@
-"""Alignment: what determines beta, what it reveals and what it costs, by power.alignment and privacy.gains in whole
-runs."""
+"""Alignment: what determines beta, reveals and costs, by power.alignment and privacy.gains in whole runs."""
 
 from __future__ import annotations
 
@@ -26,16 +25,15 @@ from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger, with_rounded_pool
 from airfl.privacy.statement import Statement
 from airfl.report.table import TableRow, notes
+from airfl.uplinks import LinkReport
 from tests.refusals import one_line
 from tests.small_data import run
 
 WIDEBAND = (
-    "channel.fading=tapped-line",
-    "channel.delay_spread_s=1e-5",
-    "run.devices=12",
-    "run.selected=4",
+    *("channel.fading=tapped-line", "channel.delay_spread_s=1e-5", "run.devices=12", "run.selected=4"),
     "grid.subcarriers=12",
 )
+NOISY = ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0")
 SILENT_RADIO = (
     *("scheme.name=wfl-p", "channel.variation=constant", "power.max_snr_db=-20.0", "run.rounds=4"),
     "privacy.epsilon=inf",  # nothing is looked for that would do
@@ -43,12 +41,17 @@ SILENT_RADIO = (
 
 
 def settings_of(*overrides: str) -> Settings:
-    return load_settings("demo", [*overrides])
+    return load_settings("demo", overrides)
 
 
-def scenario_of(*overrides: str, dimension: int = 1000) -> Scenario:
+def scenario_of(*overrides: str) -> Scenario:
     settings = settings_of(*overrides)
-    return build_scenario(settings, dimension, np.ones(settings.run.devices))
+    return build_scenario(settings, 1000, np.ones(settings.run.devices))
+
+
+def budgets(scenario: Scenario) -> list[LinkReport]:
+    """Of each round, what is reported before anything is sent."""
+    return [plan.link.link_budget() for plan in planned_rounds(scenario)]
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
@@ -61,17 +64,14 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def test_whom_beta_names_pays_in_full() -> None:
-    """Where power alone sets beta, the device that set the largest one pays what a Gaussian costs that hides nobody: no
-    figure of the run is below that."""
+    """Where power alone sets beta, no figure is below what a Gaussian that hides nobody costs the one who set it."""
     settings = settings_of(*SILENT_RADIO)
     budget, found = link_budget(settings), privacy_of(settings)
-    clip = settings.local.update_bound
-    multiplier = settings.channel.noise_std / (budget.alignment_coefficient.max() * clip)
+    multiplier = settings.channel.noise_std / (budget.alignment_coefficient.max() * settings.local.update_bound)
     paid = gaussian_epsilon(2 / multiplier, settings.delta)
     assert found.epsilon_at_least >= paid * (1 - 1e-6) > 0.05
     assert found.epsilon >= found.epsilon_at_least
-    assert found.epsilon_round == pytest.approx(paid, rel=1e-6)
-    assert budget.epsilon_round_max == pytest.approx(paid, rel=1e-6)
+    assert (found.epsilon_round, budget.epsilon_round_max) == pytest.approx((paid, paid), rel=1e-6)
     assert found.beta_tells == "granted"  # with equal limits, gains at their bounds might tie
     private = scenario_of(*SILENT_RADIO, "privacy.gains=private")
     assert private.beta_tells == "unknown"
@@ -85,20 +85,15 @@ def test_whom_beta_names_pays_in_full() -> None:
         ((), "exact"),
         (("power.max_snr_db=30.0",), "granted"),  # equal limits: gains at their bounds tie
         (("antennas.count=4", "antennas.combining=principal"), "granted"),
-        (("antennas.count=4",), "granted"),
-        (("power.policy=cao",), "granted"),
+        *(((one,), "granted") for one in ("antennas.count=4", "power.policy=cao", "power.divide_by=active")),
         (("power.peak_db=3.0",), "granted"),
         (("power.peak_db=3.0", "power.alignment=schedule"), "granted"),  # lowered by what those selected could send
         (("power.peak_db=3.0", "power.alignment=schedule", "power.peak=clip"), "nothing"),
         (("power.strict=true",), "exact"),
-        (("power.divide_by=active",), "granted"),
         ((*WIDEBAND, "power.policy=per-subcarrier"), "granted"),
-        (("power.alignment=population",), "nothing"),
-        (("power.alignment=schedule",), "nothing"),
+        *(((f"power.alignment={by}",), "nothing") for by in ("population", "schedule")),
         (("power.policy=full-inversion", "power.coefficient=0.5"), "nothing"),
-        (("privacy.observer=server",), "nothing"),
-        (("selection.kind=best-k",), "nothing"),
-        (("scheme.name=fedavg",), "nothing"),
+        *(((one,), "nothing") for one in ("privacy.observer=server", "selection.kind=best-k", "scheme.name=fedavg")),
         (("scheme.name=fedavg", "privacy.gains=private"), "nothing"),
         (("privacy.gains=private",), "unknown"),
     ],
@@ -114,8 +109,8 @@ def test_what_is_said_of_beta(overrides: tuple[str, ...], tells: str) -> None:
 
 
 def test_whoever_sets_beta_is_named() -> None:
-    """Of each round of the demo: nobody where the privacy bound binds, else the one device that reaches no more; what
-    beta told is found again from the round's number alone, as a resumed run does."""
+    """In the demo nobody where the privacy bound binds, else the device that reaches no more; and once more afterwards,
+    from the round's number alone, as a resumed run does."""
     scenario, named = scenario_of("run.rounds=30"), 0
     for index, plan in enumerate(planned_rounds(scenario)):
         told = plan.disclosure
@@ -135,10 +130,9 @@ def test_whoever_sets_beta_is_named() -> None:
 
 
 def test_a_schedule_is_the_same_in_every_round() -> None:
-    """beta is the coefficient, or where none is given the privacy bound; who cannot reach it is silent, and all N hide
-    everybody."""
+    """beta is the coefficient, else the privacy bound; who cannot reach it is silent, and all N hide everybody."""
     given = ("power.alignment=schedule", "power.coefficient=3.0")
-    reports = [plan.link.link_budget() for plan in planned_rounds(scenario_of(*given, "run.rounds=20"))]
+    reports = budgets(scenario_of(*given, "run.rounds=20"))
     assert {report.alignment_coefficient for report in reports} == {3.0}
     assert any((report.devices.active == 0).any() for report in reports)
     assert all(report.devices.active.any() for report in reports)
@@ -146,7 +140,7 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     statement = Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3)
     one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min))
     assert schedule.epsilon_round == pytest.approx(one, rel=1e-6)
-    bounded = [plan.link.link_budget() for plan in planned_rounds(scenario_of(given[0], "run.rounds=5"))]
+    bounded = budgets(scenario_of(given[0], "run.rounds=5"))
     assert all(report.privacy_bound_binding for report in bounded)
     assert len({report.alignment_coefficient for report in bounded}) == 1
 
@@ -155,8 +149,7 @@ def test_the_population_takes_the_least_of_all() -> None:
     """beta does not depend on who was selected, everybody selected is heard, and everybody sends pilots."""
     overrides = ("run.rounds=4", "privacy.epsilon=inf", "channel.fading=rayleigh", "csi.estimation=ls")
     scenario, of_sample = scenario_of(*overrides, "power.alignment=population"), scenario_of(*overrides)
-    for index, (plan, other) in enumerate(zip(planned_rounds(scenario), planned_rounds(of_sample), strict=True)):
-        report, sampled = plan.link.link_budget(), other.link.link_budget()
+    for index, (report, sampled) in enumerate(zip(budgets(scenario), budgets(of_sample), strict=True)):
         everyone = scenario.radio.csi_of(index, np.arange(1000), scenario.frame, scenario.element_power)
         reach = np.abs(everyone.estimate.response[:, 0, 0, 0]) * np.sqrt(scenario.power_limits) / scenario.bound.rms
         assert report.alignment_coefficient == pytest.approx(reach.min(), rel=1e-12)
@@ -180,13 +173,10 @@ def test_a_calibrated_run_ends_where_it_was_to(alignment: str) -> None:
 
 
 def test_the_better_deal_is_taken() -> None:
-    """The noise that is enough for an observer who is granted the sample is larger than for a beta that does not
-    tell."""
-    told = scenario_of("privacy.bound=accountant", "power.alignment=sample")
-    auto = scenario_of("privacy.bound=accountant")
+    """An observer who is granted the sample needs more noise than where beta does not tell."""
+    auto, told = (scenario_of("privacy.bound=accountant", *more) for more in ((), ("power.alignment=sample",)))
     assert auto.recipe.uplink.control.alignment == "schedule"
-    first, other = (next(planned_rounds(scenario)).link.link_budget() for scenario in (auto, told))
-    assert first.noise_std < other.noise_std
+    assert budgets(auto)[0].noise_std < budgets(told)[0].noise_std
 
 
 @pytest.mark.parametrize(
@@ -219,10 +209,7 @@ def test_pools_are_rounded_to_the_proven_side() -> None:
 def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
     """As an attribute of epsilon, in the summary and in the notes of a table."""
     small = ("run.rounds=2", "run.devices=50", "run.selected=4", "task.public_samples=0", "run.threads=1")
-    for gains, tells, words in (
-        ("public", "exact", "by β accounted"),
-        ("private", "unknown", "no gains known"),
-    ):
+    for gains, tells, words in (("public", "exact", "by β accounted"), ("private", "unknown", "no gains known")):
         found = run(settings_of(*small, f"privacy.gains={gains}"), tmp_path / gains)
         with found.trace() as trace:
             assert trace["epsilon"].attrs["beta_tells"] == tells
@@ -230,8 +217,7 @@ def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
 
 
 def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
-    """Where beta is announced, silence would tell that nobody who could be heard was selected: noise is decoded, and
-    the round costs what one costs in which somebody was."""
+    """Silence would tell that nobody who could be heard was selected: noise is decoded, at the cost of other rounds."""
     overrides = ("scheme.name=wfl-p", "power.alignment=schedule", "power.coefficient=40.0", "run.rounds=60")
     scenario = scenario_of(*overrides, "run.selected=2")
     plans = list(planned_rounds(scenario))
@@ -250,20 +236,17 @@ def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
         ("channel.fading=rayleigh", "csi.estimation=ls"),
         ("channel.fading=rayleigh", "csi.estimation=mmse", "power.alignment=population"),
         ("channel.fading=rayleigh", "csi.phase_std_rad=0.1", "privacy.gains=private"),
-        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "digital.deadline_s=0.01"),
-        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "server.weights=samples"),
-        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "scheme.link=analog", "power.alignment=schedule",
-         "power.coefficient=1.0"),
+        (*NOISY, "digital.deadline_s=0.01"),
+        (*NOISY, "server.weights=samples"),
+        (*NOISY, "scheme.link=analog", "power.alignment=schedule", "power.coefficient=1.0"),
         ("scheme.name=cpsgd", "digital.error_model=finite-blocklength"),
     ],
-)  # fmt: skip
+)
 def test_what_else_may_tell_is_granted(overrides: tuple[str, ...]) -> None:
-    """Noise that is worth another amount for other devices: everybody who was selected pays in full, and no pair of
-    neighbours is known that does."""
+    """Noise of another worth for other devices: all who were selected pay in full, and no known neighbours do."""
     scenario = scenario_of(*overrides)
-    assert scenario.beta_tells == "granted"
-    assert not scenario.statement.hidden
-    assert not scenario.statement.attained
+    told = scenario.beta_tells, scenario.statement.hidden, scenario.statement.attained
+    assert told == ("granted", False, False)
 
 
 def test_the_server_at_several_antennas_has_no_lower_bound() -> None:
@@ -275,8 +258,7 @@ def test_the_server_at_several_antennas_has_no_lower_bound() -> None:
 
 
 def test_no_claim_is_refuted_by_rounds_in_which_devices_were_silent() -> None:
-    """All 50 devices are in every round, and none is heard in more than some 18 of 60: the claim for the run holds,
-    though not by a figure that counts them as heard."""
+    """All 50 devices are in every round, none heard in more than 18 of 60: no figure may count them as heard."""
     scheme = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=16.0", "channel.fading=rayleigh")
     run = ("run.devices=50", "run.selected=50", "run.rounds=60", "power.max_snr_db=60.0")
     power = ("power.policy=truncated-inversion", "power.threshold=1.5", "power.coefficient=0.3")

@@ -49,8 +49,7 @@ def test_clopper_pearson_is_scipys(found: int, trials: int) -> None:
 
 
 def test_epsilon_of_counts() -> None:
-    """n of n found and no false alarm: both rates are bounded by error^(1/n), in closed form. To miss nothing and to
-    cry wolf often says as much as the mirror image."""
+    """With n of n found and no false alarm error^(1/n) bounds both rates; to cry wolf says as much as to miss."""
     for trials in (100, 10_000):
         edge = 0.025 ** (1 / trials)
         found = epsilon_of_counts(np.array([trials]), trials, np.array([0]), trials, 1e-3, 0.95)
@@ -102,8 +101,7 @@ def test_gaussian_mu_is_an_exact_bound() -> None:
 
 
 def test_gaussian_mu_in_closed_form() -> None:
-    """Four values of variance 20/3: the shift over the upper end of the deviation's chi-square interval; and where it
-    does not apply."""
+    """Four values of variance 20/3: the shift over the upper end of the deviation's interval; and where it is none."""
     upper, rng = math.sqrt(20 / chi2.ppf(0.1, 3)), np.random.default_rng(4)
     assert gaussian_mu(np.array([1.0, 3.0, 5.0, 7.0]), np.array([2.0, 4.0]), 0.9) == pytest.approx(3 / upper, rel=1e-9)
     assert math.isnan(gaussian_mu(rng.random(2000), np.ones(5), 0.95))
@@ -128,8 +126,7 @@ def test_pair_epsilon_against_the_integral(mu: float, rate: float, delta: float)
 
 def test_pair_epsilon_at_its_ends() -> None:
     assert pair_epsilon(1e-3, 2.0, 1.0) == gaussian_epsilon(1e-3, 4.0)
-    assert pair_epsilon(0.5, 0.1, 0.1) == 0
-    assert pair_epsilon(1e-3, 0.0, 0.1) == 0
+    assert pair_epsilon(0.5, 0.1, 0.1) == pair_epsilon(1e-3, 0.0, 0.1) == 0
     assert pair_epsilon(1e-3, math.inf, 0.1) == math.inf
     # A hidden device costs about as much turned round as absent, and less than where all others are opposed to it.
     assert pair_epsilon(1e-3, 8.63, 0.032) == pytest.approx(sampled_gaussian_epsilon(1e-3, 8.63, 0.032), abs=0.1)
@@ -236,38 +233,33 @@ FIGURES = {"epsilon_paper": 1.5, "epsilon_round": 176.7, "epsilon": 1500.0, "eps
 FIGURES |= {"epsilon_lower_gaussian": 48.0, "epsilon_lower_one_run": 1.9, "delta": 1e-3, "confidence": 0.95}
 RUN: dict[str, Any] = {"scheme": "pfels", "observer": "third_party", "rounds": 10, "canaries": 100}
 FOUND = Audit(**CLIENT, **ATTACK, **FIGURES, **RUN, claim_scope="round")
-NO_ROUND = {"epsilon_lower": math.nan, "epsilon_lower_gaussian": math.nan, "trials": 0}
-CLAIM, SURE = "the claim of 1.5 for", "with 95% confidence"
+NOT_GAUSSIAN, WHOLE_RUN = {"epsilon_lower_gaussian": math.nan}, {"claim_scope": "run"}
+NO_ROUND = {"epsilon_lower": math.nan, **NOT_GAUSSIAN, "trials": 0}
+ROUND, THE_RUN, SURE = "the claim of 1.5 for a round", "the claim of 1.5 for the run", "with 95% confidence"
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({}, f"{CLAIM} a round is false: at least 2 {SURE}, 48 if the noise is Gaussian"),
+        ({}, f"{ROUND} is false: at least 2 {SURE}, 48 if the noise is Gaussian"),
+        ({"epsilon_lower": 1}, f"{ROUND} is false if the noise is Gaussian: at least 48 {SURE}, 1 without assumptions"),
+        ({"epsilon_lower": 1, **NOT_GAUSSIAN}, f"{ROUND} is not refuted: at least 1 {SURE}"),
+        (WHOLE_RUN, f"{THE_RUN} is false: at least 1.9 {SURE}"),
+        ({**WHOLE_RUN, "epsilon_lower_one_run": 0.2}, f"{THE_RUN} is not refuted: at least 0.2 {SURE}"),
         (
-            {"epsilon_lower": 1.0},
-            f"{CLAIM} a round is false if the noise is Gaussian: at least 48 {SURE}, 1 without assumptions",
+            {**WHOLE_RUN, "epsilon_lower_one_run": math.nan, "canaries": 0},
+            f"{THE_RUN} was not attacked; use --attack both",
         ),
-        (
-            {"epsilon_lower": 1.0, "epsilon_lower_gaussian": math.nan},
-            f"{CLAIM} a round is not refuted: at least 1 {SURE}",
-        ),
-        ({"claim_scope": "run"}, f"{CLAIM} the run is false: at least 1.9 {SURE}"),
-        ({"claim_scope": "run", "epsilon_lower_one_run": 0.2}, f"{CLAIM} the run is not refuted: at least 0.2 {SURE}"),
-        (
-            {"claim_scope": "run", "epsilon_lower_one_run": math.nan, "canaries": 0},
-            f"{CLAIM} the run was not attacked; use --attack both",
-        ),
-        (NO_ROUND, f"{CLAIM} a round was not attacked, the run costs at least 1.9 {SURE}; use --attack both"),
-        ({**NO_ROUND, "rounds": 1}, f"{CLAIM} a round is false: at least 1.9 {SURE}"),
+        (NO_ROUND, f"{ROUND} was not attacked, the run costs at least 1.9 {SURE}; use --attack both"),
+        ({**NO_ROUND, "rounds": 1}, f"{ROUND} is false: at least 1.9 {SURE}"),
         (
             {"epsilon_paper": math.nan, "claim_scope": "none"},
             f"nothing is claimed; a round costs at least 2 {SURE}, 48 if the noise is Gaussian",
         ),
         (
-            {"epsilon_round": 1.8, "epsilon_lower_gaussian": math.nan},
-            f"{CLAIM} a round is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round is below the lower "
-            "bound: the ledger or the channel is wrong, or an event of probability at most 5% occurred",
+            {"epsilon_round": 1.8, **NOT_GAUSSIAN},
+            f"{ROUND} is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round is below the lower bound: the "
+            "ledger or the channel is wrong, or an event of probability at most 5% occurred",
         ),
     ],
 )

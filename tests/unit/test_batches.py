@@ -1,9 +1,11 @@
-"""Assignment of samples to the steps of a device."""
+"""Assignment of samples to the steps of a device, how many it processes, and what that costs."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from airfl.config.run import ComputeSettings
+from airfl.core.computation import Computation
 from airfl.learning.batches import NOBODY, BatchRule, plan_batches
 from airfl.runtime.streams import Streams
 
@@ -34,8 +36,7 @@ def test_every_epoch_is_a_permutation_of_the_devices_samples() -> None:
     """The last batch of a pass is smaller and short devices are padded; padding stands at the end of a batch."""
     steps = plan(BatchRule(epochs=3, steps=0, batch_size=4))
     for device, size in enumerate(SIZES):
-        passes = passes_of(steps[device], size)
-        assert [sorted(one) for one in passes] == [list(range(size))] * 3
+        assert [sorted(one) for one in passes_of(steps[device], size)] == [list(range(size))] * 3
     present = (steps != NOBODY).sum(axis=2)
     np.testing.assert_array_equal(present, [[4, 4, 2] * 3, [4, 4, 4] + [0] * 6, [4, 3] * 3 + [0] * 3])
     assert np.all(np.diff((steps == NOBODY).astype(int), axis=2) >= 0)
@@ -75,7 +76,7 @@ def test_every_order_is_equally_likely() -> None:
     """n = 6,000 devices of 3 samples over 6 orders: each count within 5 standard errors of 1,000."""
     n = 6000
     steps = plan_batches(BatchRule(1, 0, 3), STREAMS, 0, np.arange(n), np.full(n, 3), largest=5)
-    _, counts = np.unique(steps[:, 0], axis=0, return_counts=True)
+    counts = np.unique(steps[:, 0], axis=0, return_counts=True)[1]
     assert len(counts) == 6
     assert np.all(np.abs(counts / n - 1 / 6) < 5 * np.sqrt(1 / 6 * 5 / 6 / n))
 
@@ -86,3 +87,22 @@ def test_a_batch_is_no_wider_than_the_largest_device() -> None:
     nobody = np.empty(0, dtype=np.int64)
     for rule in (BatchRule(2, 0, 4), BatchRule(0, 5, 4)):
         assert plan_batches(rule, STREAMS, 0, nobody, nobody, 10).shape[0] == 0
+
+
+def test_energy_and_time_of_cycles() -> None:
+    """3 and 5 samples of 1,000 cycles at 2 GHz: 1e-28 x 4e18 J and 0.5 ns a cycle; devices work side by side."""
+    settings = ComputeSettings(cycles_per_sample=1000.0, frequency_hz=2e9, capacitance=1e-28)
+    record = Computation.of(settings, np.array([3, 5])).record()
+    assert record["compute_energy_j"] == pytest.approx(8 * 4e-7)
+    assert record["compute_time_s"] == pytest.approx(2.5e-6)
+    np.testing.assert_array_equal(record["gradient_evaluations"], [3, 5])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "samples", "taken"),
+    # Batches of 4, 4 and 2; a pass and two batches.
+    [(2, 0, 20, 6), (0, 2, 8, 2), (0, 3, 10, 3), (0, 5, 18, 5), (0, 6, 20, 6)],
+)
+def test_a_pass_over_ten_samples_ends_with_a_batch_of_two(epochs: int, steps: int, samples: int, taken: int) -> None:
+    rule, sizes = BatchRule(epochs, steps, batch_size=4), np.array([10])
+    assert (rule.samples_of(sizes).tolist(), rule.steps_of(sizes).tolist()) == ([samples], [taken])

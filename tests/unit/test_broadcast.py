@@ -1,19 +1,30 @@
-"""Size of the downlink message of a round."""
+"""Size of the downlink message of a round, and cost of its broadcast, computed by hand."""
+
+from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airfl.analysis.budget import link_budget
+from airfl.core.building import build_scenario
+from airfl.core.downlink import broadcast
 from channels.broadcast import broadcast_cost, downlink_bits
+from channels.csi import ChannelState, perfect_csi
 from channels.digital.sequential import single_user_rates
 from channels.grid import OfdmaGrid, exact_grid
+from tests.conftest import small_settings
 
 repeatable = settings(derandomize=True, deadline=None, database=None)
 GRID = OfdmaGrid(100, 1e-3)
+SYMBOL_S = 1e-3 / 14
+FOUR_SUBCARRIERS = ("grid.subcarriers=4", "grid.downlink=true", "channel.noise_std=3.0")
+AT_NOISE = f"grid.downlink_snr_db={10 * math.log10(2) + 1e-9!r}"
+"""Energy 2 sigma_0^2 on a resource element, as much as there is noise; a little more, so that no bit is rounded up."""
 
 
 def test_bits_of_a_round() -> None:
@@ -29,10 +40,10 @@ def test_bits_of_a_round() -> None:
 )
 def test_the_rate_is_log2_of_one_plus_snr(bits: int, snr: float, elements: int) -> None:
     cost = broadcast_cost(bits, math.log2(1 + snr), GRID, 0.5)
-    assert (cost.bits, cost.resource_elements) == (bits, elements)
-    assert cost.ofdm_symbols == math.ceil(elements / 100)
-    assert cost.air_time_s == pytest.approx(math.ceil(elements / 100) * 1e-3)
-    assert cost.energy == 0.5 * elements
+    symbols = math.ceil(elements / 100)
+    found = cost.bits, cost.resource_elements, cost.ofdm_symbols, cost.energy
+    assert found == (bits, elements, symbols, 0.5 * elements)
+    assert cost.air_time_s == pytest.approx(symbols * 1e-3)
 
 
 def test_a_model_is_sent_on_the_used_subcarriers_in_exact_time() -> None:
@@ -64,22 +75,45 @@ def test_fewer_bits_and_a_better_listener_never_cost_more(bits: int, more: int, 
     assert cost.energy == 2.0 * cost.resource_elements
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e-300, 1e-17])
-def test_a_listener_that_hears_nothing_is_said(rate: float) -> None:
-    with pytest.raises(OverflowError, match="resource elements are needed, more than"):
-        broadcast_cost(10**6, rate, GRID, 1.0)
+TOO_MANY = "resource elements are needed, more than"  # for a listener that hears nothing
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("bits", "rate", "energy", "kind", "message"),
     [
-        ((-1, 1.0, GRID, 1.0), "bits must be at least 0, got -1"),
-        ((5, -0.5, GRID, 1.0), "rate must be at least 0 .*, got -0.5"),
-        ((5, math.nan, GRID, 1.0), "rate must be .* got nan"),
-        ((5, 1.0, GRID, -1.0), "element_energy must be finite and at least 0, got -1"),
-        ((5, 1.0, GRID, math.nan), "element_energy must be .* got nan"),
+        (-1, 1.0, 1.0, ValueError, "bits must be at least 0, got -1"),
+        (5, -0.5, 1.0, ValueError, "rate must be at least 0 .*, got -0.5"),
+        (5, math.nan, 1.0, ValueError, "rate must be .* got nan"),
+        (5, 1.0, -1.0, ValueError, "element_energy must be finite and at least 0, got -1"),
+        (5, 1.0, math.nan, ValueError, "element_energy must be .* got nan"),
+        *((10**6, rate, 1.0, OverflowError, TOO_MANY) for rate in (0.0, 1e-300, 1e-17)),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        broadcast_cost(*arguments)
+def test_what_cannot_be_is_refused(bits: int, rate: float, energy: float, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        broadcast_cost(bits, rate, GRID, energy)
+
+
+def test_the_weakest_listener_s_capacity_and_the_bits_of_all() -> None:
+    """d = 10: 320 bits of the model, 96 of seed and beta, 3 x 5 of feedback, 7 of the mask: 438, at log2(1 + 1).
+
+    The second antenna hears much more, but one beam serves everybody.
+    """
+    settings = small_settings(*FOUR_SUBCARRIERS, AT_NOISE, "antennas.count=2", "csi.phase_bits=3", "csi.gain_bits=2")
+    radio = build_scenario(settings, 10, np.ones(settings.run.devices)).radio
+    first, second = np.sqrt([15.0, 1.0, 3.0]), np.full(3, 100.0)
+    response = np.stack([first, second], axis=1)[:, :, None, None].astype(np.complex128)
+    csi = perfect_csi(ChannelState(response), np.ones(3), np.zeros(3))
+    found = broadcast(radio, 10, csi, mask_bits=7)
+    assert (found.bits, found.resource_elements, found.ofdm_symbols) == (438, 438, 110)
+    assert found.air_time_s == pytest.approx(110 * SYMBOL_S)
+    assert found.energy == pytest.approx(438 * 2 * 3.0**2)
+    alone = replace(csi, state=ChannelState(response[:1]))
+    assert broadcast(radio, 10, alone).resource_elements == math.ceil((320 + 96 + 5) / 4)
+
+
+def test_a_budgets_air_time_is_that_of_both_directions() -> None:
+    budget = link_budget(small_settings("scheme.name=wfl-p", "grid.downlink=true", "run.rounds=3"))
+    uplink_s = 3 * math.ceil(budget.entries_per_round / 3300) * SYMBOL_S
+    assert budget.downlink_air_time_s > 0
+    assert budget.air_time_s == pytest.approx(uplink_s + budget.downlink_air_time_s)

@@ -46,9 +46,6 @@ def noise_of(*overrides: str) -> float:
     return link_budget(calibrated(*overrides)).noise_multiplier_min
 
 
-# The noise of an epsilon
-
-
 def test_noise_of_the_paper_s_run_as_poisson() -> None:
     """To end at 1.5 after 2,000 rounds: 2.7376 by loss distributions, 3.048 by RDP."""
     assert smallest_noise(POISSON, 1.5, 2000, 1) == pytest.approx(2.7376, abs=5e-4)
@@ -56,19 +53,16 @@ def test_noise_of_the_paper_s_run_as_poisson() -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "epsilon", "rounds"),
+    ("said", "epsilon", "rounds"),
     [
         *((PAPER, 0.3, 50), (PAPER, 500.0, 20), (PAPER, 1.5, 1)),
-        *((POISSON, 8.0, 300), (POISSON, 1.5, 1)),
-        *((SERVER, 0.3, 50), (SERVER, 500.0, 20)),
+        *((POISSON, 8.0, 300), (POISSON, 1.5, 1), (SERVER, 0.3, 50), (SERVER, 500.0, 20)),
     ],
 )
-def test_the_smallest_noise_is_enough_and_hardly_less_would_be(
-    statement: Statement, epsilon: float, rounds: int
-) -> None:
-    multiplier = smallest_noise(statement, epsilon, rounds, rounds)
-    assert run_epsilon(statement, Gaussian(multiplier), rounds, rounds) <= epsilon
-    assert run_epsilon(statement, Gaussian(multiplier * 0.999), rounds, rounds) > epsilon
+def test_the_smallest_noise_is_enough_and_hardly_less_would_be(said: Statement, epsilon: float, rounds: int) -> None:
+    multiplier = smallest_noise(said, epsilon, rounds, rounds)
+    assert run_epsilon(said, Gaussian(multiplier), rounds, rounds) <= epsilon
+    assert run_epsilon(said, Gaussian(multiplier * 0.999), rounds, rounds) > epsilon
 
 
 def test_without_sampling_the_noise_is_that_of_the_gaussian_mechanism() -> None:
@@ -87,9 +81,6 @@ def test_an_epsilon_out_of_reach_is_refused() -> None:
         smallest_noise(replace(PAPER, delta=1e-12), 1e-9, 2000, 1)
     with pytest.raises(ValueError, match="epsilon must be positive"):
         smallest_noise(PAPER, 0.0, 1, 1)
-
-
-# What would do
 
 
 def test_what_would_do_does_and_hardly_less_would() -> None:
@@ -114,11 +105,7 @@ def test_where_nothing_of_a_kind_would_do() -> None:
     assert (found.rounds, found.selected) == (None, None)
     assert remedies(SERVER, 1.5, 2000, 64, 1.0).devices is None
     nothing = remedies(PAPER, 1.5, 1, 1, 0.0)
-    assert nothing.power_db is None
-    assert nothing.in_words(over_the_air=True) == "none"
-
-
-# Runs
+    assert (nothing.power_db, nothing.in_words(over_the_air=True)) == (None, "none")
 
 
 @pytest.mark.parametrize(
@@ -130,16 +117,11 @@ def test_where_nothing_of_a_kind_would_do() -> None:
         ("scheme.name=pfels", "selection.kind=poisson", "privacy.epsilon=0.7"),
         ("scheme.name=pfels", "server.weights=samples", "task.partition=dirichlet"),
         ("scheme.name=wfl-pdp", "antennas.count=4"),
-        ("scheme.name=dp-fedavg",),
+        *((f"scheme.name={name}",) for name in ("dp-fedavg", "fed-smp-randk", "fed-smp-topk", "soteriafl-gd")),
         ("scheme.name=dp-fedavg", "server.weights=samples", "task.partition=dirichlet"),
         ("scheme.name=dp-fedavg", "digital.secure_aggregation=off"),
-        ("scheme.name=fed-smp-randk",),
-        ("scheme.name=fed-smp-topk",),
-        ("scheme.name=fed-spa", "local.batch_size=3"),
-        ("scheme.name=dp-fed", "local.batch_size=3"),
-        ("scheme.name=soteriafl-sgd", "local.batch_size=3"),
+        *((f"scheme.name={name}", "local.batch_size=3") for name in ("fed-spa", "dp-fed", "soteriafl-sgd")),
         pytest.param(("scheme.name=soteriafl-svrg", "local.batch_size=3"), marks=pytest.mark.full),
-        ("scheme.name=soteriafl-gd",),
     ],
     ids=" ".join,
 )
@@ -178,12 +160,8 @@ def test_error_feedback_is_calibrated_without_a_sample_of_fixed_size_to_hide_in(
 
 @pytest.mark.parametrize("bound", ["paper", "accountant"])
 def test_an_accountant_without_a_bound_is_refused_by_its_key(bound: str) -> None:
-    said = r"^privacy\.accountant: accountant 'pld' has no bound for a sample of fixed"
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match=r"^privacy\.accountant: accountant 'pld' has no bound for a sample of fixed"):
         run(small_settings("privacy.accountant=pld", f"privacy.bound={bound}"))
-
-
-# The devices add what the channel lacks
 
 
 ANALOG = ("scheme.name=dp-fedavg", "scheme.link=analog")
@@ -192,26 +170,24 @@ DIMENSION = 25_450
 
 
 def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> None:
-    """The energy of the added noise is charged: a device spends a_i^2 (C^2 + m f^2 sigma_i^2), and never more than its
-    limit."""
+    """The added noise is charged: a device spends a_i^2 (C^2 + m f^2 sigma_i^2), and never more than its limit."""
     settings = calibrated(*ANALOG, "power.max_snr_db=[25,35]", "run.rounds=2")
     scenario, plan, report = opened(settings, DIMENSION)
-    assert noise_multiplier(scenario, report) == pytest.approx(scenario.recipe.noise_target, rel=1e-6)
-    channel, own = report.protection, scenario.bound.noise_std * math.sqrt(report.noisy_devices)
+    bound, target = scenario.bound, scenario.recipe.noise_target
+    assert noise_multiplier(scenario, report) == pytest.approx(target, rel=1e-6)
+    channel, own = report.protection, bound.noise_std * math.sqrt(report.noisy_devices)
     assert 0 < plan.device_noise_factor < 1
     assert channel > 0
-    assert math.hypot(channel, own) == pytest.approx(
-        scenario.recipe.noise_target * scenario.bound.sensitivity, rel=1e-6
-    )
-    noise_energy = scenario.bound.entries * (plan.device_noise_factor * scenario.bound.noise_std) ** 2
+    assert math.hypot(channel, own) == pytest.approx(target * bound.sensitivity, rel=1e-6)
+    noise_energy = bound.entries * (plan.device_noise_factor * bound.noise_std) ** 2
     energy, scales = report.devices.energy, report.devices.transmit_scale**2
-    np.testing.assert_allclose(energy, scales * (scenario.bound.sensitivity**2 + noise_energy), rtol=1e-9)
+    np.testing.assert_allclose(energy, scales * (bound.sensitivity**2 + noise_energy), rtol=1e-9)
     assert np.all(energy <= scenario.power_limits[plan.devices] * (1 + 1e-9))
     assert energy.max() > 0
     with run(settings).trace() as trace:
         spent, clipped = trace["transmit_energy_j"].values[0], trace["update_norm"].values[0]
     # What was really drawn: the noise's norm is within 5 standard errors of sqrt(m), d = 25,450.
-    tolerance = 5 * math.sqrt(2 / scenario.bound.entries) + 0.01
+    tolerance = 5 * math.sqrt(2 / bound.entries) + 0.01
     np.testing.assert_allclose(spent, scales * (clipped**2 + noise_energy), rtol=tolerance)
 
 
@@ -219,11 +195,8 @@ def test_devices_add_what_the_channel_lacks() -> None:
     """Nothing where it is enough, all of it without noise of the channel."""
     scenario, plan, report = opened(calibrated(*ANALOG, "power.max_snr_db=[-10,-5]"))
     assert (plan.device_noise_factor, report.noisy_devices) == (0, 0)
-    assert (
-        noise_multiplier(scenario, report)
-        == report.protection / scenario.bound.sensitivity
-        > scenario.recipe.noise_target
-    )
+    multiplier = noise_multiplier(scenario, report)
+    assert multiplier == report.protection / scenario.bound.sensitivity > scenario.recipe.noise_target
     scenario, plan, report = opened(calibrated(*ANALOG, "channel.noise=false"))
     assert report.protection == 0
     assert plan.device_noise_factor == pytest.approx(1.0)
@@ -237,12 +210,10 @@ LINKS = {"analog": ANALOG, "antennas": (*ANALOG, "antennas.count=4"), "tapped li
 }
 
 
-@pytest.mark.parametrize("overrides", LINKS.values(), ids=LINKS)
-def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
-    overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("link", LINKS)
+def test_a_link_with_other_noise_is_the_one_opened_with_it(link: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit, in everything that it reports; and one uplink is opened a round, however many factors are tried."""
-    settings = calibrated(*overrides)
+    settings = calibrated(*LINKS[link])
     scenario = build_scenario(settings, 500, np.ones(settings.run.devices))
     uplink, context = scenario.recipe.uplink, []
     opens = type(uplink).open
@@ -250,10 +221,8 @@ def test_a_link_with_other_noise_is_the_one_that_would_be_opened_with_it(
     plan = plan_round(scenario, 0, scenario.memory)
     assert len(context) == 1
     for factor in (0.0, 0.7, 2.0, plan.device_noise_factor):
-        first, again = (
-            opens(uplink, context[0]).with_device_noise(factor),
-            opens(uplink, context[0].with_device_noise(factor)),
-        )
+        first = opens(uplink, context[0]).with_device_noise(factor)
+        again = opens(uplink, context[0].with_device_noise(factor))
         assert repr(first.link_budget()) == repr(again.link_budget())
         np.testing.assert_array_equal(first.heard, again.heard)
     assert repr(first.link_budget()) == repr(plan.link.link_budget())
@@ -272,9 +241,6 @@ def test_a_lost_device_s_noise_is_made_up_for() -> None:
     assert max(factors) > 1
 
 
-# Own rounds
-
-
 def test_the_device_with_most_rounds_is_counted_from_the_run_s_own_draws() -> None:
     settings = calibrated("scheme.name=fed-spa", "run.rounds=20")
     streams, counts = Streams(settings.run.seed), np.zeros(100, dtype=int)
@@ -286,18 +252,13 @@ def test_the_device_with_most_rounds_is_counted_from_the_run_s_own_draws() -> No
     assert participations_of(by_channel.selection, by_channel.run, replace(PAPER, sampling="by_channel")) == 20
 
 
-# What a run says that could not keep to it
-
-
 def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     settings = calibrated("scheme.name=wfl-p")
     epsilon = run(settings).summary().epsilon
     sentence = unmet(settings, epsilon)
     assert sentence.startswith("wfl-p, seed 0: the run ends at epsilon ")
-    assert "above the target of 2; changes that meet it: " in sentence
-    assert "dB lower" in sentence
-    assert "devices" in sentence
-    assert unmet(settings, 2.0) is None
-    assert unmet(small_settings("scheme.name=wfl-p"), epsilon) is None
+    for said in ("above the target of 2; changes that meet it: ", "dB lower", "devices"):
+        assert said in sentence
+    assert unmet(settings, 2.0) is unmet(small_settings("scheme.name=wfl-p"), epsilon) is None
     assert "the run has no noise" in (unmet(calibrated("scheme.name=fedavg"), math.inf) or "")
     assert "the accountant cannot tell" in (unmet(calibrated("scheme.name=cpsgd"), 1e4) or "")

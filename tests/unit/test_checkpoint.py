@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from airfl.core.checkpoint import Cadence, RunFingerprint, Saved, checkpointing,
 from airfl.storage.atomic_io import write_atomically
 
 ABOUT = RunFingerprint(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
-RECORD: dict[str, Any] = {"energy_j": 1.0}
+EVERY = [*range(1, 13)]
 
 
 def saved_after(out: Path, cadence: Cadence, round_s: float, rounds: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -22,7 +21,7 @@ def saved_after(out: Path, cadence: Cadence, round_s: float, rounds: int, monkey
     with checkpointing(out, Saved(ABOUT), cadence) as keeper:
         for done in range(1, rounds + 1):
             now[0] += round_s
-            keeper.append(RECORD)
+            keeper.append({"energy_j": 1.0})
             keeper.save_if_due(lambda done=done: found.append(done) or {"parameters": np.zeros(3)})
     return found
 
@@ -31,8 +30,8 @@ def saved_after(out: Path, cadence: Cadence, round_s: float, rounds: int, monkey
     ("seconds", "every", "round_s", "expected"),
     [
         (30.0, 0, 7.0, [4, 8, 12]),  # after 28 s: a fifth round would end after 35
-        (30.0, 0, 15.0, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),  # two would be 30 s, which may not all be lost
-        (30.0, 0, 100.0, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]),
+        (30.0, 0, 15.0, EVERY),  # two would be 30 s, which may not all be lost
+        (30.0, 0, 100.0, EVERY),
         (0.0, 5, 100.0, [5, 10]),
         (30.0, 5, 7.0, [4, 8, 12]),
         (30.0, 3, 7.0, [3, 6, 9, 12]),
@@ -49,8 +48,7 @@ def test_the_last_two_states_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     saved_after(tmp_path, Cadence(0.0, 1), 1.0, 12, monkeypatch)
     states = sorted(path.name for path in (tmp_path / "checkpoint").glob("state-*"))
     assert states == ["state-00000011", "state-00000012"]
-    saved = read_saved(tmp_path)
-    assert saved.rounds == 12
+    assert read_saved(tmp_path).rounds == 12
 
 
 def test_a_file_takes_its_place_when_it_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

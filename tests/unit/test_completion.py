@@ -17,6 +17,8 @@ from airfl.schemes.names import SCHEMES
 from tests.conftest import ROOT
 from tests.processes import script
 
+FULL = pytest.mark.full
+
 
 @pytest.fixture(scope="module")
 def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,14 +65,12 @@ def test_a_key_alone_is_never_the_only_candidate() -> None:
     assert len(every) > 100
     for key in every:
         found = words(completion.settings(key))
-        assert len(found) > 1, key
-        assert all(word.startswith(key) for word in found), key
+        assert len([word for word in found if word.startswith(key)]) == len(found) > 1, key
 
 
 def test_keys_come_with_what_they_mean() -> None:
     assert dict(completion.settings("run.rou"))["run.rounds="] == "T, number of communication rounds"
     # In a shell's list brackets would be rich's styles.
-    assert r"\[[x, y], ...]" not in dict(completion.settings("topology.coord"))["topology.coordinates="]
     assert dict(completion.settings("topology.coord"))["topology.coordinates="].startswith(r"\[\[x, y], ...]")
 
 
@@ -81,18 +81,16 @@ def test_a_sweep_takes_several_values() -> None:
 
 
 def test_a_config_is_a_name_a_file_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "deep" / "deeper").mkdir(parents=True)
-    (tmp_path / "deep" / "deeper" / "mine.toml").touch()
-    (tmp_path / "deep" / "deeper" / "notes.txt").touch()
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / "demolition.toml").touch()
     monkeypatch.chdir(tmp_path)
+    for folder in ("deep/deeper", ".hidden", "empty"):
+        Path(folder).mkdir(parents=True)
+    for file in ("deep/deeper/mine.toml", "deep/deeper/notes.txt", "demolition.toml"):
+        Path(file).touch()
     assert words(completion.configurations("dem")) == ["demo", "demolition.toml"]
     assert words(completion.configurations("deep")) == ["deep/deeper/mine.toml"]
     assert words(completion.configurations(f"{tmp_path}/dem")) == [f"{tmp_path}/demolition.toml"]
     assert ".hidden/" not in words(completion.configurations(""))
     assert {"demo", "all-schemes", "pfels-cifar10", "deep/"} <= set(words(completion.configurations("")))
-    (tmp_path / "empty").mkdir()
     assert completion.configurations("empty") == completion.configurations("nowhere/x") == []
 
 
@@ -171,17 +169,14 @@ def bash_script(tool: Path) -> str:
     ("line", "expected"),
     [
         (["run", "demo", "scheme.name", "=", "soteriafl-s"], {"soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga"}),
-        pytest.param(["run", "demo", "power.strict", "="], {"true", "false"}, marks=pytest.mark.full),
+        pytest.param(["run", "demo", "power.strict", "="], {"true", "false"}, marks=FULL),
         (["run", "demo", "run.rou"], {"run.rounds=", "run.rounds=100"}),
-        pytest.param(["run", "dem"], {"demo"}, marks=pytest.mark.full),
-        pytest.param(
-            ["sweep", "demo", "scheme.name", "=", "pfels,wfl"], {"pfels,wfl-p", "pfels,wfl-pdp"}, marks=pytest.mark.full
-        ),
+        pytest.param(["run", "dem"], {"demo"}, marks=FULL),
+        pytest.param(["sweep", "demo", "scheme.name", "=", "pfels,wfl"], {"pfels,wfl-p", "pfels,wfl-pdp"}, marks=FULL),
     ],
 )
 def test_bash_itself(line: list[str], expected: set[str], bash_script: str, tool: Path) -> None:
-    """Typer's script in a real bash; its words are those that bash makes of the line with its usual COMP_WORDBREAKS.
-    What airfl makes of such words, and what it answers, the tests above go through."""
+    """Typer's script in a real bash, which breaks the line at its usual COMP_WORDBREAKS; the rest is tested above."""
     path = f"{tool.parent}{os.pathsep}{os.environ['PATH']}"
     press = 'COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _airfl_completion airfl; printf "%s\\n" "${COMPREPLY[@]}"'
     done = subprocess.run(
@@ -190,12 +185,3 @@ def test_bash_itself(line: list[str], expected: set[str], bash_script: str, tool
         capture_output=True, text=True, check=True, cwd=tool.parent,
     )  # fmt: skip
     assert set(done.stdout.split()) == expected
-
-
-def test_torch_is_not_loaded() -> None:
-    code = (
-        "import sys\nfrom airfl.cli import completion as c\n"
-        "c.settings('scheme.name='), c.configurations(''), c.figures(), c.costs(), c.accountants(), c.downloads()\n"
-        "sys.exit(bool({'torch', 'sionna', 'matplotlib', 'pandas', 'dp_accounting'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0

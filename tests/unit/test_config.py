@@ -37,9 +37,7 @@ def test_everything_else_has_a_default(minimal: Path) -> None:
     """Of overrides the last one wins; values are TOML, else text."""
     settings = load_settings(minimal)
     assert (settings.run.devices, settings.run.selected, settings.run.seed) == (1000, 32, 0)
-    assert settings.delta == 1 / 1000
-    assert settings.grid.subcarriers == 3300
-    assert settings.power.max_snr_db == [2.0, 15.0]
+    assert (settings.delta, settings.grid.subcarriers, settings.power.max_snr_db) == (1 / 1000, 3300, [2.0, 15.0])
     overrides = ["power.max_snr_db=[5, 7.5]", "scheme.name=wfl-p", "privacy.epsilon=inf", "run.seed=3", "run.seed=4"]
     settings = load_settings(minimal, overrides)
     assert (settings.power.max_snr_db, settings.scheme.name, settings.run.seed) == ([5.0, 7.5], "wfl-p", 4)
@@ -77,9 +75,8 @@ def test_clip_norm_from_the_gradient_bound(tmp_path: Path) -> None:
     ],
 )
 def test_one_line_names_key_and_remedy(minimal: Path, override: str, key: str, hint: str) -> None:
-    text = message(minimal, override)
-    assert key in text
-    assert hint in text
+    with pytest.raises(UserError, match=one_line(key, hint)):
+        load_settings(minimal, [override])
 
 
 def test_files_that_are_no_settings(tmp_path: Path) -> None:
@@ -151,8 +148,8 @@ def test_the_schema_lists_every_section_and_the_tables_names() -> None:
 
 
 def test_a_spacing_whose_symbols_are_no_setting_is_refused_before_the_run() -> None:
-    message = r"^grid: spacing_hz = 1e-20 gives symbols of 1.07143e\+20 s; .* 1e-20 to 1e\+20 s"
-    with pytest.raises(UserError, match=message):
+    said = "gives symbols of 1.07143e+20 s; "
+    with pytest.raises(UserError, match=one_line(said, " 1e-20 to 1e+20 s", begins="grid: spacing_hz = 1e-20 ")):
         check_radio(small_settings("grid.spacing_hz=1e-20"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,11 +54,8 @@ every_impairment = pytest.mark.parametrize("name", IMPAIRMENTS)
 
 def draws(devices: Sequence[int]) -> dict[str, Draw]:
     """Each device's own numbers, a stream for each impairment."""
-
-    def of(address: int) -> Draw:
-        return lambda count: device_uniforms.draw(Streams(5), Purpose.CSI, address, devices, count)
-
-    return {name: of(address) for address, name in enumerate(ONLY)}
+    uniforms = partial(device_uniforms.draw, Streams(5))
+    return {name: partial(uniforms, Purpose.CSI, address, devices) for address, name in enumerate(ONLY)}
 
 
 def channel(*shape: int, dtype: type = np.complex128) -> ChannelInformation:
@@ -121,8 +119,7 @@ def test_shapes_and_types(name: str, dtype: type, axes: tuple[int, int]) -> None
         assert response.dtype == dtype
         assert np.isfinite(response).all()
     for values in (after.slope, after.leakage):
-        assert values.shape == (4,)
-        assert values.dtype == np.float64
+        assert (values.shape, values.dtype) == ((4,), np.float64)
     assert after.error_variance is None or after.error_variance.shape == (4,)
 
 
@@ -207,8 +204,7 @@ def test_without_pilot_noise_estimates_are_exact() -> None:
     for estimation in ("ls", "mmse"):
         after = impaired(source, estimation=estimation)
         np.testing.assert_array_equal(after.estimate.response, source.state.response)
-        np.testing.assert_array_equal(after.error_variance, 0)
-        np.testing.assert_array_equal(after.slope, 1)
+        np.testing.assert_array_equal([after.error_variance, after.slope], [[0] * 4, [1] * 4])
     after = impaired(channel(20, 1, 1, 1), gain_bits=6)
     assert after.error_variance is None
     assert np.abs(after.state.response / after.estimate.response).max() > 1
@@ -229,17 +225,14 @@ def test_a_channel_of_zero_stays_finite(name: str) -> None:
 
 
 def test_a_prefix_longer_than_the_offset_costs_nothing() -> None:
-    after = impaired(channel(20, 1, 1, 1), timing_offset_s=2e-5, prefix_s=2e-5)
-    np.testing.assert_array_equal(after.leakage, 0)
-    longer = impaired(channel(20, 1, 1, 1), timing_offset_s=2e-5, prefix_s=1e-5)
-    assert 0 < np.count_nonzero(longer.leakage) < 20
+    long, short = (impaired(channel(20, 1, 1, 1), timing_offset_s=2e-5, prefix_s=prefix) for prefix in (2e-5, 1e-5))
+    assert np.count_nonzero(long.leakage) == 0 < np.count_nonzero(short.leakage) < 20
 
 
 def test_pilots_are_charged() -> None:
     """8 devices, 12 coefficients, 3 pilots each: 288 resource elements, 36 pilots a device."""
-    for estimation in ("ls", "mmse"):
-        assert Estimation(method=estimation, pilots=3).pilots_charged(8, 12) == (288, 36)
-    assert Estimation(pilots=3).pilots_charged(8, 12) == (0, 0)
+    for estimation, cost in (("ls", (288, 36)), ("mmse", (288, 36)), ("perfect", (0, 0))):
+        assert Estimation(method=estimation, pilots=3).pilots_charged(8, 12) == cost
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -280,32 +273,18 @@ def test_good_parameters_pass() -> None:
         Imperfections.check_within(*csi_of(**parameters))
 
 
-class Windowed(Estimation):
-    """Estimation, with a parameter that settings have never heard of."""
-
-    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
-
-
-class Walled(Topology):
-    """A cell, with another one."""
-
-    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
-
-
-class Domed(AntennaArray):
-    """An array, with another one."""
-
-    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
-
-
-@pytest.mark.parametrize("part", [Windowed, Walled, Domed])
-def test_a_parameter_that_a_class_adds_is_a_key_of_its_section(part: type[Part]) -> None:
+@pytest.mark.parametrize("kind", [Estimation, Topology, AntennaArray])
+def test_a_parameter_that_a_class_adds_is_a_key_of_its_section(kind: type[Part]) -> None:
     """Type, bounds, default and description come from the class, the value reaches the part."""
-    parts = {**IMPAIRMENTS, "estimation": part}
+
+    class Windowed(kind):  # type: ignore[valid-type, misc]
+        window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+    parts = {**IMPAIRMENTS, "estimation": Windowed}
     made = with_keys(type("Made", (Section,), {"model_config": {"defer_build": True}}), "Made", parts, None, {})
     assert made.model_fields["window"].description == "pilots that are averaged"
-    assert parts_of(made(window=5), parts)["estimation"] == part(window=5)
-    assert parts_of(made(), parts)["estimation"] == part()
+    assert parts_of(made(window=5), parts)["estimation"] == Windowed(window=5)
+    assert parts_of(made(), parts)["estimation"] == Windowed()
     with pytest.raises(UserError, match="at least 1"):
         made(window=0)
 
@@ -313,10 +292,8 @@ def test_a_parameter_that_a_class_adds_is_a_key_of_its_section(part: type[Part])
 @pytest.mark.parametrize("name", IMPAIRMENTS)
 def test_the_section_has_every_parameter_as_a_key(name: str) -> None:
     """Under the name that settings files have always had, with the class's default."""
-    keys = [one.key or one.name for one in parameters_of(IMPAIRMENTS[name]) if one.name != "gain_range_db"]
-    assert keys
-    for key in keys:
-        assert key in CsiSettings.model_fields
+    keys = {one.key or one.name for one in parameters_of(IMPAIRMENTS[name]) if one.name != "gain_range_db"}
+    assert set() < keys <= set(CsiSettings.model_fields)
     assert getattr(CsiSettings().imperfections, name) == IMPAIRMENTS[name]()
     given = {key: value for key, value in ONLY[name].items() if key in CsiSettings.model_fields}
     assert getattr(CsiSettings(**given).imperfections, name) == getattr(csi_of(**given)[0], name)

@@ -43,26 +43,14 @@ def schema_of(key: str) -> dict[str, Any]:
 def bounds(key: str) -> dict[str, Any]:
     """By the words of JSON Schema."""
     schema = schema_of(key)
-    return {
-        word: schema[word] for word in ("type", *BOUNDS) if schema["type"] in ("integer", "number") and word in schema
-    }
+    words = ("type", *BOUNDS) if schema["type"] in ("integer", "number") else ()
+    return {word: schema[word] for word in words if word in schema}
 
 
 def chosen(key: str) -> tuple[str, ...]:
     """A scheme that has the key, where it is one of a scheme's own."""
     section, _, name = key.partition(".")
     return (f"scheme.name={SCHEMES.having(name)[0]}",) if section == "scheme" and name != "name" else ()
-
-
-def found() -> dict[str, object]:
-    """By dotted key, as JSON has them."""
-    values = {
-        (key := f"{section}.{name}"): {"default": one.get("default"), **bounds(key)}
-        for section in SCHEMA["properties"]
-        for name, one in section_of(SCHEMA, section)["properties"].items()
-    }
-    plain: dict[str, object] = json.loads(to_json(values))
-    return plain
 
 
 def outside(key: str, bound: str) -> float:
@@ -74,12 +62,15 @@ def outside(key: str, bound: str) -> float:
 
 
 def test_every_default_and_bound_is_the_one_that_is_written_down() -> None:
-    assert found() == DEFAULTS
+    found = {
+        (key := f"{section}.{name}"): {"default": one.get("default"), **bounds(key)}
+        for section in SCHEMA["properties"]
+        for name, one in section_of(SCHEMA, section)["properties"].items()
+    }
+    assert json.loads(to_json(found)) == DEFAULTS
 
 
-@pytest.mark.parametrize(
-    ("key", "bound"), [(key, bound) for key in DEFAULTS for bound in BOUNDS if bound in DEFAULTS[key]]
-)
+@pytest.mark.parametrize(("key", "bound"), [(k, bound) for k in DEFAULTS for bound in BOUNDS if bound in DEFAULTS[k]])
 def test_what_is_just_outside_a_bound_is_refused_with_it(key: str, bound: str) -> None:
     value = outside(key, bound)
     with pytest.raises(UserError, match=one_line(f"{key} must be ", f"got {value}")) as refused:

@@ -11,13 +11,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from airfl.cli import checkup as doctor
+from airfl.cli import main
 from airfl.cli.checkup import packages, places
-from airfl.cli.checkup.machine import Compiler, Machine, compiler
+from airfl.cli.checkup.machine import Compiler, Machine, compiler, machine
 from airfl.cli.checkup.packages import BASE, EXTRAS, Package, import_problem, within
 from airfl.cli.doctor import check_base, report_lines
 from airfl.errors import MachineError
+from airfl.learning.engines.compiled import compiler_found
 from tests.conftest import ROOT
 
 WIDTH = 100
@@ -28,19 +31,15 @@ OPTIONAL = Package("optuna", None, None, "airfl tune --trials", 'pip install "ai
 
 def checkup(*found: Package, **changes: object) -> doctor.Checkup:
     """A machine on which nothing is wrong but what is said."""
-    machine = Machine("a processor", 2, 8_000_000_000, (), None)
-    whole = doctor.Checkup(
-        "0.1.0", "3.11.7", "/usr/bin/python3", "Linux 6, x86_64", found, machine, Compiler("/usr/bin/g++", "g++ 12"),
-        ("/data",), {"mnist": None}, (places.CacheFolder("decoded data", "/cache", True),), {},
-    )  # fmt: skip
-    return dataclasses.replace(whole, **changes)
+    good, program = Machine("a processor", 2, 8_000_000_000, (), None), Compiler("/usr/bin/g++", "g++ 12")
+    this = ("0.1.0", "3.11.7", "/usr/bin/python3", "Linux 6, x86_64", found, good, program)
+    folders = (places.CacheFolder("decoded data", "/cache", True),)
+    return dataclasses.replace(doctor.Checkup(*this, ("/data",), {"mnist": None}, folders, {}), **changes)
 
 
 def names(line: str) -> str:
     """The distribution that a requirement is about."""
-    found = re.match(r"[\w.-]+", line)
-    assert found
-    return found[0]
+    return re.findall(r"^[\w.-]+", line)[0]
 
 
 def test_the_tables_are_those_of_pyproject() -> None:
@@ -100,13 +99,8 @@ def test_extras_are_imported_only_when_asked(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("version", "bounds", "holds"),
     [
-        ("2.13.0+cpu", ">=2.9", True),
-        ("2.9", ">=2.13", False),
-        ("3.0", "<3,>=2", False),
-        ("3", "<3.0", False),
-        ("2.20.0", ">=2.20,<2.21", True),
-        ("0.6.0", "==0.6", True),
-        ("1.0", "", True),
+        *(("2.13.0+cpu", ">=2.9", True), ("2.20.0", ">=2.20,<2.21", True), ("0.6.0", "==0.6", True), ("1.0", "", True)),
+        *(("2.9", ">=2.13", False), ("3.0", "<3,>=2", False), ("3", "<3.0", False)),
     ],
 )
 def test_versions_are_compared_by_their_numbers(version: str, bounds: str, holds: bool) -> None:
@@ -114,10 +108,6 @@ def test_versions_are_compared_by_their_numbers(version: str, bounds: str, holds
 
 
 def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import torch
-
-    from airfl.learning.engines.compiled import compiler_found
-
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     answers = {"cl": ">&2 echo 'MSVC 19'", "clang++": "echo; echo 'clang 17'; echo more", "mine": "exit 1"}
@@ -139,29 +129,20 @@ def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
     assert whole.endswith("nothing is missing")
     assert "numpy 2.4.6" in whole
     assert "cuda            none" in whole
-    found = checkup(
-        GOOD,
-        OPTIONAL,
-        compiler=Compiler(None, None),
-        data={"mnist": None, "cifar10": "cifar10: test_batch.bin is missing"},
-        kept=(places.CacheFolder("decoded data", "/cache", False),),
-        machine=Machine("a processor", 2, None, ("NVIDIA H200",), None),
-    )
+    nowhere, data = places.CacheFolder("decoded data", "/cache", False), {"cifar10": "test_batch.bin is missing"}
+    with_card = Machine("a processor", 2, None, ("NVIDIA H200",), None)
+    found = checkup(GOOD, OPTIONAL, compiler=Compiler(None, None), data=data, kept=(nowhere,), machine=with_card)
     text = "\n".join(report_lines(found))
     assert 'optuna          not installed; needed for airfl tune --trials; pip install "airfl[optuna]"' in text
-    assert "none of CXX, g++, clang++, cl" in text
-    assert "test_batch.bin is missing" in text
     assert "/cache          cannot be written" in text
-    assert "NVIDIA H200" in text
+    for said in ("none of CXX, g++, clang++, cl", "test_batch.bin is missing", "NVIDIA H200"):
+        assert said in text
     assert all(len(line) <= WIDTH for line in text.splitlines())
     check_base(found)  # none of this keeps airfl from working
 
 
-def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from airfl.cli import main
-
+def test_a_broken_base_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """And is told in one line."""
     broken = checkup(GOOD, dataclasses.replace(GOOD, name="h5py", version=None))
     monkeypatch.setattr(doctor, "check_up", lambda *given: broken)
     for options in ([], ["--json"]):
@@ -181,8 +162,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_torch_that_is_broken_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    from airfl.cli.checkup.machine import machine
-
     monkeypatch.setitem(sys.modules, "torch", None)
     found = machine()
     assert found.cuda == ()

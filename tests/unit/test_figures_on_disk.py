@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,7 @@ import pytest
 
 from airfl.privacy import figures_on_disk
 from airfl.privacy.bounds import bounds
-from airfl.privacy.events import (
-    Composed,
-    Event,
-    FixedSizeSampled,
-    Gaussian,
-    NonPrivate,
-    PoissonSampled,
-    composed,
-    repeated,
-)
+from airfl.privacy.events import Composed, FixedSizeSampled, Gaussian, NonPrivate, PoissonSampled, composed, repeated
 from airfl.privacy.figures_on_disk import FILE_NAME, Figures, cached_figures
 
 DELTA = 1e-3
@@ -46,7 +36,7 @@ class Computing:
         return self.figures
 
 
-def kept(compute: Computing, event: Event = EVENT, **changes: Any) -> Figures:
+def kept(compute: Computing, event: Any = EVENT, **changes: Any) -> Figures:
     asked = {"accountant": "pld", "adjacency": "add_remove", "delta": DELTA, "tolerance": 0.02, **changes}
     return cached_figures(*asked.values(), event, compute)
 
@@ -75,9 +65,7 @@ def test_bounds_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_bound_that_is_not_known_is_kept_too(folder: Path) -> None:
     kept(Computing((math.nan, 1.0)))
-    lower, upper = kept(Computing())
-    assert math.isnan(lower)
-    assert upper == 1.0
+    assert kept(Computing()) == pytest.approx((math.nan, 1.0), rel=0, abs=0, nan_ok=True)
 
 
 def test_an_upper_bound_alone_is_not_taken_for_both(folder: Path) -> None:
@@ -100,27 +88,19 @@ def test_the_order_of_events_does_not_matter(folder: Path) -> None:
 
 def test_figures_of_different_questions_do_not_mix(folder: Path) -> None:
     """Everything that a figure depends on is in its address: each of these is computed, and later found."""
-    fixed = FixedSizeSampled(32, 1000, Gaussian(1.0))
-    questions: list[Callable[[Computing], Figures]] = [
-        kept,
-        lambda c: kept(c, accountant="rdp"),
-        lambda c: kept(c, adjacency="replace_one"),
-        lambda c: kept(c, delta=1.0000000001e-3),
-        lambda c: kept(c, tolerance=0.01),
-        lambda c: kept(c, repeated(PoissonSampled(0.032, Gaussian(1.0)), 21)),
-        lambda c: kept(c, repeated(PoissonSampled(0.033, Gaussian(1.0)), 20)),
-        lambda c: kept(c, repeated(PoissonSampled(0.032, Gaussian(1.0000000001)), 20)),
-        lambda c: kept(c, repeated(Gaussian(1.0), 20)),
-        lambda c: kept(c, repeated(fixed, 20)),
-        lambda c: kept(c, repeated(FixedSizeSampled(32, 1001, Gaussian(1.0)), 20)),
-        lambda c: kept(c, repeated(FixedSizeSampled(64, 2000, Gaussian(1.0)), 20)),
-        lambda c: kept(c, NonPrivate()),
-        lambda c: kept(c, Composed(())),
-    ]
+    events = (
+        repeated(PoissonSampled(0.032, Gaussian(1.0)), 21),
+        *(repeated(one, 20) for one in (PoissonSampled(0.033, Gaussian(1.0)), Gaussian(1.0))),
+        repeated(PoissonSampled(0.032, Gaussian(1.0000000001)), 20),
+        *(repeated(FixedSizeSampled(*of, Gaussian(1.0)), 20) for of in ((32, 1000), (32, 1001), (64, 2000))),
+        *(NonPrivate(), Composed(())),
+    )
+    changes = ({}, {"accountant": "rdp"}, {"adjacency": "replace_one"}, {"delta": 1.0000000001e-3}, {"tolerance": 0.01})
+    questions = [*changes, *({"event": event} for event in events)]
     asked = [Computing((float(number), number + 0.5)) for number in range(len(questions))]
     for _ in range(2):
         for question, compute in zip(questions, asked, strict=True):
-            assert question(compute) == compute.figures
+            assert kept(compute, **question) == compute.figures
     assert [compute.times for compute in asked] == [1] * len(questions)
 
 
@@ -134,23 +114,12 @@ def test_another_release_of_the_library_or_of_this_computes_anew(folder: Path, m
     assert compute.times == 3
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"no data base at all, but long enough to be taken for one" * 40, b"\0" * 8192]
-)
+@pytest.mark.parametrize("content", [b"", b"no data base, but long enough to be taken for one" * 40, b"\0" * 8192])
 def test_a_damaged_file_only_costs_time(folder: Path, content: bytes) -> None:
     (folder / FILE_NAME).write_bytes(content)
     compute = Computing()
     assert kept(compute) == kept(compute) == (1.0, 2.0)
     assert compute.times >= 1
-
-
-def test_a_file_that_was_cut_off_only_costs_time(folder: Path) -> None:
-    for number in range(200):
-        kept(Computing(), repeated(Gaussian(1.0), number + 1))
-    whole = (folder / FILE_NAME).read_bytes()
-    (folder / FILE_NAME).write_bytes(whole[: len(whole) // 2 + 100])
-    compute = Computing((3.0, 4.0))
-    assert kept(compute, repeated(Gaussian(1.0), 500)) == (3.0, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +146,10 @@ def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, monkeyp
     """A file where the folder should be; a folder where the file should be."""
     compute = Computing()
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "file"))
-    assert kept(compute) == (1.0, 2.0)
     (tmp_path / "folder" / FILE_NAME).mkdir(parents=True)
-    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "folder"))
-    assert kept(compute) == (1.0, 2.0)
+    for name in ("file", "folder"):
+        monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / name))
+        assert kept(compute) == (1.0, 2.0)
     assert compute.times == 2
 
 

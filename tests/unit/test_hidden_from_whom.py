@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airfl.privacy.calibration import run_event
-from airfl.privacy.events import Composed, FixedSizeSampled, Gaussian, PoissonSampled
+from airfl.privacy.events import Composed, Event, FixedSizeSampled, Gaussian, PoissonSampled
 from airfl.privacy.statement import Observer, Statement
 from airfl.selection import Sampling
 
@@ -14,27 +14,22 @@ SAMPLE, COIN = FixedSizeSampled(4, 100, NOISE), PoissonSampled(0.04, NOISE)
 
 
 @pytest.mark.parametrize(
-    ("sampling", "observer", "granted", "memory", "seen"),
+    ("sampling", "observer", "known", "seen"),
     [
-        ("without_replacement", "third_party", False, False, SAMPLE),
-        ("poisson", "third_party", False, False, COIN),
-        ("without_replacement", "server", False, False, NOISE),
-        ("poisson", "server", False, False, NOISE),
-        ("by_channel", "third_party", False, False, NOISE),
-        ("by_channel", "server", False, False, NOISE),
+        ("without_replacement", "third_party", {}, SAMPLE),
+        ("poisson", "third_party", {}, COIN),
+        ("by_channel", "third_party", {}, NOISE),
+        *((sampling, "server", {}, NOISE) for sampling in ("without_replacement", "poisson", "by_channel")),
         # Beta, or something else that shows, tells who took part.
-        ("without_replacement", "third_party", True, False, NOISE),
-        ("poisson", "third_party", True, False, NOISE),
+        *((sampling, "third_party", {"granted": True}, NOISE) for sampling in ("without_replacement", "poisson")),
         # What a device remembers tells of earlier samples of fixed size; a coin is fresh whatever was before.
-        ("without_replacement", "third_party", False, True, NOISE),
-        ("poisson", "third_party", False, True, COIN),
+        ("without_replacement", "third_party", {"memory": True}, NOISE),
+        ("poisson", "third_party", {"memory": True}, COIN),
     ],
 )
-def test_what_the_observer_sees_and_for_how_many_rounds(
-    sampling: Sampling, observer: Observer, granted: bool, memory: bool, seen: Gaussian | FixedSizeSampled
-) -> None:
+def test_what_the_observer_sees(sampling: Sampling, observer: Observer, known: dict[str, bool], seen: Event) -> None:
     """Whoever is hidden may have been in any of 50 rounds; whoever is known to take part pays for its own 7."""
-    statement = Statement("client", sampling, 4, 100, observer, 1e-3, granted=granted, memory=memory)
+    statement = Statement("client", sampling, 4, 100, observer, 1e-3, **known)
     assert statement.hidden == (seen != NOISE)
     assert statement.of_round(NOISE) == seen
     assert statement.adjacency == ("add_remove" if sampling == "poisson" else "replace_one")

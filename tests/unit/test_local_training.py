@@ -12,13 +12,13 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.learning.batches import NOBODY, BatchRule, plan_batches
-from airfl.learning.engines.compiled import compiler_found
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import build_move, in_place, normalise
 from airfl.learning.task import DividedTask, build_task
 from airfl.learning.trainer import LocalTrainer
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
+from tests.local_steps import CPU, own_rows
 from tests.small_data import few_samples
 
 STREAMS = Streams(4)
@@ -26,7 +26,6 @@ ROUND = 2
 CHOSEN = np.array([0, 2, 3, 5, 6])
 ENGINES = ("vmap", "layers", "layers-parallel", "loop")
 EPOCHS, STEPS = {"epochs": 2}, {"steps": 5}
-CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -44,10 +43,14 @@ def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str 
 
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, DividedTask]:
-    """The same small data for either model."""
+    """The same small data for either model; some devices have less than a batch, some several."""
     raw = few_samples()
     small = replace(raw, train_inputs=raw.train_inputs[:140], train_targets=raw.train_targets[:140])
-    return {model: build_task(settings_of(model, EPOCHS), small, STREAMS) for model in ("mlp", "cnn")}
+    tasks = {model: build_task(settings_of(model, EPOCHS), small, STREAMS) for model in ("mlp", "cnn")}
+    sizes = tasks["mlp"].partition.sizes[CHOSEN]
+    assert sizes.min() < 8 < 24 < sizes.max()
+    assert len(set(sizes)) > 3
+    return tasks
 
 
 def global_model(task: DividedTask) -> Tensor:
@@ -61,15 +64,13 @@ def train_one(task: DividedTask, device: int, batches: np.ndarray, start: Tensor
     module: nn.Module = copy.deepcopy(task.model)
     nn.utils.vector_to_parameters(start.clone(), module.parameters())
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
-    own = task.partition.indices[task.partition.offsets[device] : task.partition.offsets[device + 1]]
+    own = np.array(own_rows(task, device))
     for batch in batches:
-        rows = own[batch[batch != NOBODY]]
-        if len(rows) == 0:
-            continue
-        inputs = (task.train.inputs[rows].float() / 255 - task.mean[0]) / task.std[0]
-        optimiser.zero_grad()
-        F.cross_entropy(module(inputs), task.train.targets[rows]).backward()
-        optimiser.step()
+        if len(rows := own[batch[batch != NOBODY]]):
+            inputs = (task.train.inputs[rows].float() / 255 - task.mean[0]) / task.std[0]
+            optimiser.zero_grad()
+            F.cross_entropy(module(inputs), task.train.targets[rows]).backward()
+            optimiser.step()
     return nn.utils.parameters_to_vector(module.parameters()).detach() - start
 
 
@@ -87,14 +88,6 @@ def chunked_updates(trainer: LocalTrainer, start: Tensor) -> Tensor:
     return torch.cat([trainer.updates(start, chunk, ROUND, Store()) for chunk in chunks])
 
 
-def test_the_devices_are_unequal(tasks: dict[str, DividedTask]) -> None:
-    """What the tests below rest on: devices with less than a batch, and with several."""
-    sizes = tasks["mlp"].partition.sizes[CHOSEN]
-    assert len(set(sizes)) > 3
-    assert sizes.min() < 8
-    assert sizes.max() > 24
-
-
 @pytest.mark.parametrize(
     ("model", "length", "engines", "chunks"),
     [
@@ -106,11 +99,7 @@ def test_the_devices_are_unequal(tasks: dict[str, DividedTask]) -> None:
     ids=["mlp-epochs", "mlp-steps", "cnn-epochs", "cnn-steps"],
 )
 def test_updates_are_those_of_plain_torch(
-    tasks: dict[str, DividedTask],
-    model: str,
-    length: dict[str, int],
-    engines: tuple[str, ...],
-    chunks: tuple[int, ...],
+    tasks: dict[str, DividedTask], model: str, length: dict[str, int], engines: tuple[str, ...], chunks: tuple[int, ...]
 ) -> None:
     task, start = tasks[model], global_model(tasks[model])
     wanted = reference(task, length, start)
@@ -123,9 +112,7 @@ def test_updates_are_those_of_plain_torch(
 
 @pytest.mark.parametrize("chunk", [1, 5])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_training_changes_neither_the_global_model_nor_the_next_call(
-    tasks: dict[str, DividedTask], engine: str, chunk: int
-) -> None:
+def test_training_changes_no_model_and_no_next_call(tasks: dict[str, DividedTask], engine: str, chunk: int) -> None:
     """Momentum starts afresh every round: the same call gives the same updates."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     before, built = start.clone(), FlatModel(task.model).initial()
@@ -149,8 +136,7 @@ def stepped(task: DividedTask, rows: list[list[int]], present: list[list[float]]
 
 
 def test_padding_has_no_say(tasks: dict[str, DividedTask]) -> None:
-    """A step with other samples in the padded places is the same step; a device without samples in a step stays as it
-    is, even though its momentum would carry it on."""
+    """Other samples in the padded places change nothing; a device without samples stays, whatever its momentum is."""
     present = [[1.0, 1, 0, 0], [1, 1, 1, 1]]
     one, other = (stepped(tasks["mlp"], [[1, 2, k, k + 1], [3, 4, 5, 6]], present, 0.0)[1] for k in (0, 50))
     assert torch.equal(one, other)
@@ -158,17 +144,6 @@ def test_padding_has_no_say(tasks: dict[str, DividedTask]) -> None:
     assert torch.equal(after[0], before[0])
     assert bool((velocities[0] == 1).all())
     assert bool((after[1] != before[1]).any())
-
-
-@pytest.mark.full  # tests/conformance/test_engines.py compiles quicker ones
-@pytest.mark.skipif(not compiler_found(CPU), reason="no C++ compiler")
-def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, DividedTask]) -> None:
-    """Chunks of 3 of 5 devices, so that the last one is filled up."""
-    task, start = tasks["mlp"], global_model(tasks["mlp"])
-    trainer = trainer_of(settings_of("mlp", EPOCHS, 3, "compiled"), task)
-    assert trainer.engine == "compiled"
-    layers = trainer_of(settings_of("mlp", EPOCHS, 3), task)
-    torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(layers, start), rtol=0, atol=1e-5)
 
 
 def test_channels_are_normalised_one_by_one() -> None:

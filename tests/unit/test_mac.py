@@ -20,16 +20,6 @@ SCALES = np.array([1.0, 0.5, 2.0, -1.0, 0.25])  # what rides on a precoder
 CASES = [(packing, entries, phase) for packing in ("real", "iq") for entries in (6, 7) for phase in (False, True)]
 
 
-def setting(entries: int, residual_phase: bool) -> tuple[Complex, Complex, torch.Tensor]:
-    """A channel, precoders that invert it (off by a phase of their own, if asked), messages."""
-    generator = np.random.default_rng(3)
-    gains = generator.normal(size=DEVICES) + 1j * generator.normal(size=DEVICES)
-    precoders = invert_channel(gains, 0.7) * generator.uniform(0.2, 1.0, DEVICES)
-    if residual_phase:
-        precoders = precoders * np.exp(1j * generator.normal(size=DEVICES))
-    return gains, precoders, torch.from_numpy(generator.normal(size=(DEVICES, entries)))
-
-
 def superpose(
     gains: Complex, precoders: Complex, messages: torch.Tensor, packing: Packing, cuts: list[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -54,18 +44,20 @@ def by_hand(gains: Complex, precoders: Complex, messages: NDArray[np.float64], p
     devices, entries = messages.shape
     per_symbol = 1 if packing == "real" else 2
     symbols = np.zeros(-(-entries // per_symbol), dtype=complex)
-    for i in range(devices):
-        for entry in range(entries):
-            part = 1j if entry % per_symbol else 1
-            symbols[entry // per_symbol] += gains[i] * precoders[i] * part * messages[i, entry]
+    for i, entry in np.ndindex(devices, entries):
+        part = 1j if entry % per_symbol else 1
+        symbols[entry // per_symbol] += gains[i] * precoders[i] * part * messages[i, entry]
     return symbols
 
 
 @pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
 def test_superposition_is_the_sum_of_complex_symbols(packing: Packing, entries: int, residual_phase: bool) -> None:
-    """In whatever chunks; what `baseband` records, sent through the channel, is what was received, and has the energy
-    that was charged."""
-    gains, precoders, messages = setting(entries, residual_phase)
+    """In whatever chunks; what `baseband` records would arrive as what was received, and has the energy charged."""
+    generator = np.random.default_rng(3)
+    gains = generator.normal(size=DEVICES) + 1j * generator.normal(size=DEVICES)
+    precoders = invert_channel(gains, 0.7) * generator.uniform(0.2, 1.0, DEVICES)
+    precoders = precoders * np.exp(1j * residual_phase * generator.normal(size=DEVICES))
+    messages = torch.from_numpy(generator.normal(size=(DEVICES, entries)))
     received, energies = superpose(gains, precoders, messages, packing, [0, DEVICES])
     sums = by_hand(gains, precoders, messages.numpy(), packing)
     np.testing.assert_allclose(received, observed(sums, packing, entries), atol=1e-13)
@@ -79,22 +71,16 @@ def test_superposition_is_the_sum_of_complex_symbols(packing: Packing, entries: 
     np.testing.assert_allclose((np.abs(symbols) ** 2).sum(axis=1), energies, rtol=1e-6)
 
 
-def test_without_residual_phase_the_payloads_add_up_scaled_by_beta() -> None:
+def test_payloads_add_up_scaled_by_beta_at_the_energy_of_their_precoders() -> None:
+    """alpha = beta/|h| = (25, 10, 50), and energies alpha^2 (14, 77, 2), in double precision whatever messages are."""
     gains = np.array([0.02, 0.05j, -0.01])
     messages = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [-1.0, 0.0, 1.0]], dtype=torch.float64)
     for packing in ("real", "iq"):
         received, _ = superpose(gains, invert_channel(gains, 0.5), messages, packing, [0, 3])
         np.testing.assert_allclose(received, [2.0, 3.5, 5.0], atol=1e-14)
-
-
-@pytest.mark.parametrize("packing", ["real", "iq"])
-def test_energy_is_precoder_power_times_message_energy(packing: Packing) -> None:
-    """alpha = beta/|h| = (25, 10): energies 625 x 1 and 100 x 4."""
-    gains = np.array([0.02, 0.05j])
-    messages = torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.0, 2.0]])
-    _, energies = superpose(gains, invert_channel(gains, 0.5), messages, packing, [0, 2])
-    assert energies.dtype == np.float64
-    np.testing.assert_allclose(energies, [625, 400], rtol=1e-6)
+        _, energies = superpose(gains, invert_channel(gains, 0.5), messages.float(), packing, [0, 3])
+        assert energies.dtype == np.float64
+        np.testing.assert_allclose(energies, [625 * 14, 100 * 77, 2500 * 2], rtol=1e-6)
 
 
 def test_packing_fills_real_then_imaginary() -> None:
@@ -106,16 +92,13 @@ def test_packing_fills_real_then_imaginary() -> None:
     assert MultipleAccessChannel(nobody, nobody, "real").close(silent) is silent
 
 
-def selective(
-    packing: Packing, entries: int, symbols_per_block: int, start: int
-) -> tuple[Complex, Complex, ResourceMapping]:
+def selective(packing: Packing, entries: int, per_block: int, start: int) -> tuple[Complex, Complex, ResourceMapping]:
     """A channel and precoders that differ from element to element, and where entries go."""
     generator = np.random.default_rng(8)
     elements = entries if packing == "real" else -(-entries // 2)
-    frame = Frame(np.arange(min(3, elements)) * 15e3, elements, 1e-4, symbols_per_block)
+    frame = Frame(np.arange(min(3, elements)) * 15e3, elements, 1e-4, per_block)
     shape = (DEVICES, frame.blocks, frame.subcarriers)
-    gains = generator.normal(size=shape) + 1j * generator.normal(size=shape)
-    precoders = generator.normal(size=shape) + 1j * generator.normal(size=shape)
+    gains, precoders = (generator.normal(size=shape) + 1j * generator.normal(size=shape) for _ in range(2))
     return gains, precoders, ResourceMapping(frame, start)
 
 
@@ -127,13 +110,9 @@ def met(coefficients: Complex, place: ResourceMapping, element: int) -> Complex:
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
-@pytest.mark.parametrize(
-    ("entries", "symbols_per_block", "start"), [(7, 1, 0), (7, 1, 2), (14, 2, 3), (2, 1, 0), (9, 9, 1)]
-)
-def test_over_a_selective_channel_every_element_meets_its_own_coefficient(
-    packing: Packing, entries: int, symbols_per_block: int, start: int
-) -> None:
-    gains, precoders, place = selective(packing, entries, symbols_per_block, start % (entries // 2))
+@pytest.mark.parametrize(("entries", "per_block", "start"), [(7, 1, 0), (7, 1, 2), (14, 2, 3), (2, 1, 0), (9, 9, 1)])
+def test_every_element_meets_its_own_coefficient(packing: Packing, entries: int, per_block: int, start: int) -> None:
+    gains, precoders, place = selective(packing, entries, per_block, start % (entries // 2))
     messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, entries)))
     channel = MultipleAccessChannel(gains, precoders, packing, place)
     sent = [channel.send(messages[a:b], SCALES[a:b], slice(a, b)) for a, b in ((0, 2), (2, 5))]

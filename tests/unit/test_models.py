@@ -46,7 +46,6 @@ def test_vgg11_keeps_its_signal_at_the_start() -> None:
         torch.manual_seed(0)
         model = MODELS["vgg11"]().build()
         inputs = torch.randn(8, 3, 32, 32)
-    assert isinstance(model, nn.Sequential)
     flat = next(place for place, module in enumerate(model) if isinstance(module, nn.Flatten))
     with torch.no_grad():
         features = model[: flat + 1](inputs)
@@ -57,8 +56,7 @@ def test_vgg11_keeps_its_signal_at_the_start() -> None:
 def test_resnet18_has_the_layers_of_he_et_al() -> None:
     model = MODELS["resnet18"]().build()
     convolutions = shapes(model, nn.Conv2d)
-    assert convolutions[0] == (64, 1, 7, 7)
-    assert sum(shape[2:] == (3, 3) for shape in convolutions) == 16
+    assert (convolutions[0], sum(shape[2:] == (3, 3) for shape in convolutions)) == ((64, 1, 7, 7), 16)
     shortcuts = [shape[:2] for shape in convolutions if shape[2:] == (1, 1)]
     assert shortcuts == [(128, 64), (256, 128), (512, 256)]
     assert shapes(model, nn.Linear) == [(62, 512)]
@@ -67,7 +65,6 @@ def test_resnet18_has_the_layers_of_he_et_al() -> None:
     # One norm a convolution, one affine pair a group of 32 channels.
     assert [shape[0] for shape in shapes(model, GroupNorm)] == [shape[0] // 32 for shape in convolutions]
     # 28 -> 14 by the stem, 7 by the pool, 4, 2, 1 by the stages.
-    assert isinstance(model, nn.Sequential)
     assert model[:-3](torch.zeros(2, 1, 28, 28)).shape == (2, 512, 1, 1)
 
 
@@ -115,9 +112,6 @@ def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
     assert entry.layered == (LayeredModel.of(module) is not None)
 
 
-# --- Next characters
-
-
 def test_the_lstm_is_two_layers_of_256_on_an_embedding_of_8() -> None:
     model = MODELS["lstm"]().build()
     assert shapes(model, nn.Embedding) == [(90, 8)]
@@ -156,7 +150,6 @@ def test_the_lstm_is_computed_under_the_parameters_it_is_given() -> None:
     losses = model.losses(model.split(vector), text, torch.tensor([1, 2, 3, 4]))
     torch.testing.assert_close(losses, F.cross_entropy(other(text), torch.tensor([1, 2, 3, 4]), reduction="none"))
     losses.sum().backward()
-    assert vector.grad is not None
     assert all(part.abs().sum() > 0 for part in model.split(vector.grad))
 
 
@@ -180,14 +173,9 @@ def test_a_model_must_take_what_the_data_set_has() -> None:
 
 def test_activations_of_recurrent_layers_are_counted() -> None:
     """Embedding 80 x 8; 80 x 256 outputs beside two layers' last states; 90 logits, of the dense layer and of all."""
-    assert (
-        _activations(MODELS["lstm"]().build(), torch.zeros(1, 80, dtype=torch.uint8))
-        == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
-    )
+    text = torch.zeros(1, 80, dtype=torch.uint8)
+    assert _activations(MODELS["lstm"]().build(), text) == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
     assert _activations(MODELS["mlp"]().build(), torch.zeros(1, 1, 28, 28)) == 784 + 32 + 32 + 10 + 10
-
-
-# --- Logistic regression
 
 
 def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
@@ -203,7 +191,6 @@ def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
     torch.testing.assert_close(losses.double(), torch.log1p(torch.exp(-margins)) + penalty, atol=1e-4, rtol=1e-4)
     losses.sum().backward()
     wanted = -(signs / (1 + torch.exp(margins))) @ features + 50 * 0.2 * 2 * point / (1 + point**2) ** 2
-    assert x.grad is not None
     torch.testing.assert_close(x.grad.double(), wanted, atol=1e-3, rtol=1e-4)
 
 
