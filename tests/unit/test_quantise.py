@@ -58,7 +58,6 @@ def test_rotation_keeps_norms_and_turns_back(dimension: int, padded: int) -> Non
     assert message.values.shape == (len(IDS), padded)
     torch.testing.assert_close(message.values.norm(dim=1), sent.norm(dim=1))
     torch.testing.assert_close(coder.decode(message.values.mean(dim=0)), sent.mean(dim=0), atol=1e-6, rtol=1e-5)
-    assert coder.expand is not None
     torch.testing.assert_close(coder.expand(message.values), sent, atol=1e-6, rtol=1e-5)
 
 
@@ -98,12 +97,10 @@ def test_levels_are_whole_steps_around_the_middle(levels: int) -> None:
     message = coder.encode(batch_of(sent)).messages
     level = message + (levels - 1) / 2
     assert torch.equal(level, level.round())
-    assert level.min() == 0
-    assert level.max() == levels - 1
+    assert (level.min(), level.max()) == (0, levels - 1)
     restored = coder.decode(message[0])
     assert torch.all((restored - sent[0].clamp(-0.05, 0.05)).abs() <= stage.step * (1 + 1e-5))
     assert coder.noise_gain == stage.step == pytest.approx(0.1 / (levels - 1))
-    assert coder.expand is not None
     torch.testing.assert_close(coder.expand(message)[0], restored)
 
 
@@ -139,8 +136,7 @@ def test_sum_is_exact_whole_numbers(trials: int) -> None:
     middle = (15 + trials) / 2
     on_air = (message + middle).long()
     assert torch.equal(on_air.to(message.dtype) - middle, message)
-    assert on_air.min() >= 0
-    assert on_air.max() <= 15 + trials
+    assert 0 <= on_air.min() <= on_air.max() <= 15 + trials
     for heard in ([0, 1, 2, 3, 4], [1, 3], [2]):
         assert torch.equal(on_air[heard].sum(dim=0) - len(heard) * middle, message[heard].sum(dim=0))
 
@@ -168,7 +164,6 @@ def test_draws_belong_to_coordinates() -> None:
     after it, and the noise is the same whatever it is added to."""
     sent, quantise, noise = updates(60), StochasticQuantise(8, 0.1), BinomialNoise(50)
     mask = RandK(60, 13).open(opened())
-    assert mask.coordinates is not None
     some = open_encoder((RandK(60, 13), quantise, noise), opened()).encode(batch_of(sent)).messages
     whole = open_encoder((quantise, noise), opened()).encode(batch_of(sent)).messages
     assert torch.equal(some, whole[:, torch.from_numpy(mask.coordinates)])
@@ -237,9 +232,8 @@ def test_messages_stay_within_their_bounds(levels: int, trials: int) -> None:
 @pytest.mark.parametrize(("clip_norm", "wanted"), [(1e6, 0.01 * math.sqrt(25450)), (0.5, 0.5)])
 def test_a_message_is_no_longer_than_its_quantisers_box(clip_norm: float, wanted: float) -> None:
     """||X_i|| <= min(C, X sqrt(d)): what cpSGD accounts with when the box is the tighter of the two."""
-    settings = small_settings(
-        "scheme.name=cpsgd", "scheme.quantiser_bound=0.01", "scheme.levels=16", f"local.clip_norm={clip_norm}"
-    )
+    given = ("scheme.name=cpsgd", "scheme.quantiser_bound=0.01", "scheme.levels=16", f"local.clip_norm={clip_norm}")
+    settings = small_settings(*given)
     release = settings.scheme.recipe(Problem(settings, 25450, "digital")).release
     assert isinstance(release, BinomialRelease)
     assert release.message.clip_norm == pytest.approx(wanted)
@@ -256,8 +250,7 @@ def test_counted_bits_are_binomial(trials: int) -> None:
     """Chi-square over all values that are expected ten times or more, the others together; 1 in 10^6 fails."""
     count = 100_000
     drawn = binomials(trials, count)
-    assert drawn.min() >= 0
-    assert drawn.max() <= trials
+    assert 0 <= drawn.min() <= drawn.max() <= trials
     expected = count * stats.binom.pmf(np.arange(trials + 1), trials, 0.5)
     seen = np.bincount(drawn, minlength=trials + 1)
     usual = expected >= 10

@@ -8,18 +8,10 @@ import numpy as np
 import pytest
 from dp_accounting import pld, rdp
 
+from airfl.privacy import events
 from airfl.privacy.accountants.renyi import ORDERS
 from airfl.privacy.bounds import epsilon
-from airfl.privacy.events import (
-    Composed,
-    FixedSizeSampled,
-    Gaussian,
-    NonPrivate,
-    PoissonSampled,
-    as_poisson,
-    noise_of,
-    repeated,
-)
+from airfl.privacy.events import Composed, FixedSizeSampled, Gaussian, NonPrivate, PoissonSampled, noise_of, repeated
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.record import SPLITS, Batches, mini_batches, variance_reduced_batches
@@ -52,18 +44,6 @@ def replace_one(batches: Batches, participations: int, name: str = "auto") -> fl
     return epsilon(repeated(Composed(batches), participations), "replace_one", DELTA, name)
 
 
-def rdp_epsilon(batches: Batches, participations: int) -> float:
-    """dp-accounting alone: one event after the other, replace-one."""
-    accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=REPLACE_ONE)
-    for event, count in batches:
-        assert isinstance(event, FixedSizeSampled)
-        gaussian = dp_accounting.GaussianDpEvent(noise_of(event).noise_multiplier / 2)
-        if event.sample < event.population:
-            gaussian = dp_accounting.SampledWithoutReplacementDpEvent(event.population, event.sample, gaussian)
-        accountant.compose(gaussian, count * participations)
-    return float(accountant.get_epsilon(DELTA))
-
-
 def test_what_its_figures_are_for() -> None:
     ledger, release = ledger_of(10), RecordRelease(SAMPLED + WHOLE)
     about = ledger.statement
@@ -80,7 +60,14 @@ def test_what_its_figures_are_for() -> None:
     [(SAMPLED, 2000), (SAMPLED + WHOLE, 100), (mini_batches(8.0, 10, 600, 30) + mini_batches(50.0, 100, 200), 100)],
 )
 def test_rdp_is_that_of_dp_accounting_and_no_less_than_the_figure(batches: Batches, participations: int) -> None:
-    wanted = rdp_epsilon(batches, participations)
+    """dp-accounting composes one event after the other, replace-one."""
+    accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=REPLACE_ONE)
+    for event, count in batches:
+        gaussian = dp_accounting.GaussianDpEvent(noise_of(event).noise_multiplier / 2)
+        if event.sample < event.population:
+            gaussian = dp_accounting.SampledWithoutReplacementDpEvent(event.population, event.sample, gaussian)
+        accountant.compose(gaussian, count * participations)
+    wanted = accountant.get_epsilon(DELTA)
     assert replace_one(batches, participations, "rdp") == pytest.approx(wanted, rel=1e-9)
     assert replace_one(batches, participations) < wanted
 
@@ -125,8 +112,7 @@ def test_one_event_is_the_client_ledgers_bound(noise_multiplier: float, rounds: 
 
 
 def test_one_participation_is_closed_form() -> None:
-    ledger = ledger_of(10)
-    of_round = Composed(SAMPLED)
+    ledger, of_round = ledger_of(10), Composed(SAMPLED)
     assert ledger.of_one_round(of_round) == pytest.approx(sampled_gaussian_epsilon(DELTA, 2 / 3, 0.01), rel=1e-12)
     poisson = sampled_gaussian_epsilon(DELTA, 1 / 3, 0.01)
     assert ledger.of_one_round_as_poisson(of_round) == pytest.approx(poisson, rel=1e-12)
@@ -136,7 +122,6 @@ def test_one_participation_is_closed_form() -> None:
 def test_as_poisson_is_a_composed_loss_distribution(batches: Batches) -> None:
     accountant = pld.PLDAccountant(value_discretization_interval=1e-3)
     for event, count in batches:
-        assert isinstance(event, FixedSizeSampled)
         gaussian = dp_accounting.GaussianDpEvent(noise_of(event).noise_multiplier)
         accountant.compose(dp_accounting.PoissonSampledDpEvent(event.rate, gaussian), 40 * count)
     ledger = ledger_of(10)
@@ -153,7 +138,7 @@ def test_as_poisson_is_that_of_the_client_ledger() -> None:
 @pytest.mark.parametrize("batches", [mini_batches(1.0, 60, 6000, 4), mini_batches(1.0, 60, 6000, 4) + WHOLE])
 def test_as_poisson_of_one_participation_of_several_releases(batches: Batches) -> None:
     one = ledger_of(10).of_one_round_as_poisson(Composed(batches))
-    assert one == pytest.approx(epsilon(as_poisson(Composed(batches)), "add_remove", DELTA))
+    assert one == pytest.approx(epsilon(events.as_poisson(Composed(batches)), "add_remove", DELTA))
     assert 1.1 * sampled_gaussian_epsilon(DELTA, 1.0, 0.01) < one < gaussian_epsilon(DELTA, math.sqrt(4 + 1 / 1600))
 
 
@@ -164,9 +149,8 @@ def test_a_device_pays_for_its_own_rounds() -> None:
         ledger.record(event, compose=False, devices=np.array([3, 4 + t]))
     figures = ledger.record(event, compose=True, devices=np.array([0]), last=True)
     assert figures.epsilon == pytest.approx(replace_one(SAMPLED, 20), rel=1e-12)
-    assert figures.epsilon_as_poisson == pytest.approx(
-        epsilon(repeated(as_poisson(event), 20), "add_remove", DELTA), rel=1e-6
-    )
+    poisson = epsilon(repeated(events.as_poisson(event), 20), "add_remove", DELTA)
+    assert figures.epsilon_as_poisson == pytest.approx(poisson, rel=1e-6)
     assert figures.epsilon_round == pytest.approx(replace_one(SAMPLED, 1))
     # Between the convention and the proof lies what a pair of neighbours pays.
     assert figures.epsilon_as_poisson < figures.epsilon_at_least < figures.epsilon
@@ -188,8 +172,7 @@ def test_nobody_took_part_or_nobody_asks() -> None:
     assert (figures.epsilon, figures.epsilon_as_poisson) == (0.0, 0.0)
     figures = ledger_of(5).record(event, compose=False)
     assert math.isfinite(figures.epsilon_round)
-    assert math.isnan(figures.epsilon)
-    assert math.isnan(figures.epsilon_as_poisson)
+    assert all(map(math.isnan, (figures.epsilon, figures.epsilon_as_poisson)))
 
 
 @pytest.mark.parametrize("bare", [mini_batches(0.0, 10, 10), mini_batches(0.0, 1, 10)])

@@ -1,7 +1,5 @@
 """Noise, interference, power and energy in the record of a round, against numbers computed by hand."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,13 +21,8 @@ NOISE_STD = 3.0
 
 def a_report(**changes: float) -> LinkReport:
     """Of two devices that have spent 2 and 3."""
-    devices = DeviceUse(
-        transmit_scale=np.ones(2),
-        energy=np.array([2.0, 3.0]),
-        bits=np.zeros(2, dtype=np.int64),
-        active=np.ones(2, dtype=np.int8),
-        snr_db=np.zeros(2),
-    )
+    bits, active = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int8)
+    devices = DeviceUse(np.ones(2), np.array([2.0, 3.0]), bits, active, snr_db=np.zeros(2))
     use = GridUse(4, 4, 1, SYMBOL_S)
     return LinkReport(NOISE_STD, 1.0, True, False, 1.0, use=use, devices=devices, **changes)
 
@@ -79,18 +72,15 @@ def test_noise_is_multiplied_by_what_decoding_multiplies(rescale: bool) -> None:
 
 
 def analog_report(packing: Packing, leakage: float = 0.0) -> LinkReport:
-    """One device on gains 1 and 2, each with an amplitude of its own: it sends with 2 and arrives with 2 and 4.
-
-    Four entries of unit norm in all, on as many elements, or on two under I/Q packing.
-    """
+    """One device on gains 1 and 2, each with an amplitude of its own: it sends with 2 and arrives with 2 and 4. Four
+    entries of unit norm in all, on as many elements, or on two under I/Q packing."""
     control = PowerControl("per-subcarrier", "round_energy", NOISE_STD)
     uplink = AnalogUplink(OfdmaGrid(2, SYMBOL_S, packing), control, NOISE_STD)
     response = np.array([1.0, 2.0], dtype=np.complex128)[None, None, None, :]
     message = MessageBound(4, 1.0, 1.0, sensitivity=1.0)
     elements = 4 if packing == "real" else 2
-    return uplink.open(
-        context_of(response, message, subcarriers=2, elements=elements, limit=4.0, leakage=leakage)
-    ).link_budget()
+    context = context_of(response, message, subcarriers=2, elements=elements, limit=4.0, leakage=leakage)
+    return uplink.open(context).link_budget()
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])

@@ -36,13 +36,9 @@ def matlab73(path: Path, **arrays: NDArray[Any]) -> Path:
     """As MATLAB's save -v7.3 writes: a header of 512 bytes, axes reversed, complex numbers as real and imag."""
     with h5py.File(path, "w", userblock_size=512) as file:
         for name, values in arrays.items():
-            if np.iscomplexobj(values):
-                pairs = np.empty(values.shape, dtype=[("real", "f8"), ("imag", "f8")])
-                pairs["real"], pairs["imag"] = values.real, values.imag
-                values = pairs
+            values = pairs(values, ("real", "imag"), "f8") if np.iscomplexobj(values) else values
             file[name] = values.T
-            kind = "char" if values.dtype == np.uint16 else "double"
-            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+            file[name].attrs["MATLAB_class"] = np.bytes_("char" if values.dtype == np.uint16 else "double")
         file["#refs#/a"] = np.zeros((2, 2))
     with open(path, "r+b") as raw:
         raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512, b" "))
@@ -154,7 +150,7 @@ def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> Non
     np.testing.assert_allclose(plain.mean_power, (np.abs(GAINS[:2, :3, 0]) ** 2).mean(axis=0))
 
 
-@pytest.mark.parametrize("format_", [hdf5, npz])
+@pytest.mark.parametrize("write", [hdf5, npz])
 @pytest.mark.parametrize(
     ("power", "message"),
     [
@@ -165,10 +161,8 @@ def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> Non
         (np.array([-1.0, 1.0, 1.0, 1.0, 1.0]), "got -1"),
     ],
 )
-def test_mean_powers_that_no_channel_has_are_refused(
-    tmp_path: Path, format_: Callable[..., Path], power: NDArray[Any], message: str
-) -> None:
-    assert message in refusal(format_(tmp_path / "a.npz", h=MODULI, mean_power=power))
+def test_mean_powers_that_no_channel_has_are_refused(tmp_path: Path, write: Any, power: Any, message: str) -> None:
+    assert message in refusal(write(tmp_path / "a.npz", h=MODULI, mean_power=power))
 
 
 def test_which_array_is_meant_is_an_error_of_its_own(tmp_path: Path) -> None:
@@ -303,11 +297,8 @@ def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
         assert "not a readable HDF5, .mat, .npy or .npz file" in refusal(tmp_path / "a.mat")
     numbers = GENERATOR.random((40, 50))
     savemat(tmp_path / "m.mat", {"h": numbers}, do_compression=True)
-    npy(tmp_path / "a.npy", numbers)
-    for path in (
-        *(hdf5(tmp_path / "a.h5", h=numbers), npz(tmp_path / "a.npz", h=numbers)),
-        *(tmp_path / "m.mat", tmp_path / "a.npy"),
-    ):
+    arrays = npy(tmp_path / "a.npy", numbers), npz(tmp_path / "a.npz", h=numbers)
+    for path in (hdf5(tmp_path / "a.h5", h=numbers), tmp_path / "m.mat", *arrays):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         assert "export it again" in refusal(path)
 

@@ -1,7 +1,5 @@
 """The report page: its numbers against the traces, its markup, and its errors."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -9,6 +7,7 @@ import math
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,6 +69,11 @@ def of_traces(folder: Path, variable: str) -> np.ndarray:
     return np.array([[trace[variable].values.astype(np.float64) for trace in row] for row in loaded(folder)])
 
 
+def numbers(page: Page, table: str, heading: str) -> list[float]:
+    """The values of a column, by which it is sorted."""
+    return [float(cell.value or "") for cell in page.column(table, heading)]
+
+
 def interval(values: np.ndarray) -> tuple[float, float]:
     """Student's, of an accuracy in %, cut to what one can be."""
     half = float(scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values))
@@ -96,18 +100,12 @@ def test_three_seeds_have_an_interval_that_ends_where_shares_do(comparison: Path
     """Invented accuracies of one row: near one end, near the other, in the middle."""
     first = next(run for run in read_results(comparison).runs if run.label == LABELS[PFELS])
     tried = {"low": (0.0, 0.02, 0.2), "high": (0.7, 0.99, 1.0), "middle": (0.5, 0.52, 0.55)}
-    made = [
-        replace(summarised(first, test_accuracy=value), label=name, seed=seed)
-        for name, values in tried.items()
-        for seed, value in enumerate(values)
-    ]
+    cases = [(name, seed, value) for name, values in tried.items() for seed, value in enumerate(values)]
+    made = [replace(summarised(first, test_accuracy=value), label=name, seed=seed) for name, seed, value in cases]
     few = shown(Results(tuple(made)), comparison)
     cells = few.column("comparison-table", "accuracy %")
-    points = {
-        text.split("<br>")[0]: point
-        for point in few.figure("plot-front-energy")["data"][1:]
-        for text in point["hovertext"]
-    }
+    every = few.figure("plot-front-energy")["data"][1:]
+    points = {text.split("<br>")[0]: point for point in every for text in point["hovertext"]}
     for (name, values), cell in zip(tried.items(), cells, strict=True):
         percents = 100 * np.array(values)
         low, high = interval(percents)
@@ -132,7 +130,7 @@ def test_costs_are_the_traces_sums_and_epsilons_their_last(comparison: Path, pag
     epsilons = page.column("comparison-table", "ε run")
     last = of_traces(comparison, "epsilon")[:, :, -1].mean(axis=1)
     assert epsilons[IDEAL].text == epsilons[IDEAL].value == "inf"
-    assert [float(cell.value or "") for cell in epsilons] == pytest.approx(list(last))
+    assert numbers(page, "comparison-table", "ε run") == pytest.approx(list(last))
     assert page.column("comparison-table", "ε claimed")[IDEAL].text == "-"
 
 
@@ -150,7 +148,7 @@ def test_every_number_is_written_as_in_the_terminal(comparison: Path, page: Page
 
 
 def test_swept_values_have_columns_of_numbers_and_are_drawn_against_accuracy(sweep: Path, swept: Page) -> None:
-    assert [float(cell.value or "") for cell in swept.column("comparison-table", "ratio")] == list(RATIOS)
+    assert numbers(swept, "comparison-table", "ratio") == list(RATIOS)
     kinds = [attributes.get("data-kind") for name, attributes in swept.elements if name == "th"]
     assert kinds[:3] == ["text", "number", "number"]
     assert " ± " not in swept.column("comparison-table", "accuracy %")[0].text  # one seed has no interval
@@ -210,11 +208,8 @@ def test_points_of_the_fronts_and_the_line_through_the_best(comparison: Path, pa
     assert not any(any(point["error_y"]["array"]) for point in points)
     assert [point["x"][0] for point in points] == pytest.approx(list(energy), rel=1e-5)
     assert [point["y"][0] for point in points] == pytest.approx(list(accuracy), rel=1e-5)
-    best = [
-        place
-        for place in np.argsort(energy)
-        if not any(energy[other] < energy[place] and accuracy[other] >= accuracy[place] for other in range(3))
-    ]
+    ascending = np.argsort(energy)
+    best = [place for place in ascending if accuracy[place] > accuracy[energy < energy[place]].max(initial=0)]
     assert line["y"] == pytest.approx([accuracy[place] for place in best], rel=1e-5)
 
 
@@ -262,26 +257,23 @@ def test_accuracy_at_the_same_energy_and_rounds(comparison: Path, page: Page) ->
     accuracy, spent = of_traces(comparison, "test_accuracy"), of_traces(comparison, "energy_j").cumsum(axis=2)
     budget = spent[[PFELS, PDP], :, -1].min()  # the ideal link sets no budget
     (heading,) = [text for text in head if text.startswith("at energy")]
-    for row, cell in enumerate(page.column("at-budget-table", heading)):
+    for row, found in enumerate(numbers(page, "at-budget-table", heading)):
         paid = (spent[row] <= budget).sum(axis=1)
         wanted = [values[count - 1] if count else math.nan for values, count in zip(accuracy[row], paid, strict=True)]
-        assert float(cell.value or "") == pytest.approx(np.mean(wanted), nan_ok=True)
-    at_rounds = [float(cell.value or "") for cell in page.column("at-budget-table", "at 4 rounds")]
-    assert at_rounds == pytest.approx(accuracy[:, :, -1].mean(axis=1))
+        assert found == pytest.approx(np.mean(wanted), nan_ok=True)
+    assert numbers(page, "at-budget-table", "at 4 rounds") == pytest.approx(accuracy[:, :, -1].mean(axis=1))
 
 
 def test_costs_of_the_target(comparison: Path, page: Page) -> None:
     accuracy, energy = of_traces(comparison, "test_accuracy"), of_traces(comparison, "energy_j").cumsum(axis=2)
     target = 0.9 * accuracy[:, :, -1].mean(axis=1).max()
     assert f"Cost of reaching {100 * target:.1f}% accuracy" in page.text
-    for row, cell in enumerate(page.column("to-target-table", "energy (normalised)")):
+    seeds = page.column("to-target-table", "seeds that do")
+    for row, found in enumerate(numbers(page, "to-target-table", "energy (normalised)")):
         there = accuracy[row] >= target
-        reached = [
-            float(spent[hit.argmax()]) if hit.any() else math.inf for spent, hit in zip(energy[row], there, strict=True)
-        ]
-        assert float(cell.value or "") == pytest.approx(np.mean(reached))
-        seeds = page.column("to-target-table", "seeds that do")[row].text
-        assert seeds == f"{there.any(axis=1).sum()} of 2"
+        reached = [spent[hit][0] if hit.any() else math.inf for spent, hit in zip(energy[row], there, strict=True)]
+        assert found == pytest.approx(np.mean(reached))
+        assert seeds[row].text == f"{there.any(axis=1).sum()} of 2"
     assert page.column("to-target-table", "bits")[PFELS].text == "-"
 
 
@@ -314,8 +306,8 @@ def test_a_run_broken_off_before_an_evaluation(sweep: Path) -> None:
     found = shown(Results((broken,), ("scheme.ratio",)), sweep)
     assert "1 run with the status failed" in found.text
     assert "No run was evaluated." in found.text
-    (cell,) = found.column("comparison-table", "ε run")
-    assert float(cell.value or "") > 0
+    (epsilon,) = numbers(found, "comparison-table", "ε run")
+    assert epsilon > 0
 
 
 def test_energies_of_different_units_are_not_compared(comparison: Path) -> None:
@@ -324,9 +316,6 @@ def test_energies_of_different_units_are_not_compared(comparison: Path) -> None:
     assert "Energies have different units" in found.text
     assert "energy" not in found.figure("plot-accuracy")["choices"]
     assert not any(attributes.get("id") == "plot-front-energy" for _, attributes in found.elements)
-
-
-# The front
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25))
@@ -345,12 +334,17 @@ def test_the_front_is_what_no_other_beats(points: list[tuple[int, int]]) -> None
 # Markup
 
 
+def run_by(page: Page) -> list[str]:
+    """The scripts that a browser runs."""
+    return [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
+
+
 def test_what_users_write_stays_text(page: Page, swept: Page) -> None:
     names = {name for name, _ in page.elements} | {name for name, _ in swept.elements}
     assert "img" not in names
     assert SCRIPT in page.text
     for found in (page, swept):
-        run = [text for attributes, text in found.scripts if attributes.get("type") != "application/json"]
+        run = run_by(found)
         assert len(run) == 2  # plotly's and the page's own
         assert "<script>alert" not in found.source
         assert "<img" not in found.source.replace(run[0], "")
@@ -372,14 +366,12 @@ def test_nothing_is_fetched_and_no_other_script_may_run(page: Page) -> None:
         assert "src" not in attributes, name
         assert attributes.get("href", "#").startswith("#"), name  # type: ignore[union-attr]
     assert "@import" not in page.source.partition("</style>")[0]
-    (policy,) = [
-        attributes["content"] or ""
-        for name, attributes in page.elements
-        if attributes.get("http-equiv") == "Content-Security-Policy"
-    ]
-    run = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
-    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run]
-    assert policy.startswith("default-src 'none'; script-src " + " ".join(f"'sha256-{one}'" for one in sums) + ";")
+    policies = [about for _, about in page.elements if about.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1
+    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run_by(page)]
+    assert str(policies[0]["content"]).startswith(
+        "default-src 'none'; script-src " + " ".join(f"'sha256-{one}'" for one in sums) + ";"
+    )
 
 
 def test_every_plot_has_a_place_and_names_are_there_once(page: Page, swept: Page) -> None:
@@ -394,9 +386,7 @@ def test_every_plot_has_a_place_and_names_are_there_once(page: Page, swept: Page
 # Where it is written
 
 
-def test_the_command_writes_beside_the_runs_and_replaces_its_own(
-    sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_beside_the_runs_and_replaces_its_own(sweep: Path, capsys: Any) -> None:
     target = sweep / "report.html"
     report([sweep])
     first = target.read_bytes()

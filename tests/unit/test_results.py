@@ -1,7 +1,5 @@
 """Averages over seeds, comparisons at equal cost, and the tidy table."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -20,7 +18,7 @@ from airfl.analysis.results import read_results, read_some_results
 from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
 from airfl.analysis.results.digest import CUMULATIVE, OBSERVED, digest_of, keep
 from airfl.analysis.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
-from airfl.analysis.results.result import Results
+from airfl.analysis.results.result import Group, Results
 from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
 from airfl.analysis.results.tidy import write
 from airfl.core.summary import summarise
@@ -53,6 +51,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def results(swept: Path) -> Results:
     return read_results(swept)
+
+
+def mean_of(group: Group, figure: str) -> float:
+    return float(np.mean([getattr(run.digest.summary, figure) for run in group.runs]))
 
 
 def test_averages_are_students() -> None:
@@ -90,8 +92,7 @@ def test_no_interval_leaves_its_bounds_or_its_mean(values: list[float], within: 
     """And what is within them stays, so that it covers the truth as often."""
     one, free = average(values, within), average(values)
     if len(values) < 3:
-        assert math.isnan(one.low)
-        assert math.isnan(one.high)
+        assert all(map(math.isnan, (one.low, one.high)))
     else:
         assert one.low <= one.mean * (1 + 1e-12)
         assert one.mean * (1 - 1e-12) <= one.high
@@ -114,11 +115,8 @@ def test_the_interval_covers_the_truth_95_times_in_100() -> None:
 
 def test_groups_are_runs_that_differ_in_their_seed(results: Results) -> None:
     assert results.axes == ("scheme.name", "scheme.ratio")
-    assert [group.name for group in results.groups] == [
-        "scheme = pfels, ratio = 0.1",
-        "scheme = pfels, ratio = 1.0",
-        "scheme = fedavg",  # which has no ratio
-    ]
+    names = ["scheme = pfels, ratio = 0.1", "scheme = pfels, ratio = 1.0", "scheme = fedavg"]  # which has no ratio
+    assert [group.name for group in results.groups] == names
     assert [[run.seed for run in group.runs] for group in results.groups] == [[0, 1]] * 3
 
 
@@ -134,9 +132,7 @@ def test_a_digest_says_what_the_trace_says(swept: Path) -> None:
     assert found.course["rounds"].tolist() == [1, 2, 3, 4]
 
 
-def test_a_kept_digest_is_what_is_read_and_of_no_other_trace(
-    swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kept_digest_is_of_no_other_trace(swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run(small_settings("scheme.name=fedavg"), tmp_path / "run").path.parent
     made = keep(folder)
     with monkeypatch.context() as patch:
@@ -166,9 +162,7 @@ def test_all_are_compared_at_what_each_has_spent(results: Results) -> None:
     totals = [run.digest.summary.resource_elements for group in results.groups[:2] for run in group.runs]
     assert budget == min(totals)
     found = compare_at(results.groups, "resource_elements", budget)
-    assert found[0].mean == pytest.approx(
-        np.mean([run.digest.course["test_accuracy"][-1] for run in results.groups[0].runs])
-    )
+    assert found[0].mean == pytest.approx(mean_of(results.groups[0], "test_accuracy"))
     # Ten times the elements a round: within the first round's budget of the other there is nothing.
     assert math.isnan(found[1].mean)
     assert common_budget(results.groups, "rounds") == 4
@@ -213,11 +207,9 @@ def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> No
 
 
 def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
-    accuracies = [
-        np.mean([run.digest.summary.test_accuracy for run in g.runs]) for g in ordered(results, "test_accuracy")
-    ]
+    accuracies = [mean_of(group, "test_accuracy") for group in ordered(results, "test_accuracy")]
     assert accuracies == sorted(accuracies, reverse=True)
-    energies = [np.mean([run.digest.summary.energy for run in group.runs]) for group in ordered(results, "energy")]
+    energies = [mean_of(group, "energy") for group in ordered(results, "energy")]
     assert energies == sorted(energies)
     assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, None]
     with pytest.raises(UserError, match="--sort: unknown value 'acuracy'"):
@@ -248,10 +240,8 @@ def test_points_of_a_widened_sweep_are_told_apart_by_their_own_settings(swept: P
     entries = (Entry("pfels-0.1-0", "", {"scheme.ratio": 0.1}, 0), Entry("pfels-1.0-0", "", {"run.devices": 100}, 0))
     write_listing(Listing(root, entries))
     found = read_results(root)
-    assert [dict(run.values) for run in found.runs] == [
-        {"scheme.ratio": 0.1, "run.devices": 100},
-        {"scheme.ratio": 1.0, "run.devices": 100},
-    ]
+    values = [{"scheme.ratio": ratio, "run.devices": 100} for ratio in (0.1, 1.0)]
+    assert [dict(run.values) for run in found.runs] == values
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
 """Checkpoints contain the complete state (state, ledger, selection), and are used only if intact."""
 
-from __future__ import annotations
-
 import io
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,27 +31,17 @@ CPU = torch.device("cpu")
 
 
 def test_everything_that_a_round_hands_on_comes_back() -> None:
-    store = Store(
-        rows={
-            "error": {3: torch.tensor([1.0, 2.0]), 11: torch.tensor([3.0, 4.0])},
-            "saga_table": {7: torch.tensor([[5.0, 6.0], [7.0, 8.0]])},
-        },
-        server={"u": torch.tensor([0.5, 0.25]), "shift": torch.tensor([9.0, 10.0])},
-    )
+    errors = {3: torch.tensor([1.0, 2.0]), 11: torch.tensor([3.0, 4.0])}
+    rows = {"error": errors, "saga_table": {7: torch.tensor([[5.0, 6.0], [7.0, 8.0]])}}
+    store = Store(rows=rows, server={"u": torch.tensor([0.5, 0.25]), "shift": torch.tensor([9.0, 10.0])})
     memory = Memory(mean_rate=np.array([0.5, 1.5]), spent=np.array([2.5, 0.0]))
     state = State(4, torch.tensor([1.0, -1.0]), memory, store)
     found = from_arrays(4, to_arrays(state), CPU)
     assert found.round_index == 4
     np.testing.assert_array_equal(found.parameters, [1.0, -1.0])
-    assert found.memory.mean_rate is not None
-    assert found.memory.spent is not None
-    np.testing.assert_array_equal(found.memory.mean_rate, [0.5, 1.5])
-    np.testing.assert_array_equal(found.memory.spent, [2.5, 0.0])
-    assert {name: kept.tolist() for name, kept in found.store.server.items()} == {"u": [0.5, 0.25], "shift": [9, 10]}
-    assert {name: {who: kept.tolist() for who, kept in rows.items()} for name, rows in found.store.rows.items()} == {
-        "error": {3: [1, 2], 11: [3, 4]},
-        "saga_table": {7: [[5, 6], [7, 8]]},
-    }
+    np.testing.assert_equal(asdict(found.memory), asdict(memory))
+    for kept, given in ((found.store.server, store.server), (found.store.rows, store.rows)):
+        torch.testing.assert_close(kept, given, rtol=0, atol=0)
 
 
 def test_a_ledger_goes_on_with_the_devices_that_took_part() -> None:
@@ -68,9 +57,7 @@ def test_a_ledger_goes_on_with_the_devices_that_took_part() -> None:
     assert figures.epsilon == pytest.approx(gaussian_epsilon(delta, 1.0), rel=1e-4)
 
 
-def test_records_reach_the_disk_before_the_state_that_counts_on_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_on_the_disk_before_a_state_that_needs_them(tmp_path: Path, monkeypatch: Any) -> None:
     done = []
     monkeypatch.setattr(Records, "sync", lambda self: done.append("records"))
     monkeypatch.setattr(keeping_module, "write_state", lambda out, saved: done.append("state"))

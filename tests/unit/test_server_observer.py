@@ -1,8 +1,7 @@
 """privacy.observer = "server": it knows who took part, and observes the samples of all antennas."""
 
-from __future__ import annotations
-
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +18,18 @@ from tests.small_data import run
 SERVER = ("privacy.observer=server", "scheme.name=pfels")
 
 
+def round_of(*overrides: str) -> tuple[Any, Any, Any]:
+    """Scenario, plan and report."""
+    return opened(small_settings(*overrides), 200)
+
+
 def multiplier(*overrides: str) -> float:
-    scenario, _, report = opened(small_settings(*overrides), 200)
+    scenario, _, report = round_of(*overrides)
     return noise_multiplier(scenario, report)
 
 
 def statement_of(*overrides: str) -> Statement:
-    return build_ledger(opened(small_settings(*overrides), 200)[0]).statement
+    return build_ledger(round_of(*overrides)[0]).statement
 
 
 def test_with_one_antenna_the_server_sees_no_more_than_the_sum() -> None:
@@ -40,9 +44,7 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
     """mu of the best test for one device among the others: with y = h u + z on 2 A real dimensions, ||h|| b C/sigma_0.
     20,000 draws tell mu to 1% (5 standard errors 0.04 of mu around 1)."""
     policy = ["power.policy=per-subcarrier"] if fading == "tapped-line" else []
-    scenario, plan, report = opened(
-        small_settings(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy), 200
-    )
+    scenario, plan, report = round_of(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy)
     response = plan.channel.response  # [devices, antennas, blocks, subcarriers]
     amplitudes = np.abs(plan.link._control.precoders)
     norms = np.linalg.norm(response, axis=1) * amplitudes
@@ -67,9 +69,8 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
         own = np.zeros(100)
         for devices, multiplier in zip(ids, multipliers, strict=True):
             own[devices] += (2 / multiplier) ** 2
-        assert trace["epsilon"].values[-1] == pytest.approx(
-            gaussian_epsilon(settings.delta, math.sqrt(own.max())), rel=1e-9
-        )
+        worst = gaussian_epsilon(settings.delta, math.sqrt(own.max()))
+        assert trace["epsilon"].values[-1] == pytest.approx(worst, rel=1e-9)
         assert trace["epsilon_at_least"].values[-1] == pytest.approx(trace["epsilon"].values[-1], rel=0.01)
         assert trace["epsilon"].attrs["observer"] == "server"
         assert trace["epsilon_round"].values[0] == pytest.approx(gaussian_epsilon(settings.delta, 2 / multipliers[0]))
@@ -81,7 +82,7 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
 def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple[str, ...], covering: float) -> None:
     """With several antennas, or unknown phases, the server may look past it: a device's own is left."""
     own = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=1.0", "channel.noise=false")
-    scenario, _, report = opened(small_settings(*own, "privacy.observer=server", *radio), 200)
+    scenario, _, report = round_of(*own, "privacy.observer=server", *radio)
     assert report.noisy_devices == pytest.approx(covering, rel=1e-6)
     of_one = scenario.bound.noise_std / scenario.bound.sensitivity
     assert noise_multiplier(scenario, report) == pytest.approx(math.sqrt(covering) * of_one, rel=1e-6)
@@ -92,10 +93,8 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
     assert (statement.observer, statement.hidden) == ("server", False)
 
 
-@pytest.mark.parametrize(
-    "scheme", [("scheme.name=a-dsgd",), ("scheme.name=pfels", "scheme.error_feedback=true")], ids=str
-)
-def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("scheme", [["scheme.name=a-dsgd"], ["scheme.name=pfels", "scheme.error_feedback=true"]])
+def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: list[str]) -> None:
     """No amplification by those is proven then: everybody pays for each of their own rounds in full, as against
     somebody who knows who took part. Under Poisson sampling a device's coin is fresh whatever the past was."""
     settings = small_settings("run.rounds=2", *scheme)
@@ -139,10 +138,7 @@ def test_a_lower_bound_is_given_where_neighbours_really_pay(attained: bool, over
     [
         (r"^privacy\.observer: third_party needs", ("scheme.name=fed-spa",)),
         ("single messages", ("scheme.name=dp-fedavg", "digital.secure_aggregation=off")),
-        (
-            r"privacy\.csi_error must be .realised.",
-            ("privacy.observer=server", "privacy.csi_error=quantile"),
-        ),
+        (r"privacy\.csi_error must be .realised.", ("privacy.observer=server", "privacy.csi_error=quantile")),
     ],
 )
 def test_what_contradicts_itself_is_refused(sentence: str, overrides: tuple[str, ...]) -> None:

@@ -1,7 +1,5 @@
 """Server rules applied to a mean update, and learning rates over rounds, computed by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -19,19 +17,15 @@ def test_averaging_and_descent_multiply_their_steps() -> None:
     settings = small_settings("server.learning_rate=0.5", "local.learning_rate=0.1")
     theta, update = torch.tensor([1.0, 2.0]), torch.tensor([4.0, -2.0])
     np.testing.assert_allclose(Averaging(settings.server).step(theta, update, 0, Store()), [3.0, 1.0])
-    np.testing.assert_allclose(
-        Descent(settings.server, settings.local).step(theta, update, 0, Store()), [1.2, 1.9], rtol=1e-6
-    )
+    descended = Descent(settings.server, settings.local).step(theta, update, 0, Store())
+    np.testing.assert_allclose(descended, [1.2, 1.9], rtol=1e-6)
 
 
 def test_two_rounds_of_the_adaptive_rule() -> None:
-    """Fed-SPA, eq. 6, with beta_1 = 1/2, beta_2 = 3/4, kappa = 1/10, eta_g = 2 and updates 2 and 1.
-
-    u = 1, then 1; v = 3/4 x 0.01 + 1/4 x 1 = 0.2575, then 3/4 x 0.2575 + 1/4 x 1 = 0.443125.
-    """
-    rule = Adaptive(
-        small_settings("server.beta1=0.5", "server.beta2=0.75", "server.kappa=0.1", "server.learning_rate=2.0").server
-    )
+    """Fed-SPA, eq. 6, with beta_1 = 1/2, beta_2 = 3/4, kappa = 1/10, eta_g = 2 and updates 2 and 1:
+    u = 1, then 1; v = 3/4 x 0.01 + 1/4 x 1 = 0.2575, then 3/4 x 0.2575 + 1/4 x 1 = 0.443125."""
+    given = ("server.beta1=0.5", "server.beta2=0.75", "server.kappa=0.1", "server.learning_rate=2.0")
+    rule = Adaptive(small_settings(*given).server)
     store, theta = Store(), torch.zeros(1, dtype=torch.float64)
     expected = 0.0
     for index, (update, v) in enumerate([(2.0, 0.2575), (1.0, 0.443125)]):

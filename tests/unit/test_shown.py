@@ -1,7 +1,5 @@
 """Labels and paths in output: terminals, spreadsheets, figures and ASCII-only streams."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -33,8 +31,6 @@ LABELS = (
     *("[/]", "[red]x[/red]", ":smile:", "\x1b[31mred\x1b[0m", "a\x07\x08\x9bb\u202e", "$[/]$ $\\foo$"),
     *("_hidden", "[/x", "|<b>"),
 )
-
-
 QUICK = (*LITTLE, "run.rounds=1")
 
 
@@ -81,10 +77,8 @@ def test_a_label_is_no_harm_in_a_table_or_a_figure(label: str, summary: tuple[Pa
     assert not in_figure(label).startswith("_")
 
 
-FORMULAS = (
-    *("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "a; =1", "=cmd|' /C calc'!A0", "＝1"),
-    "-3+3+cmd|x",
-)
+FORMULAS = ("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "a; =1", "=cmd|' /C calc'!A0", "＝1")
+FORMULAS = (*FORMULAS, "-3+3+cmd|x")
 NUMBERS = ("-5", "+3.5", "-inf", "1e-3", "-", "a-b", "x = 3", "ratio=0.1", "SNR -5 dB", "")
 
 
@@ -150,11 +144,8 @@ def test_commands_where_only_ascii_can_be_written(tmp_path: Path, monkeypatch: p
     """A folder whose name is markup, and a label too: every command comes to its end and has written its files."""
     place = tmp_path / "é[/]"
     rows = tmp_path / "rows.toml"
-    rows.write_text(
-        DEMO.read_text().partition("[[compare]]")[0]
-        + '[[compare]]\nlabel = "[/] ε =1"\n[[compare]]\nlabel = "\\u001b[31m"\nscheme.name = "fedavg"\n',
-        encoding="utf-8",
-    )
+    labelled = '[[compare]]\nlabel = "[/] ε =1"\n[[compare]]\nlabel = "\\u001b[31m"\nscheme.name = "fedavg"\n'
+    rows.write_text(DEMO.read_text().partition("[[compare]]")[0] + labelled, encoding="utf-8")
     one, two = place / "one", place / "two"
     small = (*SMALL, *QUICK)
     for words in (
@@ -170,16 +161,9 @@ def test_commands_where_only_ascii_can_be_written(tmp_path: Path, monkeypatch: p
         assert code == 0, err
         assert (out + err).replace("\n", "").isprintable(), words
         assert "Traceback" not in err
-    for file in (
-        one / "trace.h5",
-        two / "comparison.csv",
-        two / "learning.pdf",
-        place / "copied" / "comparison.md",
-        place / "tables" / "results.parquet",
-        place / "csv" / "rounds.csv",
-        place / "figures" / "table.tex",
-    ):
-        assert file.stat().st_size, file
+    written = ("one/trace.h5", "two/comparison.csv", "two/learning.pdf", "copied/comparison.md")
+    for file in (*written, "tables/results.parquet", "csv/rounds.csv", "figures/table.tex"):
+        assert (place / file).stat().st_size, file
     code, out, err = command(monkeypatch, "results", two, "--json")
     assert code == 0
     assert [group["name"] for group in json.loads(out)["groups"]] == ["[/] ε =1", "\x1b[31m"]
@@ -195,9 +179,7 @@ def test_a_stream_that_is_closed_ends_no_run(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_the_table_of_a_sweep_is_shown_where_its_files_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sweep_is_shown_where_its_files_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same command writes them later, in ASCII too."""
     from airfl.analysis.results import tidy
 

@@ -1,7 +1,5 @@
 """A round of large messages gives the same result when processed in slabs of entries."""
 
-from __future__ import annotations
-
 import dataclasses
 from math import comb
 from typing import Any
@@ -83,7 +81,6 @@ def test_a_mask_takes_its_entries_of_a_slab() -> None:
     slabs = (slice(0, 1), slice(1, 50), slice(50, 100))
     parts = [coder.encode(Batch(updates[:, slab], torch.ones(3), norms, part=slab)) for slab in slabs]
     torch.testing.assert_close(torch.cat([part.messages for part in parts], dim=1), whole.messages, rtol=0, atol=0)
-    assert coder.coordinates is not None
     taken = [coder.coordinates[part.part] for part in parts if part.part is not None]
     np.testing.assert_array_equal(np.concatenate(taken), coder.coordinates)
     for part, own in zip(parts, taken, strict=True):
@@ -96,10 +93,8 @@ def test_parts_of_a_message_superpose_to_the_whole_with_its_energy() -> None:
     messages, scale = torch.from_numpy(generator.normal(size=(3, 10))), np.array([1.0, 2.0, 0.5])
     whole, cut = (MultipleAccessChannel(gains, precoders, "real") for _ in range(2))
     sent = whole.send(messages, scale, slice(0, 3))
-    parts = [
-        cut.send(messages[:, some], scale, slice(0, 3), part=EntryRange(some, 10))
-        for some in (slice(0, 4), slice(4, 4), slice(4, 10))
-    ]
+    slabs = [slice(0, 4), slice(4, 4), slice(4, 10)]
+    parts = [cut.send(messages[:, some], scale, slice(0, 3), part=EntryRange(some, 10)) for some in slabs]
     silent = torch.zeros(10)
     torch.testing.assert_close(cut.close(silent), whole.close(silent), rtol=0, atol=1e-14)
     np.testing.assert_allclose(sum(part.energy for part in parts), sent.energy)
@@ -145,9 +140,7 @@ def test_a_large_mask_falls_everywhere_alike(ratio: float) -> None:
 
 
 @pytest.mark.parametrize(("engine", "threads"), [("layers-parallel", 1), ("layers", 2)])
-def test_a_small_round_shares_no_threads_with_those_that_train(
-    engine: str, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_small_round_shares_no_threads_with_those_that_train(engine: str, threads: int, monkeypatch: Any) -> None:
     """What comes after is as it was."""
     usual = torch.get_num_threads()
     torch.set_num_threads(2)

@@ -1,7 +1,5 @@
 """The figures of a run from a trace made by hand: four rounds and two slots, the second often empty."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -36,18 +34,10 @@ def trace() -> xarray.Dataset:
         "device_id": [[0, 3], [1, 2], [5, -1], [4, -1]],
         "gradient_evaluations": [[6, 6], [6, 4], [6, -1], [6, -1]],
     }
-    found = xarray.Dataset(
-        {name: ("round", values) for name, values in per_round.items()}
-        | {name: (("round", "slot"), values) for name, values in per_slot.items()},
-        attrs={
-            "scheme": "pfels",
-            "seed": 5,
-            "status": "complete",
-            "paper_cost_mb": NAN,
-            "link": "analog",
-            "config": json.dumps({"run": {"tuned": True}}),
-        },
-    )
+    about = {"scheme": "pfels", "seed": 5, "status": "complete", "paper_cost_mb": NAN, "link": "analog"}
+    about["config"] = json.dumps({"run": {"tuned": True}})
+    found = xarray.Dataset({name: ("round", values) for name, values in per_round.items()}, attrs=about)
+    found = found.assign({name: (("round", "slot"), values) for name, values in per_slot.items()})
     for name in OBSERVED:
         if name not in found:
             found[name] = ("round", [NAN] * 4)
@@ -79,15 +69,7 @@ def test_empty_slots_are_nobody(trace: xarray.Dataset) -> None:
 
 def test_a_course_has_what_all_rounds_so_far_have_cost(trace: xarray.Dataset) -> None:
     course = course_of(trace)
-    expected = {
-        "rounds": [2, 4],
-        "test_accuracy": [0.5, 0.75],
-        "epsilon": [2.5, 4.0],
-        "energy": [3, 15],
-        "resource_elements": [30, 150],
-        "air_time_s": [2.2, 4.4],
-        "uplink_bits": [6, 12],
-        "entries": [14, 28],
-    }
+    expected = {"rounds": [2, 4], "test_accuracy": [0.5, 0.75], "epsilon": [2.5, 4.0], "energy": [3, 15]}
+    expected |= {"resource_elements": [30, 150], "air_time_s": [2.2, 4.4], "uplink_bits": [6, 12], "entries": [14, 28]}
     for name, values in expected.items():
         np.testing.assert_allclose(course[name], values, err_msg=name)

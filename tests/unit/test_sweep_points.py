@@ -1,7 +1,5 @@
 """The axes of a sweep and the resulting points."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,28 +1,26 @@
 """TensorBoard's scalars, read back by TensorBoard, equal those of the trace."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
-from airfl.callbacks import Callback, RunInfo, Stop, TensorBoard
+from airfl.callbacks import RunInfo, Stop, TensorBoard
 
 import airfl
 from airfl.config import Row
-from airfl.core.callbacks.scalars import SCALARS, SUMMED
+from airfl.core.callbacks.scalars import SCALARS
 from airfl.core.callbacks.tensorboard import check_live
 from airfl.errors import UserError
 from airfl.storage.trace.schema import PER_ROUND
 from airfl.study.compare import compare
 from tests.conftest import small_settings
+from tests.unit.test_callbacks import Told
+from tests.unit.test_trackers import points_of
 
 SHORT = ("run.rounds=4", "run.evaluate_every=2", "scheme.ratio=0.02")
 
@@ -41,19 +39,12 @@ def scalars(folder: Path) -> dict[str, tuple[list[int], np.ndarray]]:
 
 
 def test_the_scalars_are_the_traces(tmp_path: Path) -> None:
-    done = airfl.run(small_settings(*SHORT, "channel.noise=false"), tmp_path, callbacks=[TensorBoard()])
-    found = scalars(tmp_path / "tensorboard")
-    with done.trace() as trace:
-        for section, names in SCALARS.items():
-            for name in names:
-                values = trace[name].values.astype(float)
-                values = np.cumsum(values) if section == SUMMED else values
-                finite = np.flatnonzero(np.isfinite(values))
-                assert (f"{section}/{name}" in found) == bool(len(finite)), name
-                if len(finite):
-                    steps, shown = found[f"{section}/{name}"]
-                    assert steps == (finite + 1).tolist(), name
-                    np.testing.assert_allclose(shown, values[finite], rtol=1e-6, err_msg=name)  # they are float32
+    airfl.run(small_settings(*SHORT, "channel.noise=false"), tmp_path, callbacks=[TensorBoard()])
+    found, expected = scalars(tmp_path / "tensorboard"), points_of(tmp_path)
+    assert found.keys() == expected.keys()
+    for tag, points in expected.items():
+        assert found[tag][0] == list(points), tag
+        np.testing.assert_allclose(found[tag][1], list(points.values()), rtol=1e-6, err_msg=tag)  # they are float32
     assert found["learning/test_accuracy"][0] == [2, 4]
     assert found["cost/energy_j"][0] == [1, 2, 3, 4]
     assert "radio/receive_snr_db" not in found  # inf without noise
@@ -69,25 +60,12 @@ def test_every_row_and_seed_of_a_comparison_has_its_own(tmp_path: Path) -> None:
     assert accuracy[-1] == pytest.approx(results[1].summaries[1].test_accuracy, rel=1e-6)
 
 
-class After(Callback):
-    """Ends the run with a round, or breaks it off there."""
-
-    def __init__(self, rounds: int, raises: bool) -> None:
-        self.rounds, self.raises = rounds, raises
-
-    def on_round(self, record: Mapping[str, Any]) -> Stop | None:
-        if record["round"] + 1 < self.rounds:
-            return None
-        if self.raises:
-            raise RuntimeError("stop")
-        return Stop("enough")
-
-
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_run_that_ends_early_leaves_what_it_did(raises: bool, tmp_path: Path) -> None:
     """And, where it was asked to end, the figures that its last round has as the last one."""
+    told = Told("round 2", RuntimeError("stop") if raises else Stop("enough"))
     with suppress(UserError):
-        airfl.run(small_settings(*SHORT), tmp_path, callbacks=[TensorBoard(), After(3, raises)])
+        airfl.run(small_settings(*SHORT), tmp_path, callbacks=[TensorBoard(), told])
     found = scalars(tmp_path / "tensorboard")
     assert found["cost/energy_j"][0] == [1, 2, 3]
     assert found["learning/test_accuracy"][0] == found["privacy/epsilon"][0] == ([2] if raises else [2, 3])

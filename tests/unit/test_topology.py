@@ -19,9 +19,8 @@ POINTS = tuple((20.0 + 10 * index, 5.0) for index in range(7))
 
 def draw(devices: int = 7, first: int = 0) -> Draw:
     """Each device's own numbers, whoever else is there."""
-    return columns_of(
-        np.array([np.random.default_rng([3, device]).random(8) for device in range(first, first + devices)])
-    )
+    those = range(first, first + devices)
+    return columns_of(np.array([np.random.default_rng([3, device]).random(8) for device in those]))
 
 
 def columns_of(numbers: NDArray[np.float64]) -> Draw:
@@ -32,14 +31,12 @@ def columns_of(numbers: NDArray[np.float64]) -> Draw:
 @pytest.mark.parametrize("model", PATH_LOSS)
 @pytest.mark.parametrize("los", ["probability", "los", "nlos"])
 def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
-    parameters = Topology(
-        kind=kind, radius_m=150.0, min_distance_m=20.0, coordinates=POINTS, path_loss=model, los=los, shadowing_std_db=3
-    )
+    area: dict[str, Any] = {"radius_m": 150.0, "min_distance_m": 20.0, "coordinates": POINTS}
+    parameters = Topology(kind=kind, path_loss=model, los=los, shadowing_std_db=3, **area)
     found = drop(parameters, draw())
     assert found.positions_m.shape == (7, 3)
     assert found.distance_m.shape == found.path_loss_db.shape == found.amplitude.shape == (7,)
-    assert found.line_of_sight.shape == (7,)
-    assert found.line_of_sight.dtype == np.bool_
+    assert (found.line_of_sight.shape, found.line_of_sight.dtype) == ((7,), np.bool_)
     assert np.isfinite(found.path_loss_db).all()
     assert np.all(found.path_loss_db > 30)
     np.testing.assert_allclose(found.amplitude**2, 10 ** (-found.path_loss_db / 10), rtol=1e-12)
@@ -86,7 +83,7 @@ def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
         drop(Topology(radius_m=5000.0), columns_of(numbers))
 
 
-MANY = Topology(kind="coordinates", coordinates=POINTS)
+RURAL, NEAR = {"path_loss": "rma"}, (*POINTS[:6], (3.0, 4.0))
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "square"}, 'placement must be one of disc, annulus, coordinates, got "square"'),
     ({"path_loss": "sma"}, 'path loss model must be one of log-distance, umi, uma, rma, got "sma"'),
@@ -102,21 +99,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "coordinates", "coordinates": ()}, "0 coordinates for 7 devices"),
     ({"kind": "coordinates", "coordinates": ((1.0, 2.0, 3.0), *POINTS)}, "coordinates must be a list or none, got"),
     ({"kind": "coordinates", "coordinates": (*POINTS[:6], (math.nan, 20.0))}, r"coordinates \[nan, 20.0\] of device 6"),
-    (
-        {"kind": "coordinates", "coordinates": (*POINTS[:6], (3.0, 4.0))},
-        'a device distance of 5 m .*"umi", 10 to 5000 m',
-    ),
+    ({"kind": "coordinates", "coordinates": NEAR}, 'a device distance of 5 m .*"umi", 10 to 5000 m'),
     ({"min_distance_m": 9.0}, 'a device distance of 9 m .*"umi", 10 to 5000 m'),
     ({"radius_m": 5001.0}, 'a device distance of 5001 m .*"umi", 10 to 5000 m'),
     ({"path_loss": "uma", "radius_m": 6000.0}, 'a device distance of 6000 m .*"uma"'),
-    (
-        {"path_loss": "rma", "radius_m": 5001.0},
-        'a device distance of 5001 m .*"rma without line of sight", 10 to 5000 m',
-    ),
-    (
-        {"path_loss": "rma", "radius_m": 10_001.0, "los": "los"},
-        'a device distance of 10001 m .*"rma", 10 to 10000 m',
-    ),
+    (RURAL | {"radius_m": 5001.0}, 'a device distance of 5001 m .*"rma without line of sight", 10 to 5000 m'),
+    ({"path_loss": "rma", "radius_m": 10_001.0, "los": "los"}, 'a device distance of 10001 m .*"rma", 10 to 10000 m'),
     ({"path_loss": "rma", "carrier_hz": 31e9}, 'a carrier frequency of 31 GHz .*"rma", 0.5 to 30 GHz'),
     ({"path_loss": "rma", "base_height_m": 9.0}, 'a base station height of 9 m .*"rma"'),
     ({"path_loss": "rma", "device_height_m": 11.0}, 'a device height of 11 m .*"rma"'),
@@ -147,7 +135,7 @@ def test_one_line_says_what_is_wrong(parameters: dict[str, Any], message: str, a
 
 def test_what_passes_and_no_devices() -> None:
     check_topology(Topology(), 10_000)
-    check_topology(MANY, 3)
+    check_topology(Topology(kind="coordinates", coordinates=POINTS), 3)
     check_topology(Topology(path_loss="uma", device_height_m=22.5), 3)
     check_topology(Topology(path_loss="rma", radius_m=10_000.0, los="los"), 3)
     with pytest.raises(ValueError, match="at least 1, got 0"):
@@ -190,10 +178,8 @@ def test_a_low_base_station_has_no_cheaper_path_around_the_corner() -> None:
 
 
 def test_the_environment_height_is_not_bound_to_the_condition() -> None:
-    """UMa, devices at 20 m, 100 m away, 0.5 GHz: h_E = 18 m for (1 - 0.726818)/3 of those in line of sight.
-
-    C = 0.7^1.5 (5/4) e^(-100/150) = 0.375861; about 9,500 of 20,000 are, 5 standard errors.
-    """
+    """UMa, devices at 20 m, 100 m away, 0.5 GHz: h_E = 18 m for (1 - 0.726818)/3 of those in line of sight, since
+    C = 0.7^1.5 (5/4) e^(-100/150) = 0.375861; about 9,500 of 20,000 are, 5 standard errors."""
     where, numbers = Paths(np.full(20_000, 100.0), 25.0, 20.0, 0.5e9), np.random.default_rng(5).random((20_000, 2))
     found, line_of_sight = path_losses("uma", where, "probability", numbers)
     beyond = found[line_of_sight] > 28 + 22 * math.log10(math.hypot(100, 5)) + 20 * math.log10(0.5) + 1e-6

@@ -1,7 +1,5 @@
 """MLflow and Weights & Biases record the values of the trace. Skipped if they are not installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections.abc import Iterator
@@ -71,8 +69,7 @@ def test_mlflow_holds_the_trace_of_a_run_that_was_cut_off_and_stopped(tmp_path: 
     (run,) = in_mlflow(tmp_path / "mlflow.db")
     assert (run.info.status, run.info.run_name) == ("FINISHED", "pfels")
     assert run.data.tags["airfl.stopped_early"] == "Told: enough"
-    assert run.data.params["scheme.name"] == "pfels"
-    assert run.data.params["run.devices"] == "20"
+    assert (run.data.params["scheme.name"], run.data.params["run.devices"]) == ("pfels", "20")
     assert run.points.keys() == points_of(tmp_path).keys()
     for tag, points in points_of(tmp_path).items():
         assert run.points[tag] == pytest.approx(points), tag
@@ -149,19 +146,14 @@ def test_wandb_holds_the_trace_of_a_run_that_was_cut_off_and_stopped(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("callback", "package", "extra"),
-    [
-        (TensorBoard(), "tensorboard", "tensorboard"),
-        (MLflow(), "mlflow", "mlflow"),
-        (MLflow(), "sqlalchemy", "mlflow"),
-        (WandB(), "wandb", "wandb"),
-    ],
+    ("callback", "package"),
+    [(TensorBoard(), "tensorboard"), (MLflow(), "mlflow"), (MLflow(), "sqlalchemy"), (WandB(), "wandb")],
 )
-def test_what_is_not_installed_is_said_before_anything_is_computed(
-    callback: Callback, package: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_installed_is_said_first(callback: Any, package: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """Before anything is computed."""
+    name = type(callback).__name__
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else object())
-    said = rf'^{type(callback).__name__}: the package {package} is not installed; pip install "airfl\[{extra}\]"$'
+    said = rf'^{name}: the package {package} is not installed; pip install "airfl\[{name.lower()}\]"$'
     with pytest.raises(UserError, match=said):
         callback.on_begin(RunInfo(tmp_path, small_settings(), 2))
     assert not list(tmp_path.iterdir())

@@ -1,7 +1,5 @@
 """Overrides without effect are reported, and a run shows that they have none."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -36,9 +34,8 @@ ANOTHER = {
     **of("antennas", array="circular", rows="2", spacing_wavelengths="2.0", angle="broadside", sector_deg="30.0"),
     **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
     **of("antennas", angular_std_deg="3.0", angular_distribution="uniform"),
-    **of(
-        "csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2", gain_bits="2"
-    ),
+    **of("csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2"),
+    **of("csi", gain_bits="2"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
     **of("task", dirichlet_alpha="0.1", min_samples="3"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
@@ -53,21 +50,14 @@ ANOTHER = {
 }
 # Settings in which what is said to be needed is not there.
 IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
+PLACES = f"topology.coordinates={[[50 + place, 0] for place in range(12)]}"
 LOG_DISTANCE = ("topology.kind=disc", "topology.path_loss=log-distance")
 REPLAYED = ("channel.fading=replay", "channel.replay_file={}")
 WITHOUT = {
     reasons.LINE_OF_SIGHT: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
-    reasons.IN_AREA: (
-        *(*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates"),
-        f"topology.coordinates={[[50 + place, 0] for place in range(12)]}",
-    ),
+    reasons.IN_AREA: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates", PLACES),
     reasons.SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
-    reasons.SHADOWED_BY_MODEL: (
-        *IN_CELL,
-        "channel.fading=rayleigh",
-        "topology.kind=disc",
-        "topology.path_loss=log-distance",
-    ),
+    reasons.SHADOWED_BY_MODEL: (*IN_CELL, "channel.fading=rayleigh", *LOG_DISTANCE),
     reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
     reasons.NOT_PLACED: (*IN_CELL, "channel.fading=rician", "antennas.count=2", *LOG_DISTANCE),
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
@@ -181,16 +171,13 @@ def changed_by(overrides: Sequence[str], base: tuple[str, ...]) -> list[str]:
     assert plain.keys() == changed.keys()
     names = (name for text in overrides for name in RECORDED.get(text.partition("=")[0], ()))
     recorded = {f"{name} of round {t}" for name in names for t in range(2)}
-    same = {
-        name for name in plain if np.array_equal(plain[name], changed[name], equal_nan=plain[name].dtype.kind in "fc")
-    }
+    nan = {name for name in plain if plain[name].dtype.kind in "fc"}
+    same = {name for name in plain if np.array_equal(plain[name], changed[name], equal_nan=name in nan)}
     return sorted(plain.keys() - same - recorded)
 
 
 @pytest.mark.parametrize(("needs", "base", "keys"), REASONS)
-def test_what_is_said_to_change_nothing_changes_nothing(
-    needs: Needs, base: tuple[str, ...], keys: list[str], gains: Path
-) -> None:
+def test_what_is_said_to_change_nothing_changes_nothing(needs: Needs, base: Any, keys: list[str], gains: Path) -> None:
     """All keys of one reason at once; one by one, where they do change something, to say which."""
     base = tuple(text.format(gains) for text in base)
     overrides = [f"{key}={needs.values[0] if needs.values else ANOTHER[key]}" for key in keys]
@@ -202,30 +189,23 @@ def test_what_is_said_to_change_nothing_changes_nothing(
     assert not together, {text: changed_by([text], base) for text in overrides}
 
 
+IDEAL, UNIFORM = "no effect: scheme.link is ideal, not analog", "selection.kind is uniform, not energy-budget"
+PHASE_BITS = "csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"
+DOWNLINK = "the broadcast is charged at the capacity of the true channel with noise and one receive antenna"
+NOT_DOWN = {f"csi.estimation, antennas.count do not affect the downlink: {DOWNLINK}"}
+
+
 @pytest.mark.parametrize(
     ("overrides", "told"),
     [
         (
             ("scheme.name=fedavg", "power.peak_db=3", "channel.noise=false", "power.limit=transmit_power"),
-            {
-                "channel.noise, power.peak_db have no effect: scheme.link is ideal, not analog",
-                "power.limit has no effect: scheme.link is ideal, not analog, and selection.kind is uniform, not "
-                "energy-budget",
-            },
+            {f"channel.noise, power.peak_db have {IDEAL}", f"power.limit has {IDEAL}, and {UNIFORM}"},
         ),
-        (
-            ("scheme.name=fedavg", "scheme.link=digital", "csi.phase_bits=3", "csi.gain_bits=3"),
-            {"csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"},
-        ),
+        (("scheme.name=fedavg", "scheme.link=digital", "csi.phase_bits=3", "csi.gain_bits=3"), {PHASE_BITS}),
         (("scheme.name=fedavg", "csi.phase_bits=3", "grid.downlink=true"), set()),
         (("digital.gap_db=3",), {"digital.gap_db has no effect: scheme.link is analog, not digital"}),
-        (
-            ("grid.downlink=true", "antennas.count=2", "csi.estimation=ls"),
-            {
-                "csi.estimation, antennas.count do not affect the downlink: the broadcast is charged at the capacity "
-                "of the true channel with noise and one receive antenna"
-            },
-        ),
+        (("grid.downlink=true", "antennas.count=2", "csi.estimation=ls"), NOT_DOWN),
     ],
 )
 def test_what_does_not_reach_a_link_is_told_wherever_it_was_set(overrides: tuple[str, ...], told: set[str]) -> None:
@@ -265,9 +245,8 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
 
 
-def test_a_sweep_over_what_changes_nothing_says_so_before_it_begins(
-    gains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_of_what_changes_nothing_says_so(gains: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    """Before it begins."""
     words = ("channel.fading=replay", f"channel.replay_file={gains}", "channel.mean_gain=0.1,0.2", *SMALL, *SHORT)
     monkeypatch.setattr("airfl.study.sweeps.sweep.run_points", lambda *_: sys.exit("begun"))
     with pytest.raises(SystemExit, match="begun"):

@@ -1,7 +1,5 @@
 """Helpers shared by the tests of the loaders."""
 
-from __future__ import annotations
-
 import gzip
 import lzma
 import os
@@ -27,8 +25,8 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 }
 SUFFIXES = pytest.mark.parametrize("suffix", PACKED)
 RNG = np.random.default_rng(0)
-LIMITS = "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (10, 10)); {}\n"
-LIMIT_MEMORY = "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+LIMITS = "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (10, 10))\n"
+LIMIT_MEMORY = "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
 
 
 def put(path: Path, content: bytes) -> Path:
@@ -48,6 +46,20 @@ def same(one: RawData, other: RawData) -> None:
         else:
             assert type(left) is type(right)
             assert left == right, field.name
+
+
+def holds(raw: RawData, classes: int, **parts: tuple[Any, Any]) -> None:
+    """Inputs and targets of the parts `train` and `test`, and of pictures mean and deviation of each channel."""
+    assert raw.classes == classes
+    for part, (inputs, targets) in parts.items():
+        found, labels = getattr(raw, f"{part}_inputs"), getattr(raw, f"{part}_targets")
+        np.testing.assert_array_equal(found, inputs)
+        np.testing.assert_array_equal(labels, targets)
+        assert (found.dtype, labels.dtype) == (np.uint8, np.int64)
+    if raw.mean:
+        pixels = parts["train"][0] / 255
+        assert raw.mean == pytest.approx(pixels.mean(axis=(0, 2, 3)))
+        assert raw.std == pytest.approx(pixels.std(axis=(0, 2, 3)))
 
 
 def refusal(action: Callable[[], object], named: Path) -> str:
@@ -79,9 +91,7 @@ def refused_cut_off(path: Path, content: bytes, lengths: Iterable[int], read: Ca
     path.write_bytes(content)
 
 
-def flipped(
-    path: Path, content: bytes, places: Iterable[int], read: Callable[[], Any], by: int = 0x55
-) -> Iterator[Any]:
+def flipped(path: Path, content: bytes, places: Any, read: Callable[[], Any], by: int = 0x55) -> Iterator[Any]:
     """What is read with the byte at each of these places changed, if it is not refused."""
     for place in places:
         path.write_bytes(content[:place] + bytes([content[place] ^ by]) + content[place + 1 :])
@@ -102,19 +112,15 @@ def peak_of(action: Callable[[], object]) -> int:
 
 def apart(code: str, *arguments: object, memory: bool = True, **environment: str) -> str:
     """What the code prints in a process of its own, which must end well; 10 s of CPU and 4 GiB at most."""
-    program = LIMITS.format(LIMIT_MEMORY if memory else "") + code
-    root = str(Path(airfl.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-    )
+    program = LIMITS + (LIMIT_MEMORY if memory else "") + code
+    environment = {"PYTHONPATH": str(Path(airfl.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1", **environment}
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-500:]}"
     return done.stdout
 
 
-REFUSED_APART = """
+REFUSED = """
 from pathlib import Path
 from airfl.errors import UserError
 from airfl.learning.tasks.datasets.{home} import {read}

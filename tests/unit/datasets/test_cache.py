@@ -1,15 +1,13 @@
 """The cache of decoded data sets: shared, rebuilt when damaged, never half-written."""
 
-from __future__ import annotations
-
 import logging
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +16,8 @@ from airfl.learning.tasks.datasets import cache, femnist, mnist
 from airfl.learning.tasks.datasets import load_dataset as load_from
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.cache import TAG_NAME
-from tests.conftest import ROOT
 from tests.reliability.scale import cases
-from tests.unit.datasets.support import LIMITS, apart, put, same
+from tests.unit.datasets.support import apart, put, same
 from tests.unit.datasets.test_compact_femnist import compact, put_compact, rewritten
 from tests.unit.datasets.test_mnist import QMNIST, TEST, TRAIN, WRITERS, digits, idx
 
@@ -66,29 +63,21 @@ def test_a_second_load_comes_from_the_cache(kept: Path, source: Path, monkeypatc
         load_from("femnist", [source])
 
 
-def test_a_data_set_without_writers_is_kept_without(kept: Path, tmp_path: Path) -> None:
-    folder = digits(tmp_path / "mnist")
-    paths = mnist.Mnist().files(folder)
-    raws = [cache.cached("mnist", paths, lambda: mnist.load_images(folder, TRAIN, TEST)) for _ in range(2)]
-    for raw in raws:
-        same(raw, mnist.load_images(folder, TRAIN, TEST))
-        assert raw.train_writers is None
-
-
-def test_writers_that_come_later_are_met(kept: Path, tmp_path: Path) -> None:
+def test_no_writers_are_kept_and_writers_that_come_later_are_met(kept: Path, tmp_path: Path) -> None:
     """QMNIST's labels put beside MNIST's files that are in the cache already."""
     folder = digits(tmp_path / "mnist")
 
-    def load() -> RawData:
-        return cache.cached("mnist", mnist.Mnist().files(folder), lambda: decode(folder))
-
-    def decode(folder: Path) -> RawData:
+    def decode() -> RawData:
         raw, labels = mnist.load_images(folder, TRAIN, TEST), mnist._writer_labels(folder)
         return RawData(**{**vars(raw), "train_writers": labels and mnist.read_writers(labels, raw.train_targets)})
 
-    assert load().train_writers is None
+    for _ in range(2):
+        raw = cache.cached("mnist", mnist.Mnist().files(folder), decode)
+        same(raw, mnist.load_images(folder, TRAIN, TEST))
+        assert raw.train_writers is None
     put(tmp_path / "mnist-writers" / QMNIST, idx(WRITERS, 12))
-    np.testing.assert_array_equal(load().train_writers, WRITERS[:, 2])
+    later = cache.cached("mnist", mnist.Mnist().files(folder), decode)
+    np.testing.assert_array_equal(later.train_writers, WRITERS[:, 2])
 
 
 def test_another_content_or_length_is_decoded_anew(kept: Path, source: Path) -> None:
@@ -112,11 +101,6 @@ def test_data_sets_in_two_places_are_two(kept: Path, source: Path, tmp_path: Pat
     loads_what_is_there(source, tmp_path / "other")
 
 
-def closed_header(content: bytes) -> bytes:
-    """The closing brace of the header lost, if it has one."""
-    return content[:128].replace(b"}", b" ") + content[128:]
-
-
 DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
     "deleted": lambda content: None,
     "empty": lambda content: b"",
@@ -131,7 +115,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
     "a pickle": lambda content: pickle.dumps(np.array([None], dtype=object)),
     "a broken zip": lambda content: b"PK\x03\x04" + bytes(1000),
     "a zip": lambda content: rewritten(compact()),
-    "a header that is not closed": closed_header,
+    "a header that is not closed": lambda content: content[:128].replace(b"}", b" ") + content[128:],
     "a header of another type": lambda content: content.replace(b"|u1", b"|i1").replace(b"<i8", b"<u8"),
 }
 
@@ -162,9 +146,7 @@ def test_an_array_of_another_data_set_is_not_taken(kept: Path, source: Path) -> 
         loads_what_is_there(source)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(
-    kept: Path, source: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_cache_that_cannot_be_written_is_done_without(kept: Path, source: Path, caplog: Any) -> None:
     kept.write_text("a file where the folder should be")
     for _ in range(2):
         caplog.clear()
@@ -181,20 +163,25 @@ def test_a_cache_without_permission_is_done_without(kept: Path, source: Path, ca
     assert "Permission denied" in caplog.text
 
 
-def test_a_full_disk_is_told(
-    kept: Path, source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """numpy tells of it by a message without a number: "9408 requested and 0 written"."""
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_write_that_fails_leaves_nothing(kept: Path, source: Path, caplog: Any, monkeypatch: Any, error: Any) -> None:
+    """numpy tells of a full disk by a message without a number: "9408 requested and 0 written"."""
 
     def full(path: Path, values: np.ndarray) -> None:
         path.write_bytes(b"\x93NUMPY")
-        raise OSError(f"{values.size} requested and 0 written")
+        raise error(f"{values.size} requested and 0 written")
 
-    monkeypatch.setattr(cache.np, "save", full)
-    loads_what_is_there(source)
-    (warning,) = warned(caplog)
-    assert "None" not in warning
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.np, "save", full)
+        if error is OSError:
+            loads_what_is_there(source)
+            (warning,) = warned(caplog)
+            assert "None" not in warning
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                load_from("femnist", [source])
     assert list((kept / "femnist").iterdir()) == []
+    loads_what_is_there(source)
 
 
 def test_a_loaded_array_may_be_written_into_but_is_not_kept(kept: Path, source: Path) -> None:
@@ -231,9 +218,7 @@ print(os.WTERMSIG(os.waitpid(child, 0)[1]))
 """
 
 
-def test_a_writer_that_dies_midway_leaves_nothing_that_is_read(
-    kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_dies_midway_leaves_nothing_that_is_read(kept: Path, source: Path, monkeypatch: Any) -> None:
     expected = femnist.Femnist().load(source / "femnist")
     for after in (0, 3, 5):
         assert apart(DIES, source, after, AIRFL_CACHE=str(kept)) == "9\n"
@@ -245,19 +230,6 @@ def test_a_writer_that_dies_midway_leaves_nothing_that_is_read(
     same(load_from("femnist", [source]), expected)
     no_decoding(monkeypatch)
     same(load_from("femnist", [source]), expected)
-
-
-def test_an_interrupted_writer_clears_up(kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(path: Path, values: np.ndarray) -> None:
-        path.write_bytes(b"\x93NUMPY")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cache.np, "save", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            load_from("femnist", [source])
-    assert list((kept / "femnist").iterdir()) == []
-    loads_what_is_there(source)
 
 
 MEETINGS = cases(10, 100)
@@ -284,27 +256,15 @@ print("right")
 def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -> None:
     meeting = tmp_path / "meeting"
     meeting.mkdir()
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", LIMITS.format("") + AT_ONCE, *map(str, (source, meeting, me, MEETINGS))],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for me in (0, 1)
-    ]
-    for process in both:
-        said, complained = process.communicate()
-        assert said == "right\n", complained
+    with ThreadPoolExecutor(2) as both:
+        said = both.map(lambda me: apart(AT_ONCE, source, meeting, me, MEETINGS, memory=False), (0, 1))
+        assert list(said) == ["right\n"] * 2
     for number in range(MEETINGS):
         [folder] = (meeting / f"cache-{number}" / "femnist").iterdir()
         assert cache._read(folder) is not None
 
 
-def test_another_process_may_finish_first(
-    kept: Path, source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_process_may_finish_first(kept: Path, source: Path, caplog: Any, monkeypatch: Any) -> None:
     """Between this one's clearing and its renaming: what is there is as good as its own, and no reason to warn."""
     load_from("femnist", [source])
     other = shutil.copytree(kept, kept.parent / "other")

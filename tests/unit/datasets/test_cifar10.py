@@ -1,7 +1,5 @@
 """CIFAR-10, binary and pickled: all forms give the same data, and errors are refused in one line."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import struct
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 
 from airfl.learning.tasks.datasets import cifar10
-from tests.unit.datasets.support import RNG, SUFFIXES, put, refusal, same
+from tests.unit.datasets.support import RNG, SUFFIXES, holds, put, refusal, same
 
 RECORDS = 20
 BATCHES = [
@@ -70,18 +68,11 @@ def test_cifar10_reads_the_same_in_every_form(tmp_path: Path, suffix: str) -> No
     for name, batch in zip(cifar10.BATCHES, BATCHES, strict=True):
         put(tmp_path / "py" / f"{name}{suffix}", python2_batch(*batch))
     same(raw, cifar10.Cifar10().load(tmp_path / "py"))
-
-    assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((5 * RECORDS, 3, 32, 32), (RECORDS, 3, 32, 32))
-    np.testing.assert_array_equal(raw.train_targets, np.concatenate([labels for _, labels in BATCHES[:5]]))
-    np.testing.assert_array_equal(raw.test_targets, BATCHES[5][1])
-    # Pixel (channel, row, column) of record n is byte 1 + 1024 channel + 32 row + column of it.
-    third = records(*BATCHES[2])
-    for record, channel, row, column in [(0, 0, 0, 0), (3, 0, 2, 5), (3, 1, 31, 7), (19, 2, 30, 31)]:
-        place = record * 3073 + 1 + 1024 * channel + 32 * row + column
-        assert raw.train_inputs[2 * RECORDS + record, channel, row, column] == third[place]
-    pixels = np.concatenate([pixels for pixels, _ in BATCHES[:5]]).reshape(-1, 3, 1024) / 255
-    assert raw.mean == pytest.approx(pixels.mean(axis=(0, 2)))
-    assert raw.std == pytest.approx(pixels.std(axis=(0, 2)))
+    # Pixel (channel, row, column) of a record is byte 1024 channel + 32 row + column behind its label.
+    pixels = np.concatenate([pixels for pixels, _ in BATCHES]).reshape(6, RECORDS, 3, 32, 32)
+    labels = np.array([labels for _, labels in BATCHES])
+    train = np.concatenate(pixels[:5]), np.concatenate(labels[:5])
+    holds(raw, 10, train=train, test=(pixels[5], labels[5]))
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

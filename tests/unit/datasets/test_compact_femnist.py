@@ -1,7 +1,5 @@
 """FEMNIST as a compact npz."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct
@@ -13,7 +11,7 @@ import pytest
 
 from airfl.learning.tasks.datasets import femnist
 from airfl.learning.tasks.datasets.formats.npz import read_npz
-from tests.unit.datasets.support import REFUSED_APART, apart, flipped, peak_of, put, refusal, refused_cut_off, same
+from tests.unit.datasets.support import REFUSED, apart, flipped, holds, peak_of, put, refusal, refused_cut_off, same
 from tests.unit.datasets.test_leaf import characters
 
 
@@ -30,7 +28,6 @@ def compact(seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def put_compact(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
-    """The file."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / femnist.COMPACT, **arrays)  # type: ignore[arg-type]
     return folder / femnist.COMPACT
@@ -42,13 +39,10 @@ def test_a_compact_file_is_read(tmp_path: Path) -> None:
     put(tmp_path / "all_data" / "0.json", b"not looked at")
     raw = femnist.Femnist().load(tmp_path)
     test, owner = arrays["is_test"], np.array([0] * 5 + [2] * 7)
-    np.testing.assert_array_equal(raw.train_inputs, arrays["images"][~test][:, None])
-    np.testing.assert_array_equal(raw.test_inputs, arrays["images"][test][:, None])
-    np.testing.assert_array_equal(raw.train_targets, arrays["labels"][~test])
-    np.testing.assert_array_equal(raw.test_targets, arrays["labels"][test])
+    images, labels = arrays["images"][:, None], arrays["labels"]
+    holds(raw, 62, train=(images[~test], labels[~test]), test=(images[test], labels[test]))
     np.testing.assert_array_equal(raw.train_writers, owner[~test])
     np.testing.assert_array_equal(raw.test_writers, owner[test])
-    assert (raw.train_inputs.dtype, raw.train_targets.dtype) == (np.uint8, np.int64)
 
 
 def npy(header: str, content: bytes) -> bytes:
@@ -176,7 +170,7 @@ def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
     offsets = np.array([0, 2**63 - 1, -(2**63) + 13, 12])
     path = put_compact(tmp_path, {**compact(), "offsets": offsets})
     call = "Femnist().load(Path(sys.argv[1]))"
-    said = apart(REFUSED_APART.format(home="femnist", read="Femnist", call=call), tmp_path)
+    said = apart(REFUSED.format(home="femnist", read="Femnist", call=call), tmp_path)
     assert str(path) in said
     assert "offsets must ascend" in said
 

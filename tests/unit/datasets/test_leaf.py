@@ -1,7 +1,5 @@
 """FEMNIST in LEAF's JSON layout."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ import numpy as np
 import pytest
 
 from airfl.learning.tasks.datasets import femnist, find_dataset
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal, refused_cut_off
+from tests.unit.datasets.support import PACKED, SUFFIXES, holds, put, read_or_refused, refusal, refused_cut_off
 
 Users = dict[str, tuple[list[Any], list[Any]]]
 
@@ -47,19 +45,14 @@ def test_leafs_split_is_kept(tmp_path: Path, suffix: str, below: str) -> None:
     assert len(femnist.Femnist().files(tmp_path)) == 3
     raw = femnist.Femnist().load(tmp_path)
     train, test = [characters(7, 0), characters(9, 1), characters(3, 2)], [characters(1, 3), characters(2, 4)]
-    for inputs, targets, parts in [
-        (raw.train_inputs, raw.train_targets, train),
-        (raw.test_inputs, raw.test_targets, test),
-    ]:
-        np.testing.assert_array_equal(inputs, np.concatenate([images for images, _ in parts]).reshape(-1, 1, 28, 28))
-        np.testing.assert_array_equal(targets, np.concatenate([labels for _, labels in parts]))
-        assert (inputs.dtype, targets.dtype) == (np.uint8, np.int64)
+    held = {
+        part: (np.concatenate(images).reshape(-1, 1, 28, 28), np.concatenate(labels))
+        for part, (images, labels) in (("train", zip(*train, strict=True)), ("test", zip(*test, strict=True)))
+    }
+    holds(raw, 62, **held)
     # Numbered as they are met; the same writer has the same number in both parts.
     np.testing.assert_array_equal(raw.train_writers, [0] * 7 + [1] * 9 + [2] * 3)
     np.testing.assert_array_equal(raw.test_writers, [2] + [1] * 2)
-    assert raw.classes == 62
-    pixels = np.concatenate([images for images, _ in train]) / 255
-    assert (raw.mean[0], raw.std[0]) == pytest.approx((pixels.mean(), pixels.std()))
 
 
 COUNTS = {"f0_1": 1, "f1_2": 2, "f2_3": 9, "f3_4": 10, "f4_5": 11, "f5_6": 100, "f6_7": 105, "": 30, "ü": 20}
@@ -73,10 +66,9 @@ def test_a_tenth_of_each_writer_is_held_out_where_nothing_is_split(tmp_path: Pat
     trained, tested = (np.bincount(writers, minlength=9) for writers in (raw.train_writers, raw.test_writers))
     np.testing.assert_array_equal(trained, [1, 1, 8, 9, 9, 90, 94, 27, 18])
     np.testing.assert_array_equal(tested, [0, 1, 1, 1, 2, 10, 11, 3, 2])
-    inputs, targets, writers = (
-        np.concatenate([getattr(raw, f"train_{name}"), getattr(raw, f"test_{name}")])
-        for name in ("inputs", "targets", "writers")
-    )
+    parts = [(raw.train_inputs, raw.train_targets, raw.train_writers)]
+    parts += [(raw.test_inputs, raw.test_targets, raw.test_writers)]
+    inputs, targets, writers = map(np.concatenate, zip(*parts, strict=True))
     for writer, count in enumerate(COUNTS.values()):
         read = zip(inputs[writers == writer], targets[writers == writer], strict=True)
         given = zip(*characters(count, writer), strict=True)
@@ -156,11 +148,8 @@ WRONG_LEAF: dict[str, tuple[bytes, str]] = {
     "label True": (labelled(True), "y must be integers"),
     "label 3.0": (labelled(3.0), "y must be integers"),
     "a twentieth of a level": (pixel(100.05 / 255), "grey levels k/255"),
-    "above white": (pixel(1.2), "between 0 and 1"),
     "a level above white": (pixel(256 / 255), "between 0 and 1"),
     "below black": (pixel(-1 / 255), "between 0 and 1"),
-    "NaN": (pixel(float("nan")), "grey levels k/255"),
-    "Infinity": (pixel(float("inf")), ""),
     "a huge pixel": (pixel(10**400), ""),
     "a null pixel": (pixel(None), ""),
     "all pixels in text": (leaf({"w": ([["1.0"] * 784] * 4, Y)}), "784 numbers"),

@@ -1,7 +1,5 @@
 """MNIST and its variants: all forms give the same data, and errors are refused in one line that names the file."""
 
-from __future__ import annotations
-
 import functools
 import struct
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 from airfl.learning.tasks.datasets import fashion_mnist, find_dataset, mnist
 from airfl.learning.tasks.datasets.formats import files
 from airfl.learning.tasks.datasets.formats.idx import read_idx
-from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, flipped, peak_of, put, refusal, refused_cut_off
+from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, flipped, holds, peak_of, put, refusal, refused_cut_off
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -44,14 +42,8 @@ def digits(folder: Path, suffix: str = "") -> Path:
 def test_mnist_reads_the_same_packed(tmp_path: Path, suffix: str) -> None:
     raw = mnist.load_images(digits(tmp_path, suffix), TRAIN, TEST)
     images, labels, test_images, test_labels = DIGITS.values()
-    np.testing.assert_array_equal(raw.train_inputs, images[:, None])
-    np.testing.assert_array_equal(raw.train_targets, labels)
-    np.testing.assert_array_equal(raw.test_inputs, test_images[:, None])
-    np.testing.assert_array_equal(raw.test_targets, test_labels)
-    assert (raw.train_inputs.dtype, raw.train_targets.dtype, raw.classes) == (np.uint8, np.int64, 10)
+    holds(raw, 10, train=(images[:, None], labels), test=(test_images[:, None], test_labels))
     assert (raw.train_writers, raw.test_writers) == (None, None)
-    assert raw.mean == pytest.approx([(images / 255).mean()])
-    assert raw.std == pytest.approx([(images / 255).std()])
 
 
 def test_the_official_counts_are_wanted(tmp_path: Path) -> None:

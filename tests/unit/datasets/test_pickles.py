@@ -1,7 +1,5 @@
 """Malicious pickles are refused in one line, with nothing run, imported or allocated."""
 
-from __future__ import annotations
-
 import copyreg
 import functools
 import os
@@ -15,13 +13,15 @@ import numpy as np
 import pytest
 
 from airfl.learning.tasks.datasets.formats.array_pickle import ALLOWED, _Copies, load_array_pickle
-from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal
+from tests.unit.datasets.support import REFUSED, apart, peak_of, put, read_or_refused, refusal
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch
 
+PATH = Path("cifar-10-batches-py") / "data_batch_1"  # only named
 
-def refused_pickle(path: Path, content: bytes) -> str:
+
+def refused_pickle(content: bytes) -> str:
     """The one line in which a pickle is refused."""
-    return refusal(lambda: load_array_pickle(path, content), path)
+    return refusal(lambda: load_array_pickle(PATH, content), PATH)
 
 
 def name_of(module: str, name: str) -> bytes:
@@ -51,11 +51,8 @@ def whole(value: bytes, key: bytes | None = None) -> bytes:
 
 
 BYTE_TYPE = name_of("numpy", "dtype") + items(bytes_of(b"u1"), number(0), number(1)) + b"R"
-EMPTY_ARRAY = (
-    name_of("numpy.core.multiarray", "_reconstruct")
-    + items(name_of("numpy", "ndarray"), items(number(0)), bytes_of(b"b"))
-    + b"R"
-)
+OF_ARRAY = items(name_of("numpy", "ndarray"), items(number(0)), bytes_of(b"b"))
+EMPTY_ARRAY = name_of("numpy.core.multiarray", "_reconstruct") + OF_ARRAY + b"R"
 STATE = [number(1), items(number(2), number(3)), BYTE_TYPE, b"\x89", bytes_of(bytes(range(6)))]
 VERSION, SHAPE, KIND, _ORDER, CONTENT = range(5)
 
@@ -118,50 +115,47 @@ def test_the_payloads_would_work(tmp_path: Path, module: str, name: str, form: s
 @pytest.mark.parametrize(("module", "name"), CALLED)
 @pytest.mark.parametrize("form", forms("", "", ""))
 def test_a_pickle_that_names_a_function_is_refused(tmp_path: Path, form: str, module: str, name: str) -> None:
-    mark, path = tmp_path / "ran", tmp_path / "data_batch_1"
+    mark = tmp_path / "ran"
     content = forms(module, name, CALLED[module, name].format(str(mark)))[form]
-    assert f"{module}.{name}" in refused_pickle(path, content)
+    assert f"{module}.{name}" in refused_pickle(content)
     assert not mark.exists()
 
 
 def test_nothing_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mark, path = tmp_path / "imported", tmp_path / "data_batch_1"
+    mark = tmp_path / "imported"
     (tmp_path / "airfl_probe.py").write_text(f"open({str(mark)!r}, 'w').close()\ndef run(*_): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     for content in forms("airfl_probe", "run", "x").values():
-        refused_pickle(path, content)
+        refused_pickle(content)
     assert "airfl_probe" not in sys.modules
     assert not mark.exists()
 
 
-def test_a_refusal_is_one_line_whatever_the_pickle_asks_for(tmp_path: Path) -> None:
-    path = tmp_path / "data_batch_1"
+def test_a_refusal_is_one_line_whatever_the_pickle_asks_for() -> None:
     content = b"\x80\x04" + text_of("os\nread: all is well\x1b[2J") + text_of("x" * 100_000) + b"\x93."
-    line = refused_pickle(path, content)
+    line = refused_pickle(content)
     assert line.isprintable()
-    assert len(line) < len(str(path)) + 1000
+    assert len(line) < len(str(PATH)) + 1000
 
 
 @pytest.fixture
 def extension() -> Iterator[None]:
     """os.system as extension 7, already looked up once by somebody."""
     copyreg.add_extension("os", "system", 7)
-    try:
-        yield
-    finally:
-        copyreg.remove_extension("os", "system", 7)
-        copyreg.clear_extension_cache()  # type: ignore[attr-defined]
+    yield
+    copyreg.remove_extension("os", "system", 7)
+    copyreg.clear_extension_cache()  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("looked_up", [False, True], ids=["fresh", "looked up before"])
 @pytest.mark.parametrize("opcode", [b"\x82\x07", b"\x83\x07\x00", b"\x84\x07\x00\x00\x00"], ids=["1", "2", "4"])
 def test_registered_extensions_are_refused(tmp_path: Path, opcode: bytes, looked_up: bool) -> None:
-    mark, path = tmp_path / "ran", tmp_path / "data_batch_1"
+    mark = tmp_path / "ran"
     if looked_up:
         assert pickle.loads(opcode + b".") is os.system
     content = whole(opcode + text_of(f"touch {mark}") + b"\x85R")
-    refused_pickle(path, content)
+    refused_pickle(content)
     assert not mark.exists()
 
 
@@ -217,27 +211,25 @@ ODD: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_odd_pickles_are_refused(tmp_path: Path, odd: str) -> None:
-    path = tmp_path / "data_batch_1"
-    assert refused_pickle(path, ODD[odd]).isprintable()
+def test_odd_pickles_are_refused(odd: str) -> None:
+    assert refused_pickle(ODD[odd]).isprintable()
 
 
-def test_the_odd_ones_are_not_far_from_a_good_one(tmp_path: Path) -> None:
-    read = load_array_pickle(tmp_path, whole(array()))
+def test_the_odd_ones_are_not_far_from_a_good_one() -> None:
+    read = load_array_pickle(PATH, whole(array()))
     np.testing.assert_array_equal(read[b"data"], [[0, 1, 2], [3, 4, 5]])
     assert read[b"data"].dtype == np.uint8
-    read = load_array_pickle(tmp_path, whole(array(_order=b"\x88")))
+    read = load_array_pickle(PATH, whole(array(_order=b"\x88")))
     np.testing.assert_array_equal(read[b"data"], [[0, 2, 4], [1, 3, 5]])
 
 
-def test_a_pickle_leaves_the_reader_as_it_was(tmp_path: Path) -> None:
+def test_a_pickle_leaves_the_reader_as_it_was() -> None:
     """BUILD may set attributes of what stands for numpy's functions, for every file that is read afterwards."""
-    path = tmp_path / "data_batch_1"
     for module, name in [("_codecs", "encode"), ("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray")]:
         state = b"N}" + text_of("__defaults__") + items(text_of("latin1")) + b"s\x86"
         state_of_instance = b"}" + text_of("left") + text_of("behind") + b"s"
         for given in (state, state_of_instance):
-            refused_pickle(path, b"\x80\x04" + name_of(module, name) + given + b"b.")
+            refused_pickle(b"\x80\x04" + name_of(module, name) + given + b"b.")
     for made in ALLOWED.values():
         stand_in = made(_Copies(0))
         assert not hasattr(stand_in, "left")
@@ -265,24 +257,21 @@ ANNOUNCED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("announced", ANNOUNCED)
-def test_what_a_pickle_announces_is_not_allocated(tmp_path: Path, announced: str) -> None:
-    path = tmp_path / "data_batch_1"
-    content = ANNOUNCED[announced]
-    assert peak_of(lambda: refused_pickle(path, content)) < 1_000_000
+def test_what_a_pickle_announces_is_not_allocated(announced: str) -> None:
+    assert peak_of(lambda: refused_pickle(ANNOUNCED[announced])) < 1_000_000
 
 
-def test_many_remembered_values_are_allowed(tmp_path: Path) -> None:
+def test_many_remembered_values_are_allowed() -> None:
     puts = b"".join(b"K\x01r" + struct.pack("<I", place) for place in range(5000))
-    assert load_array_pickle(tmp_path, whole(b"](" + puts + b"e")) == {b"data": [1] * 5000}
+    assert load_array_pickle(PATH, whole(b"](" + puts + b"e")) == {b"data": [1] * 5000}
 
 
-def test_memory_follows_the_file(tmp_path: Path) -> None:
+def test_memory_follows_the_file() -> None:
     """An opcode of one byte that makes an object of hundreds: a batch needs a few ten thousand opcodes, no sets."""
-    path = tmp_path / "data_batch_1"
     for opcode in (b"\x8f", b"}", b"]"):
         content = b"\x80\x04}" + bytes_of(b"x") + b"](" + opcode * 300_000 + b"es."
-        action = functools.partial(load_array_pickle, path, content)
-        assert peak_of(lambda action=action: read_or_refused(action, path)) < 20_000_000, opcode
+        action = functools.partial(load_array_pickle, PATH, content)
+        assert peak_of(lambda action=action: read_or_refused(action, PATH)) < 20_000_000, opcode
 
 
 EXHAUSTING: dict[str, bytes] = {
@@ -299,24 +288,23 @@ EXHAUSTING: dict[str, bytes] = {
 def test_a_small_pickle_neither_hangs_nor_crashes(tmp_path: Path, exhausting: str) -> None:
     path = put(tmp_path / "data_batch_1", EXHAUSTING[exhausting])
     call = "load_array_pickle(Path(sys.argv[1]), Path(sys.argv[1]).read_bytes())"
-    said = apart(REFUSED_APART.format(home="formats.array_pickle", read="load_array_pickle", call=call), path)
+    said = apart(REFUSED.format(home="formats.array_pickle", read="load_array_pickle", call=call), path)
     assert str(path) in said
     assert said.count("\n") == 1
 
 
-def test_a_pickle_may_not_be_cut_off_anywhere(tmp_path: Path) -> None:
-    pixels, labels = BATCHES[0][0][:2, :40], BATCHES[0][1][:2]
-    path = tmp_path / "data_batch_1"
-    for content in (python2_batch(pixels, labels), python3_batch(pixels, labels, 4)):
+FEW = BATCHES[0][0][:2, :40], BATCHES[0][1][:2]
+
+
+def test_a_pickle_may_not_be_cut_off_anywhere() -> None:
+    for content in (python2_batch(*FEW), python3_batch(*FEW, 4)):
         for length in range(len(content)):
-            refused_pickle(path, content[:length])
+            refused_pickle(content[:length])
 
 
-def test_a_damaged_pickle_is_read_or_refused(tmp_path: Path) -> None:
-    pixels, labels = BATCHES[0][0][:2, :40], BATCHES[0][1][:2]
-    path = tmp_path / "data_batch_1"
+def test_a_damaged_pickle_is_read_or_refused() -> None:
     generator = np.random.default_rng(1)
-    for content in (python2_batch(pixels, labels), python3_batch(pixels, labels, 2), whole(array())):
+    for content in (python2_batch(*FEW), python3_batch(*FEW, 2), whole(array())):
         for place in generator.integers(0, len(content), 1500):
             damaged = content[:place] + generator.bytes(1) + content[place + 1 :]
-            read_or_refused(functools.partial(load_array_pickle, path, damaged), path)
+            read_or_refused(functools.partial(load_array_pickle, PATH, damaged), PATH)

@@ -1,7 +1,5 @@
 """SVHN's MAT files, compressed or not, as scipy writes them; errors are refused in one line that names the file."""
 
-from __future__ import annotations
-
 import io
 import struct
 import zlib
@@ -14,7 +12,7 @@ import scipy.io
 
 from airfl.learning.tasks.datasets import find_dataset, svhn, svhn_extra
 from airfl.learning.tasks.datasets.formats.mat import MatVariable, read_mat
-from tests.unit.datasets.support import SUFFIXES, flipped, put, refusal, refused_cut_off, same
+from tests.unit.datasets.support import SUFFIXES, flipped, holds, put, refusal, refused_cut_off, same
 
 COUNTS = {svhn.TRAIN: 23, svhn.TEST: 11, svhn.EXTRA: 17}
 PARTS = {
@@ -52,34 +50,24 @@ def house_numbers(folder: Path, suffix: str = "", *, packed: bool = True) -> Pat
     return folder
 
 
+def pictures(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets of a file: X[row, column, channel, number] -> [number, channel, row, column]; 10 is a 0."""
+    return PARTS[name][0].transpose(3, 2, 0, 1), PARTS[name][1][:, 0] % 10
+
+
 @SUFFIXES
 @pytest.mark.parametrize("packed", [True, False])
 def test_svhn_is_read(tmp_path: Path, suffix: str, packed: bool) -> None:
     raw = svhn.Svhn().load(house_numbers(tmp_path, suffix, packed=packed))
-    for name, inputs, targets in [
-        (svhn.TRAIN, raw.train_inputs, raw.train_targets),
-        (svhn.TEST, raw.test_inputs, raw.test_targets),
-    ]:
-        images, labels = PARTS[name]
-        # X[row, column, channel, number] -> [number, channel, row, column]
-        np.testing.assert_array_equal(inputs, images.transpose(3, 2, 0, 1))
-        np.testing.assert_array_equal(targets, labels[:, 0] % 10)
-        assert (inputs.dtype, targets.dtype) == (np.uint8, np.int64)
+    holds(raw, 10, train=pictures(svhn.TRAIN), test=pictures(svhn.TEST))
     assert 0 in raw.train_targets
-    assert (raw.classes, raw.train_writers, raw.test_writers) == (10, None, None)
-    pixels = PARTS[svhn.TRAIN][0] / 255
-    assert raw.mean == pytest.approx(pixels.mean(axis=(0, 1, 3)))
-    assert raw.std == pytest.approx(pixels.std(axis=(0, 1, 3)))
+    assert (raw.train_writers, raw.test_writers) == (None, None)
 
 
 def test_the_additional_pictures_follow_the_others(tmp_path: Path) -> None:
-    plain, raw = svhn.Svhn().load(house_numbers(tmp_path)), svhn_extra.SvhnExtra().load(tmp_path)
-    np.testing.assert_array_equal(raw.train_inputs[:23], plain.train_inputs)
-    np.testing.assert_array_equal(raw.train_inputs[23:], PARTS[svhn.EXTRA][0].transpose(3, 2, 0, 1))
-    np.testing.assert_array_equal(raw.train_targets[23:], PARTS[svhn.EXTRA][1][:, 0] % 10)
-    np.testing.assert_array_equal(raw.test_inputs, plain.test_inputs)
-    both = np.concatenate([PARTS[svhn.TRAIN][0], PARTS[svhn.EXTRA][0]], axis=3) / 255
-    assert raw.mean == pytest.approx(both.mean(axis=(0, 1, 3)))
+    raw = svhn_extra.SvhnExtra().load(house_numbers(tmp_path))
+    both = zip(pictures(svhn.TRAIN), pictures(svhn.EXTRA), strict=True)
+    holds(raw, 10, train=tuple(map(np.concatenate, both)), test=pictures(svhn.TEST))
 
 
 def test_what_is_there_is_found(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Fixtures of the tests of downloads."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -74,9 +74,6 @@ class Server(ThreadingHTTPServer):
 
     def ranges_asked(self) -> list[str | None]:
         return [asked for _, asked, _ in self.requests]
-
-    def paths_asked(self) -> list[str]:
-        return [path for path, _, _ in self.requests]
 
 
 def send_file(handler: Handler, upto: int | None = None) -> None:
@@ -167,9 +164,11 @@ class Fetcher:
         self.patch.setattr(download, "DOWNLOADS", {"set": (Download("set", sources),)})
         return get("set", self.target, lambda *told: self.told.append(told), patience)
 
-    def refused(self, *sources: Source, by: type[Exception] = MachineError) -> str:
-        """The line in which it is refused."""
-        return refusal(lambda: self(*sources), by)
+    def refused(self, *sources: Source, says: Iterable[str] = (), by: type[Exception] = MachineError) -> str:
+        """The line in which it is refused, which says all that."""
+        line = refusal(lambda: self(*sources), by)
+        assert [words for words in says if words not in line] == [], line
+        return line
 
 
 def refusal(action: Callable[[], object], by: type[Exception]) -> str:

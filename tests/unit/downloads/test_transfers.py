@@ -1,11 +1,10 @@
 """Downloads that succeed, immediately or after transient faults."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,22 +13,8 @@ from airfl.learning.tasks.downloads import download
 from airfl.learning.tasks.downloads.download import Patience, get
 from airfl.learning.tasks.downloads.sources import Download, Source
 from airfl.version import __version__
-from tests.unit.downloads.support import (
-    CONTENT,
-    HALF,
-    OTHER,
-    Answer,
-    Fetcher,
-    Server,
-    all_files,
-    another_range,
-    cut,
-    refusal,
-    silent,
-    source,
-    status,
-    unannounced,
-)
+from tests.unit.downloads import support
+from tests.unit.downloads.support import CONTENT, HALF, OTHER, Answer, Fetcher, Server, all_files, refusal, source
 
 
 @dataclass(frozen=True)
@@ -43,17 +28,18 @@ class Transfer:
 
 
 REST = f"bytes={HALF}-"
+BROKEN_OFF = [support.cut(HALF), support.status(404)]
 TRANSFERS = {
     "per_round": Transfer([None]),
-    "of a length that is not told": Transfer([None], (unannounced,)),
+    "of a length that is not told": Transfer([None], (support.unannounced,)),
     "of a part": Transfer([REST], part=CONTENT[:HALF]),
     "of a part, without ranges": Transfer([REST], part=CONTENT[:HALF], ranges=False),
-    "of another range": Transfer([REST, None], (another_range,), CONTENT[:HALF]),
-    "that is not continued": Transfer([None, REST, None], (cut(HALF), status(416))),
-    "broken off": Transfer([None, REST, f"bytes={HALF + 1000}-"], (cut(HALF), cut(HALF + 1000))),
-    "broken off without ranges": Transfer([None, REST, REST], (cut(HALF), cut(HALF)), ranges=False),
-    "after a passing trouble": Transfer([None, None, None], (status(429), status(503))),
-    "after another": Transfer([None, None], (status(500),)),
+    "of another range": Transfer([REST, None], (support.another_range,), CONTENT[:HALF]),
+    "that is not continued": Transfer([None, REST, None], (support.cut(HALF), support.status(416))),
+    "broken off": Transfer([None, REST, f"bytes={HALF + 1000}-"], (support.cut(HALF), support.cut(HALF + 1000))),
+    "broken off without ranges": Transfer([None, REST, REST], (support.cut(HALF), support.cut(HALF)), ranges=False),
+    "after a passing trouble": Transfer([None, None, None], (support.status(429), support.status(503))),
+    "after another": Transfer([None, None], (support.status(500),)),
 }
 
 
@@ -80,23 +66,19 @@ def test_a_data_set_of_several_folders(server: Server, tmp_path: Path, monkeypat
     assert (tmp_path / "writers" / "labels").read_bytes() == OTHER
 
 
+UNTOLD = [support.unannounced]
+
+
 @pytest.mark.parametrize(
-    ("faults", "there", "sized", "total"),
-    [
-        ((), 0, True, len(CONTENT)),
-        ((), HALF, True, len(CONTENT)),
-        ((), HALF, False, len(CONTENT)),
-        ((unannounced,), 0, True, len(CONTENT)),
-        ((unannounced,), 0, False, None),
-    ],
+    ("faults", "there", "sized"),
+    [([], 0, True), ([], HALF, True), ([], HALF, False), (UNTOLD, 0, True), (UNTOLD, 0, False)],
 )
-def test_progress_counts_up_to_all_there_is(
-    server: Server, fetch: Fetcher, faults: tuple[Answer, ...], there: int, sized: bool, total: int | None
-) -> None:
+def test_progress_counts_to_all_there_is(server: Server, fetch: Fetcher, faults: Any, there: int, sized: bool) -> None:
     """From what is there already; how much it is all in all is known beforehand, or when it is announced."""
     server.faults["/data.bin"] = list(faults)
     fetch.place(fetch.part, CONTENT[:there])
     fetch(source(server.url("/data.bin"), sized=sized))
+    total = None if faults and not sized else len(CONTENT)
     assert {(file, of) for file, _, of in fetch.told} == {("data.bin", total)}
     counts = [so_far for _, so_far, _ in fetch.told]
     assert len(counts) > 1
@@ -127,56 +109,45 @@ def test_a_part_of_another_file_is_replaced(server: Server, fetch: Fetcher, size
 
 
 def test_a_silent_server_is_left_and_asked_again(server: Server, fetch: Fetcher) -> None:
-    server.faults["/data.bin"] = [silent]
+    server.faults["/data.bin"] = [support.silent]
     fetch(source(server.url("/data.bin")), patience=Patience(attempts=2, pause=0.001, timeout=1.0))
     assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [None, f"bytes={HALF}-"]
+    assert server.ranges_asked() == [None, REST]
 
 
 def test_the_pauses_double(server: Server, fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
-    server.faults["/data.bin"] = [status(503)] * 9
+    server.faults["/data.bin"] = [support.status(503)] * 9
     fetch.patch.setattr(download, "DOWNLOADS", {"set": (Download("set", (source(server.url("/data.bin")),)),)})
     refusal(lambda: get("set", fetch.target, None, Patience(attempts=4, pause=1.0)), MachineError)
     assert pauses == [1.0, 2.0, 4.0]
     assert len(server.requests) == 4
 
 
-def test_the_second_mirror_is_used(server: Server, fetch: Fetcher) -> None:
-    """Without asking the first again, which does not have the file."""
-    fetch(source(server.url("/nowhere"), server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.paths_asked() == ["/nowhere", "/data.bin"]
-
-
-def test_the_second_mirror_continues_the_first_ones_part(server: Server, fetch: Fetcher) -> None:
-    server.files["/first"] = CONTENT
-    server.faults["/first"] = [cut(HALF), status(404)]
+@pytest.mark.parametrize(
+    ("content", "faults", "asked"),
+    [
+        (None, [], [("/first", None), ("/data.bin", None)]),
+        (OTHER, [], [("/first", None), ("/data.bin", None)]),
+        (CONTENT, BROKEN_OFF, [("/first", None), ("/first", REST), ("/data.bin", REST)]),
+        # Half of another file: the second mirror's half is tried with it, then all of the second's.
+        (OTHER, BROKEN_OFF, [("/first", None), ("/first", REST), ("/data.bin", REST), ("/data.bin", None)]),
+    ],
+    ids=["has no file", "has another file", "breaks off", "breaks off another file"],
+)
+def test_the_second_mirror_is_used(server: Server, fetch: Fetcher, content: Any, faults: Any, asked: Any) -> None:
+    """The first is not asked again for what it does not have, and the part that it gave is continued."""
+    server.files |= {"/first": content} if content else {}
+    server.faults["/first"] = list(faults)
     fetch(source(server.url("/first"), server.url("/data.bin")))
     assert fetch.path.read_bytes() == CONTENT
-    assert server.requests[-1][:2] == ("/data.bin", f"bytes={HALF}-")
-
-
-def test_a_wrong_file_at_the_first_mirror(server: Server, fetch: Fetcher) -> None:
-    server.files["/first"] = OTHER
-    fetch(source(server.url("/first"), server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [None, None]
-
-
-def test_the_halves_of_different_files_are_not_joined(server: Server, fetch: Fetcher) -> None:
-    """The first mirror breaks off half a wrong file: the second's half is tried with it, then all of the second's."""
-    server.files["/first"] = OTHER
-    server.faults["/first"] = [cut(HALF), status(404)]
-    fetch(source(server.url("/first"), server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked()[2:] == [f"bytes={HALF}-", None]
+    assert [(path, ranges) for path, ranges, _ in server.requests] == asked
 
 
 def test_a_transfer_broken_off_without_ranges_or_length(server: Server, fetch: Fetcher) -> None:
     server.ranges = False
-    server.faults["/data.bin"] = [cut(HALF), lambda handler: unannounced(handler, HALF)]
+    server.faults["/data.bin"] = [support.cut(HALF), lambda handler: support.unannounced(handler, HALF)]
     fetch(source(server.url("/data.bin")))
     assert fetch.path.read_bytes() == CONTENT
     assert len(server.requests) == 3

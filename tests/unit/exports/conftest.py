@@ -1,7 +1,5 @@
 """A trace with edge cases: signals of some rounds, unused slots, nan and inf."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

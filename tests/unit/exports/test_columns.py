@@ -1,8 +1,5 @@
 """Columns of CSV and MATLAB files, and names, for a small trace made by hand."""
 
-from __future__ import annotations
-
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -30,27 +27,19 @@ def trace() -> xarray.Dataset:
     )
 
 
-def rows_of(path: Path) -> list[list[str]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.reader(file))
-
-
 @pytest.mark.parametrize("at_once", [1, 2, 256])
 def test_rounds_slots_and_parts_stand_where_they_belong(
     trace: xarray.Dataset, tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(csv_format, "ROUNDS_AT_ONCE", at_once)
     csv_format.write(trace, tmp_path)
-    assert rows_of(tmp_path / "devices.csv") == [
-        ["round", "slot", "device_id", "channel_gain_re", "channel_gain_im"],
-        ["0", "0", "0", "1.0", "2.0"],
-        ["0", "1", "2", "3.0", "4.0"],
-        ["1", "0", "1", "5.0", "6.0"],
-        ["1", "1", "2", "7.0", "8.0"],
-        ["2", "0", "2", "9.0", "10.0"],
-    ]
-    assert rows_of(tmp_path / "rounds.csv")[1:] == [["0", "1.5", "0.25"], ["1", "2.5", "0.5"], ["2", "3.5", "0.75"]]
-    assert rows_of(tmp_path / "population.csv")[1:] == [["0", "1.0"], ["1", "0.5"], ["2", "1.5"]]
+    rounds, devices, population = (
+        (tmp_path / f"{name}.csv").read_text().splitlines() for name in ("rounds", "devices", "population")
+    )
+    assert devices[0] == "round,slot,device_id,channel_gain_re,channel_gain_im"
+    assert devices[1:] == ["0,0,0,1.0,2.0", "0,1,2,3.0,4.0", "1,0,1,5.0,6.0", "1,1,2,7.0,8.0", "2,0,2,9.0,10.0"]
+    assert rounds[1:] == ["0,1.5,0.25", "1,2.5,0.5", "2,3.5,0.75"]
+    assert population[1:] == ["0,1.0", "1,0.5", "2,1.5"]
 
 
 def test_in_matlab_rounds_go_down_and_slots_across(trace: xarray.Dataset, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """SigMF recordings, read by the sigmf library."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """TFRecords through tf.data. TensorFlow runs in separate processes, since its import changes the process."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os
@@ -34,21 +32,12 @@ print(example.features.feature["channel_gain"].float_list.value[:2])
 """
 
 
-def python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"},
-        check=False,
-    )
-
-
 @pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
 @pytest.mark.full
 def test_what_tf_data_reads_is_what_the_trace_holds(odd: Path, tmp_path: Path) -> None:
-    done = python(ROUND_TRIP, odd, tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1"}
+    command = [sys.executable, "-c", ROUND_TRIP, str(odd), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
     assert done.returncode == 0, done.stderr
     with under_true_names(airfl.open_trace(odd)) as trace, np.load(tmp_path / "back.npz") as back:
         names = [str(name) for name, array in trace.data_vars.items() if array.dims in (("round",), ("round", "slot"))]
