@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import airfl
-from airfl.core.numerics import SWITCHES, numerics, processor
 from airfl.core import numerics as found
+from airfl.core.numerics import SWITCHES, numerics, processor
 from tests.conftest import ROOT
 from tests.reliability.finished import finish, rows, settings, whole
 from tests.reliability.refusals import refusal, unchanged
