@@ -165,6 +165,12 @@ def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> 
     return _ended(shared().start(*words, cwd=cwd, script=file, **environment))
 
 
+def succeeded(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Check that a command ended with exit code 0, and return it."""
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def refused(done: subprocess.CompletedProcess[str]) -> str:
     """Check that a command was refused (exit code 2, no standard output) and return its one error line."""
     assert done.returncode == 2, done.stderr

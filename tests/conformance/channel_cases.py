@@ -4,9 +4,7 @@ A new entry of a registry is tested automatically. An entry that does not run wi
 states the settings it needs in `NEEDS`; a policy with a new parameter states it in `READS`.
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,45 +32,39 @@ Array = NDArray[np.float64]
 # 27 entries on 8 subcarriers: the last of 4 OFDM symbols is filled in part, and so is the last element under I/Q.
 DIMENSION = 27
 BASE = (
-    "run.devices=6",
-    "run.selected=3",
-    "run.rounds=4",
-    "scheme.name=wfl-p",
-    "grid.subcarriers=8",
-    "channel.mean_gain=0.7",
-    "channel.min_gain=1e-6",
-    "channel.max_gain=1e6",
-    "channel.delay_spread_s=1e-5",
+    "run.devices=6 run.selected=3 run.rounds=4 scheme.name=wfl-p grid.subcarriers=8 channel.mean_gain=0.7 "
+    "channel.min_gain=1e-6 channel.max_gain=1e6 channel.delay_spread_s=1e-5"
 )
-PHYSICAL = ("channel.units=physical", "topology.kind=disc")
-MOVING = ("channel.speed_m_s=30", "channel.round_s=0.5")
+PHYSICAL = "channel.units=physical topology.kind=disc"
+MOVING = "channel.speed_m_s=30 channel.round_s=0.5"
+RAYLEIGH, TAPPED, IQ = "channel.fading=rayleigh", "channel.fading=tapped-line", "grid.packing=iq"
 
-NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
+NEEDS = {
     ("variation", "jakes"): MOVING,
-    ("placement", "coordinates"): (f"topology.coordinates={[[20 + 10 * i, -35] for i in range(200)]}",),
-    ("impairment", "estimation"): ("csi.estimation=mmse",),
-    ("impairment", "feedback"): ("csi.phase_bits=3", "csi.gain_bits=4"),
-    ("impairment", "ageing"): (*MOVING, "csi.delay_s=1e-3"),
-    ("impairment", "phase"): ("csi.phase_std_rad=0.3",),
-    ("impairment", "timing"): ("csi.timing_offset_s=1e-5",),
-    ("impairment", "frequency"): ("csi.frequency_offset_hz=500",),
-    ("selection", "threshold"): ("selection.min_gain=0.3",),
-    ("selection", "energy-budget"): ("selection.energy_budget=1e9",),
+    ("placement", "coordinates"): f"topology.coordinates={[[20 + 10 * i, -35] for i in range(200)]}".replace(" ", ""),
+    ("impairment", "estimation"): "csi.estimation=mmse",
+    ("impairment", "feedback"): "csi.phase_bits=3 csi.gain_bits=4",
+    ("impairment", "ageing"): f"{MOVING} csi.delay_s=1e-3",
+    ("impairment", "phase"): "csi.phase_std_rad=0.3",
+    ("impairment", "timing"): "csi.timing_offset_s=1e-5",
+    ("impairment", "frequency"): "csi.frequency_offset_hz=500",
+    ("selection", "threshold"): "selection.min_gain=0.3",
+    ("selection", "energy-budget"): "selection.energy_budget=1e9",
 }
-READS: dict[str, tuple[str, ...]] = {
-    "threshold": ("power.threshold=0.4",),
-    "coefficient": ("power.coefficient=4.0",),
-    "average_over": ("power.average_over=fading", "power.threshold=0.4"),
+READS = {
+    "threshold": "power.threshold=0.4",
+    "coefficient": "power.coefficient=4.0",
+    "average_over": "power.average_over=fading power.threshold=0.4",
 }
 
 
 @dataclass(frozen=True)
 class Case:
-    """An entry of a table, and settings under which it runs."""
+    """An entry of a table, and settings under which it runs, as they are written in a command."""
 
     table: str
     name: str
-    overrides: tuple[str, ...]
+    overrides: str
 
     def __str__(self) -> str:
         return f"{self.table}:{self.name}"
@@ -83,88 +75,71 @@ class Case:
 
 
 def fading_cases() -> list[Case]:
-    flat = [
-        Case("flat", f"{law}/{way}", (f"channel.fading={law}", f"channel.variation={way}", *need("variation", way)))
-        for law in FADING_LAWS
-        for way in VARIATIONS
-    ]
-    selective = [
-        Case(
-            "selective",
-            f"{name}/{way}",
-            (
-                f"channel.fading={name}",
-                f"channel.variation={way}",
-                *need("variation", way),
-                *(PHYSICAL if model.needs_positions else ()),
-            ),
-        )
+    laws = [("flat", law, way, "") for law in FADING_LAWS for way in VARIATIONS]
+    laws += [
+        ("selective", name, way, PHYSICAL if model.needs_positions else "")
         for name, model in SELECTIVE_MODELS.items()
         for way in model.variations
     ]
-    return flat + selective
+    return [
+        Case(kind, f"{law}/{way}", f"channel.fading={law} channel.variation={way} {need('variation', way)} {more}")
+        for kind, law, way, more in laws
+    ]
 
 
 def policy_cases() -> list[Case]:
-    plain = [Case("policy", name, (f"power.policy={name}", "channel.fading=tapped-line")) for name in POLICIES]
+    plain = [Case("policy", name, f"power.policy={name} {TAPPED}") for name in POLICIES]
     reading = [
-        Case("policy", f"{name}/{field}", (f"power.policy={name}", "channel.fading=tapped-line", *reads(name, field)))
+        Case("policy", f"{name}/{field}", f"power.policy={name} {TAPPED} {reads(name, field)}")
         for name, entry in POLICIES.items()
         for field in sorted(entry().values())
     ]
     return plain + reading
 
 
+OTHERS: tuple[tuple[str, Iterable[str], str], ...] = (
+    ("placement", PLACEMENTS, f"{RAYLEIGH} {PHYSICAL} topology.kind={{}}"),
+    ("path loss", PATH_LOSS, f"{RAYLEIGH} {PHYSICAL} topology.path_loss={{}}"),
+    ("impairment", IMPAIRMENTS, TAPPED),
+    ("combiner", COMBINERS, f"{TAPPED} antennas.count=3 antennas.combining={{}}"),
+    ("array", ARRAYS, "channel.fading=rician antennas.count=3 antennas.array={}"),
+    ("correlation", CORRELATIONS, f"{TAPPED} antennas.count=3 antennas.correlation={{}}"),
+    ("selection", SELECTIONS, f"{RAYLEIGH} selection.kind={{}}"),
+)
+
+
 def other_cases() -> list[Case]:
-    rayleigh, selective = "channel.fading=rayleigh", "channel.fading=tapped-line"
     return [
-        *(Case("placement", name, (rayleigh, *PHYSICAL, f"topology.kind={name}")) for name in PLACEMENTS),
-        *(Case("path loss", name, (rayleigh, *PHYSICAL, f"topology.path_loss={name}")) for name in PATH_LOSS),
-        *(Case("impairment", name, (selective,)) for name in IMPAIRMENTS),
-        *(Case("combiner", name, (selective, "antennas.count=3", f"antennas.combining={name}")) for name in COMBINERS),
-        *(
-            Case("array", name, ("channel.fading=rician", "antennas.count=3", f"antennas.array={name}"))
-            for name in ARRAYS
-        ),
-        *(
-            Case("correlation", name, (selective, "antennas.count=3", f"antennas.correlation={name}"))
-            for name in CORRELATIONS
-        ),
-        *(Case("selection", name, (rayleigh, f"selection.kind={name}")) for name in SELECTIONS),
+        Case(table, name, f"{settings.format(name)} {need(table, name)}")
+        for table, names, settings in OTHERS
+        for name in names
     ]
 
 
-def need(table: str, name: str) -> tuple[str, ...]:
-    return NEEDS.get((table, name), ())
+def need(table: str, name: str) -> str:
+    return NEEDS.get((table, name), "")
 
 
-def reads(name: str, field: str) -> tuple[str, ...]:
+def reads(name: str, field: str) -> str:
     if field not in READS:
-        pytest.fail(
-            f"power policy {name!r} reads {field!r}: say in READS which settings give it a value", pytrace=False
-        )
+        pytest.fail(f"power policy {name!r} reads {field!r}: say in READS what gives it a value", pytrace=False)
     return READS[field]
 
 
 # What no table has and every table meets: packing, time within a round, other cells, peak limits, the waveform.
-WAYS = [
-    Case("way", "iq", ("channel.fading=tapped-line", "grid.packing=iq")),
-    Case("way", "iq turned", ("channel.fading=tapped-line", "grid.packing=iq", "csi.phase_std_rad=0.5")),
-    Case("way", "iq turned flat", ("channel.fading=rayleigh", "grid.packing=iq", "csi.phase_std_rad=0.5")),
-    Case("way", "iq offset", ("channel.fading=rayleigh", "grid.packing=iq", "csi.frequency_offset_hz=3000")),
-    Case("way", "moving", ("channel.fading=tapped-line", "channel.coherence=symbol", *MOVING)),
-    Case("way", "own K", ("channel.fading=rician", "channel.rician_k=tr38901", *PHYSICAL)),
-    Case("way", "interference", ("channel.fading=rayleigh", "channel.interference_to_noise_db=3")),
-    Case("way", "back-off", ("channel.fading=tapped-line", "power.peak_db=6")),
-    Case("way", "waveform", ("channel.fading=tapped-line", "grid.waveform=true")),
-    Case("way", "waveform iq", ("channel.fading=tapped-line", "grid.waveform=true", "grid.packing=iq")),
-]
-CASES = [
-    *fading_cases(),
-    *policy_cases(),
-    *(replace(case, overrides=(*case.overrides, *need(case.table, case.name))) for case in other_cases()),
-    *WAYS,
-]
+WAYS = {
+    "iq": f"{TAPPED} {IQ}",
+    "iq turned": f"{TAPPED} {IQ} csi.phase_std_rad=0.5",
+    "iq turned flat": f"{RAYLEIGH} {IQ} csi.phase_std_rad=0.5",
+    "iq offset": f"{RAYLEIGH} {IQ} csi.frequency_offset_hz=3000",
+    "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
+    "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",
+    "interference": f"{RAYLEIGH} channel.interference_to_noise_db=3",
+    "back-off": f"{TAPPED} power.peak_db=6",
+    "waveform": f"{TAPPED} grid.waveform=true",
+    "waveform iq": f"{TAPPED} grid.waveform=true {IQ}",
+}
+CASES = [*fading_cases(), *policy_cases(), *other_cases(), *(Case("way", *way) for way in WAYS.items())]
 LIGHT = [case for case in CASES if not case.is_sionna]
 
 
@@ -180,8 +155,7 @@ each_case = pytest.mark.parametrize("case", [param(case) for case in CASES])
 
 
 def in_turn(cases: Sequence[Case], values: Sequence[str], *crossed: str) -> list[object]:
-    """(case, value) of all pairs; in `make test` cases take turns at the values, but that the tables `crossed` have
-    all pairs there too."""
+    """All pairs (case, value); in `make test` cases take turns at values, those of the tables `crossed` have all."""
     found = []
     for number, case in enumerate(cases):
         for place, value in enumerate(values):
@@ -193,7 +167,7 @@ def in_turn(cases: Sequence[Case], values: Sequence[str], *crossed: str) -> list
 def scenario_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Scenario:
     """The scenario of a case; a clear failure where an entry does not run on everybody's settings."""
     try:
-        settings = small_settings(*BASE, *case.overrides, *overrides)
+        settings = small_settings(*BASE.split(), *case.overrides.split(), *overrides)
         return build_scenario(settings, dimension, np.ones(settings.run.devices))
     except UserError as error:
         message = f"{case} does not run on the settings of all others ({error}): say in NEEDS what it takes"

@@ -1,7 +1,5 @@
 """Short runs of any scheme for the conformance suites. Shared results must not be modified."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest
@@ -41,19 +39,16 @@ def short(name: str, *overrides: str) -> Settings:
 
 @cache
 def sample() -> RawData:
-    """The data of the small settings, read once."""
     return load_dataset("fashion-mnist-sample", [ROOT / "data"])
 
 
 def world_of_short(name: str, *overrides: str, data: RawData | None = None) -> World:
-    """The world of a short run."""
     settings = short(name, *overrides)
     task = build_task(settings, data or sample(), Streams(settings.run.seed))
     return world_of(settings, task, torch.device("cpu"))
 
 
 def trace_of(settings: Settings) -> xarray.Dataset:
-    """The whole trace of a run of these settings."""
     with run(settings, data=sample()).trace() as opened:
         return opened.load()
 

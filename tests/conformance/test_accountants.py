@@ -1,8 +1,6 @@
 """Conformance of every entry of `ACCOUNTANTS`: events are counted, unsupported events are refused, and figures are
 monotonic and above exact values."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable
@@ -64,6 +62,7 @@ def binomial_of_poisson(noise: float, rate: float) -> Event:
 
 
 Kind = Callable[[float, float], Event]
+Pair = tuple[float, float]
 KINDS: tuple[Kind, ...] = (gaussian, poisson, fixed, binomial, binomial_of_sample, binomial_of_poisson)
 
 
@@ -110,12 +109,8 @@ def test_every_accountant_has_something_to_say() -> None:
 
 def test_what_the_accountants_are_for() -> None:
     """By name: those that would pass the suite by refusing everything do not."""
-    assert {kind.__name__ for name, of, kind in ACCEPTED if (name, of) == ("auto", "replace_one")} == {
-        "gaussian",
-        "fixed",
-        "binomial",
-        "binomial_of_sample",
-    }
+    of_auto = [kind for name, of, kind in ACCEPTED if (name, of) == ("auto", "replace_one")]
+    assert of_auto == [gaussian, fixed, binomial, binomial_of_sample]
     for name in ("auto", "pld", "rdp", "closed-form", "sum"):
         assert not refused(name, "add_remove", poisson(1.0, 0.1))
     for name in ("auto", "rdp", "dominating-pair", "closed-form", "sum"):
@@ -254,14 +249,7 @@ def test_more_rounds_cost_no_less(
 @few
 @given(noises, rates, st.sampled_from([1, 2, 40]), st.tuples(*[st.floats(-9.0, -1.0)] * 2), st.floats(1.0, 3.0))
 def test_more_noise_a_smaller_sample_and_a_larger_delta_cost_no_more(
-    name: str,
-    adjacency: Adjacency,
-    kind: Kind,
-    noise: float,
-    rate: float,
-    rounds: int,
-    exponents: tuple[float, float],
-    more: float,
+    name: str, adjacency: Adjacency, kind: Kind, noise: float, rate: float, rounds: int, exponents: Pair, more: float
 ) -> None:
     rounds = 1 if name == "closed-form" else rounds
     event = repeated(kind(noise, rate), rounds)

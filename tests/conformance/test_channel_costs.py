@@ -1,7 +1,5 @@
 """For every entry of every registry, draws, work and memory of a round grow linearly."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from collections.abc import Callable

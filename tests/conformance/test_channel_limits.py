@@ -1,7 +1,5 @@
 """Every power policy and combiner keeps its limits, devices in outage do not transmit, and the noise is unchanged."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -29,6 +27,7 @@ from tests.rounds import a_round
 
 Array = NDArray[np.float64]
 
+HALF = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
 WHOLE = {"real": DIMENSION, "iq": (DIMENSION + 1) // 2}
 """Resource elements of an update that is sent as it is."""
 
@@ -52,9 +51,8 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     """Of messages at their bound, exactly: the mean energy over all starts of the placement is what `link_budget` says
     and within the limit; in strict mode, and under a policy with an amplitude for each coefficient, no start exceeds
     it."""
-    half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
     strict = limit == "strict"
-    kept = KeptUplink(scenario_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
+    kept = KeptUplink(scenario_of(case, *HALF, "power.strict=true" if strict else f"power.limit={limit}"))
     scenario, power = kept.scenario, kept.scenario.radio.sections.power
     assert scenario.bound.entries == DIMENSION // 2
     energies = spike_energies(kept, scenario.bound.rms)
@@ -75,8 +73,8 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
     """n = 120 rounds of one fade: rand-k, random placement, updates at their bound that differ a lot from entry to
     entry. The mean energy within 5 standard errors of `link_budget`."""
     rounds = 120
-    half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", "channel.variation=constant")
-    scenario = scenario_of(case, *half, f"grid.packing={packing}", "run.devices=2", "run.selected=2", "run.rounds=1")
+    two = ("channel.variation=constant", "run.devices=2", "run.selected=2", "run.rounds=1")
+    scenario = scenario_of(case, *HALF, *two, f"grid.packing={packing}")
     updates = torch.tensor(np.random.default_rng(3).exponential(size=(2, DIMENSION)) ** 2, dtype=torch.float32)
     updates /= updates.norm(dim=1, keepdim=True)
     sent = np.empty((rounds, 2))
@@ -96,7 +94,7 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
 def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) -> None:
     """3 dB over the mean, P_i over the elements of a whole update, on every element, for one entry that is the whole
     message: the worst there is. It meets every subcarrier. What is cut is recorded, and backing off cuts nothing."""
-    half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", f"grid.packing={packing}")
+    half = (*HALF, f"grid.packing={packing}")
     kept = KeptUplink(scenario_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
     scenario, elements = kept.scenario, kept.scenario.frame.elements
     assert scenario.bound.peak > 1.4 * scenario.bound.rms
@@ -122,10 +120,9 @@ def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) 
 @pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
 def test_the_record_holds_elements_as_they_were_cut(fading: str, packing: str) -> None:
     """With power.peak = clip too: |x|^2 of the recorded elements within the limit, their sum the energy charged."""
-    cutting = (f"channel.fading={fading}", "power.peak_db=-3", "power.peak=clip", "trace.signals=true")
+    cutting = f"channel.fading={fading} power.peak_db=-3 power.peak=clip trace.signals=true"
     scenario = scenario_of(Case("way", "clip", cutting), f"grid.packing={packing}")
     plan, reception = pass_through(scenario)
-    assert reception.signals is not None
     assert reception.report.clipped_share > 0
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     allowed = scenario.power_limits[plan.devices] / WHOLE[packing] * 10**-0.3
@@ -144,11 +141,10 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
     own = POLICIES[name]().values()
     common = ("run.devices=30", "run.selected=30", "channel.delay_spread_s=1e-8", "trace.signals=true")
     pilots = ("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20", "grid.spacing_hz=1e3")
-    field = "threshold" if "threshold" in own else "coefficient" if "coefficient" in own else None
-    if field is None:
+    value = next((text for text in ("threshold=0.7", "coefficient=60.0") if text.partition("=")[0] in own), None)
+    if value is None:
         pytest.fail(f"power policy {name!r} truncates: say here by which parameter", pytrace=False)
-    value = 0.7 if field == "threshold" else 60.0
-    case = Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", f"power.{field}={value}"))
+    case = Case("policy", name, f"power.policy={name} channel.fading={fading} power.{value}")
     kept = KeptUplink(scenario_of(case, *common, *pilots))
     plan = plan_round(kept.scenario, 0, kept.scenario.memory)
     messages = messages_of(plan, kept.scenario)
@@ -164,7 +160,6 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
     assert np.all(use.transmit_scale[~silent] > 0)
     assert np.all(use.energy[~silent] > pilot_energy)
     assert np.array_equal(use.active, plan.link.link_budget().devices.active)
-    assert reception.signals is not None
     assert not reception.signals.tx[silent].any()
     assert reception.signals.tx[~silent].any(axis=1).all()
 
@@ -180,9 +175,8 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
     protection; where beta was announced, noise is decoded, lest silence tell of the sample, and protects as ever."""
     own = POLICIES[name]().values()
     value = "power.threshold=1e3" if "threshold" in own else "power.coefficient=1e6"
-    _, reception = pass_through(
-        scenario_of(Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", value)))
-    )
+    case = Case("policy", name, f"power.policy={name} channel.fading={fading} {value}")
+    _, reception = pass_through(scenario_of(case))
     assert not reception.report.devices.active.any()
     assert not reception.report.devices.energy.any()
     if value == "power.coefficient=1e6":
@@ -199,7 +193,7 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
 @pytest.mark.parametrize("antennas", [1, 3, 64])
 def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     """||a|| = 1 on every coefficient, so sigma_0 is on an entry of the sum whatever the antennas are; n = 4,000."""
-    case = Case("combiner", name, ("channel.fading=tapped-line", f"antennas.combining={name}"))
+    case = Case("combiner", name, f"channel.fading=tapped-line antennas.combining={name}")
     kept = KeptUplink(scenario_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
     plan = plan_round(kept.scenario, 0, kept.scenario.memory)
     weights = COMBINERS[name]().weights(plan.estimate.response, np.ones(3))

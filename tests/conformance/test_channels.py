@@ -1,7 +1,4 @@
-"""Conformance of every entry of the registries of `channels` and `airfl.selection`: a scenario, its rounds and its
-links."""
-
-from __future__ import annotations
+"""Conformance of every entry of the registries of `channels` and `airfl.selection`: scenario, rounds and links."""
 
 import math
 from dataclasses import replace
@@ -92,7 +89,7 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
 def test_the_seed_names_every_draw(case: Case) -> None:
     """Same seed, same bits; another seed, another draw; and chunks of one device change nothing but rounding."""
     plan, reception = pass_through(scenario_of(case))
-    again, repeated = pass_through(scenario_of(case), chunk=None)
+    again, repeated = pass_through(scenario_of(case))
     assert np.array_equal(plan.devices, again.devices)
     assert np.array_equal(plan.channel.response, again.channel.response)
     assert np.array_equal(plan.estimate.response, again.estimate.response)
@@ -160,7 +157,6 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     scenario = scenario_of(case, "trace.signals=true")
     plan, reception = pass_through(scenario)
     signals, report = reception.signals, reception.report
-    assert signals is not None
     assert signals.tx.dtype == np.complex64
     assert signals.tx.shape == (len(plan.devices), scenario.frame.elements)
     tx = signals.tx.astype(np.complex128)
@@ -180,7 +176,6 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     np.testing.assert_allclose(reception.receive_snr_db, snr_db, atol=1e-3)
 
     _, silence = pass_through(scenario_of(case, "trace.signals=true", "channel.noise=false"))
-    assert silence.signals is not None
     rest = entries_of(silence.signals.rx, scenario) - expected
     csi = plan.csi
     if csi.leakage.any():
@@ -217,8 +212,7 @@ def entries_of(elements: NDArray[np.generic], scenario: Scenario) -> Array:
 def on_elements(coefficients: NDArray[np.generic], scenario: Scenario, t: int) -> NDArray[np.generic]:
     """Coefficients [blocks, subcarriers] on the elements of a message in round t: element e sits e + start elements
     into the frame, which is filled subcarrier first and goes round."""
-    frame = scenario.frame
-    start = 0
+    frame, start = scenario.frame, 0
     if coefficients.shape != (1, 1):
         start = int(scenario.streams.generator(Purpose.PLACEMENT, t).integers(frame.elements))
     symbol, subcarrier = np.divmod((np.arange(frame.elements) + start) % frame.elements, frame.subcarriers)
@@ -242,20 +236,20 @@ def test_rounds_vary_as_they_are_told(case: Case) -> None:
         assert not np.isin(second, first).any()
 
 
+PLACES = [case for case in CASES if case.table in ("placement", "path loss")]
+
+
 def power_cases() -> list[Case]:
     """Every law and model once for each way it varies; Sionna's once, a device takes up to 50 ms."""
-    found = [case for case in fading_cases() if not case.is_sionna or case.name.endswith("/independent")]
-    places = [case for case in CASES if case.table in ("placement", "path loss")]
-    return [*found, *places]
+    return [case for case in fading_cases() if not case.is_sionna or case.name.endswith("/independent")] + PLACES
 
 
 @pytest.mark.parametrize("case", power_cases(), ids=str)
 def test_mean_power_is_the_scale_squared(case: Case) -> None:
     """E|H|^2 over what the scenario says: 1, within 5 standard errors over n devices: 2,000 of a flat law, 400 of the
     tapped line, 40 of Sionna's; a device's power is its mean over 64 subcarriers of 15 MHz and two antennas."""
-    devices = (
-        40 if case.is_sionna else 400 if case.table == "selective" else 200 if case.name == "coordinates" else 2000
-    )
+    few = {"selective": 400, "coordinates": 200}
+    devices = 40 if case.is_sionna else few.get(case.table, few.get(case.name, 2000))
     # A scenario in which nobody's power is that of another: a mean taken with the wrong device's scale shows.
     wide = ("grid.subcarriers=64", "grid.spacing_hz=240e3", "channel.delay_spread_s=3e-7", "antennas.count=2")
     wide = (*wide, "grid.symbol_duration_s=8e-6")  # a prefix that holds every path
@@ -278,13 +272,10 @@ def test_mean_power_is_the_scale_squared(case: Case) -> None:
         np.testing.assert_allclose(mean_power, channel.mean_gain**2 * law.mean_square, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.table in ("placement", "path loss")], ids=str)
+@pytest.mark.parametrize("case", PLACES, ids=str)
 def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     scenario, other = scenario_of(case, "run.devices=200"), scenario_of(case, "run.devices=200", "run.seed=1")
     drop, again = scenario.radio.drop, scenario_of(case, "run.devices=200").radio.drop
-    assert drop is not None
-    assert again is not None
-    assert other.radio.drop is not None
     assert drop.positions_m.shape == (200, 3)
     for values in (drop.distance_m, drop.path_loss_db, drop.line_of_sight):
         assert values.shape == (200,)
@@ -295,16 +286,13 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
         assert distances.max() <= scenario.radio.sections.topology.radius_m
-    assert (
-        distances.min()
-        >= PATH_LOSS[path_loss_of(scenario.radio.sections.channel, scenario.radio.sections.topology)].distances_m[0]
-    )
+    path_loss = path_loss_of(scenario.radio.sections.channel, scenario.radio.sections.topology)
+    assert distances.min() >= PATH_LOSS[path_loss].distances_m[0]
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
     np.testing.assert_allclose(scenario.power_limits, 10**-0.7 / 8 * DIMENSION)
     assert scenario.radio.energy_unit == pytest.approx(1 / 14e3)
     # Fewer devices are the first of more: nobody's place depends on how many there are.
     few = scenario_of(case, "run.devices=50").radio.drop
-    assert few is not None
     assert np.array_equal(few.positions_m, drop.positions_m[:50])
     np.testing.assert_allclose(few.path_loss_db, drop.path_loss_db[:50], rtol=1e-9)  # shared shadowing rounds
 
@@ -312,7 +300,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if case.table == "impairment"], ids=str)
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
-    scenario, perfect = scenario_of(case), scenario_of(replace(case, overrides=("channel.fading=tapped-line",)))
+    scenario, perfect = scenario_of(case), scenario_of(replace(case, overrides="channel.fading=tapped-line"))
     present = getattr(scenario.radio.imperfections, case.name).present(scenario.radio.around)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
     plan, plain = plan_round(scenario, 0, scenario.memory), plan_round(perfect, 0, perfect.memory)
@@ -324,14 +312,12 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
     assert (pilots > 0) == (scenario.radio.imperfections.estimation.method != "perfect")
     per_run = scenario_of(case, "channel.variation=constant")
     ids = np.arange(2)
-    first, second = (
-        per_run.radio.csi_of(t, ids, per_run.frame, (per_run.power_limits / DIMENSION)[ids]) for t in (0, 1)
-    )
-    same = all(
-        np.array_equal(one.response, other.response)
-        for one, other in ((first.state, second.state), (first.estimate, second.estimate))
-    )
-    assert same == (case.name == "feedback")  # which draws nothing; the others are new each round
+    share = (per_run.power_limits / DIMENSION)[ids]
+    first, second = (per_run.radio.csi_of(t, ids, per_run.frame, share) for t in (0, 1))
+    same = np.array_equal(first.state.response, second.state.response)
+    assert (same and np.array_equal(first.estimate.response, second.estimate.response)) == (
+        case.name == "feedback"
+    )  # which draws nothing; the others are new each round
     coefficients = int(np.prod(known.shape[2:]))
     assert pilots in (0, len(plan.devices) * coefficients * scenario.radio.sections.csi.pilots)
 
@@ -342,13 +328,9 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
 @pytest.mark.parametrize("name", list(SELECTIONS))
 def test_a_selection_takes_at_most_r_of_its_candidates(name: str) -> None:
     rule = SELECTIONS[name]
-    case = Case("selection", name, ("channel.fading=rayleigh", f"selection.kind={name}", *need("selection", name)))
-    scenario = scenario_of(
-        case,
-        "run.devices=40",
-        "run.selected=7",
-        *(["selection.candidates=20"] if issubclass(rule, ChannelRule) else []),
-    )
+    some = ("selection.candidates=20",) if issubclass(rule, ChannelRule) else ()
+    case = Case("selection", name, f"channel.fading=rayleigh selection.kind={name} {need('selection', name)}")
+    scenario = scenario_of(case, "run.devices=40", "run.selected=7", *some)
     assert scenario.recipe.uplink is not None
     memory, taken = scenario.memory, []
     for t in range(6):

@@ -1,10 +1,6 @@
-"""Every channel effect on every link changes the cost of a round or the decoded mean, or is refused or reported in one
-line."""
-
-from __future__ import annotations
+"""Every effect on every link changes the cost of a round or the decoded mean, or is refused or reported in a line."""
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from airfl.config import Settings
 from airfl.config.without_effect import without_effect
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
@@ -23,45 +20,39 @@ Array = NDArray[np.float64]
 
 ENTRIES, ROUNDS = 600, 3
 BASE = (
-    "run.devices=12",
-    "run.selected=6",
-    "grid.subcarriers=24",
-    "channel.fading=rayleigh",
-    "channel.mean_gain=1.0",
-    "channel.min_gain=0.3",
-    "channel.max_gain=10",
-    "power.max_snr_db=20",
-    "local.clip_norm=1.0",
+    "run.devices=12 run.selected=6 grid.subcarriers=24 channel.fading=rayleigh channel.mean_gain=1.0 "
+    "channel.min_gain=0.3 channel.max_gain=10 power.max_snr_db=20 local.clip_norm=1.0"
 )
-EFFECTS = {
-    "interference": ("channel.interference_to_noise_db=10",),
-    "timing": ("csi.timing_offset_s=2e-5",),
-    "frequency": ("csi.frequency_offset_hz=4000",),
-}
+OFFSETS = ("timing offset", "carrier offset")
+MODELS = ("capacity", "finite-blocklength", "nr")
+DIGITAL, IDEAL = "scheme.name=fedavg scheme.link=digital", "scheme.name=fedavg scheme.link=ideal"
+WAVEFORM, DOWNLINK = "grid.waveform=true", "grid.downlink=true"
 LINKS = {
-    "analog": ("scheme.name=wfl-p",),
-    "analog iq": ("scheme.name=wfl-p", "grid.packing=iq"),
-    "analog waveform": ("scheme.name=wfl-p", "grid.waveform=true"),
-    **{
-        f"digital {model}": ("scheme.name=fedavg", "scheme.link=digital", f"digital.error_model={model}")
-        for model in ("capacity", "finite-blocklength", "nr")
-    },
-    "ideal": ("scheme.name=fedavg", "scheme.link=ideal"),
-    "downlink": ("scheme.name=fedavg", "scheme.link=ideal", "grid.downlink=true"),
+    "analog": "scheme.name=wfl-p",
+    "analog iq": "scheme.name=wfl-p grid.packing=iq",
+    "analog waveform": f"scheme.name=wfl-p {WAVEFORM}",
+    **{f"digital {model}": f"{DIGITAL} digital.error_model={model}" for model in MODELS},
+    "ideal": IDEAL,
+    "downlink": f"{IDEAL} {DOWNLINK}",
 }
 # Said in one line: nothing on these links is made in time, where a waveform has its offsets.
 REFUSED = {
-    "digital": ("scheme.name=fedavg", "scheme.link=digital", "grid.waveform=true"),
-    "ideal": ("scheme.name=fedavg", "scheme.link=ideal", "grid.waveform=true"),
-    "downlink": ("scheme.name=wfl-p", "grid.waveform=true", "grid.downlink=true"),
+    "digital": f"{DIGITAL} {WAVEFORM}",
+    "ideal": f"{IDEAL} {WAVEFORM}",
+    "downlink": f"scheme.name=wfl-p {WAVEFORM} {DOWNLINK}",
 }
+
+
+def small(*overrides: str) -> Settings:
+    """Settings of this module; a text may hold several overrides."""
+    return small_settings(f"run.rounds={ROUNDS}", *" ".join((BASE, *overrides)).split())
 
 
 @cache
 def figures(*overrides: str) -> Array:
     """Of some rounds each, what the link uses (elements first), energy, error and protection; with a downlink its bits,
     elements, ... alone. The error is what is decoded wrongly over the power of the mean, a lost message included."""
-    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *overrides)
+    settings = small(*overrides)
     scenario = build_scenario(settings, ENTRIES, np.ones(settings.run.devices))
     found = []
     for t in range(ROUNDS):
@@ -78,16 +69,16 @@ def figures(*overrides: str) -> Array:
     return np.array(found, dtype=np.float64)
 
 
-def price(link: str, effect: tuple[str, ...]) -> tuple[float, float]:
+def price(link: str, effect: str) -> tuple[float, float]:
     """Of all rounds: elements, and the error, of which a broadcast has none."""
-    rounds = figures(*LINKS[link], *effect).sum(axis=0)
+    rounds = figures(LINKS[link], effect).sum(axis=0)
     return (rounds[1], 0.0) if link == "downlink" else (rounds[0], rounds[-2])
 
 
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("effect", ["interference", *OFFSETS])
 def test_an_effect_costs_something_on_every_link(effect: str, link: str) -> None:
-    plain, disturbed = price(link, ()), price(link, EFFECTS[effect])
+    plain, disturbed = price(link, ""), price(link, ALL_EFFECTS[effect][0])
     assert disturbed[0] >= plain[0]  # of offsets that are known no retransmission is saved
     assert disturbed[0] > 1.01 * plain[0] or disturbed[1] > 1.01 * plain[1]
 
@@ -95,15 +86,15 @@ def test_an_effect_costs_something_on_every_link(effect: str, link: str) -> None
 @pytest.mark.parametrize("link", LINKS)
 def test_paths_beyond_the_prefix_cost_something_on_every_link(link: str) -> None:
     """Against the same paths within a prefix that is longer than they are late."""
-    delays = ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6")
-    within, late = price(link, (*delays, "grid.symbol_duration_s=1.3e-4")), price(link, delays)
+    delays = "channel.fading=tapped-line channel.delay_spread_s=5e-6"
+    within, late = price(link, f"{delays} grid.symbol_duration_s=1.3e-4"), price(link, delays)
     assert late[0] > 1.01 * within[0] or late[1] > 1.01 * within[1]
 
 
-@pytest.mark.parametrize("effect", ["timing", "frequency"])
+@pytest.mark.parametrize("effect", OFFSETS)
 @pytest.mark.parametrize("link", REFUSED)
 def test_offsets_that_a_waveform_would_keep_from_a_link_are_refused(link: str, effect: str) -> None:
-    settings = small_settings(*BASE, *REFUSED[link], *EFFECTS[effect])
+    settings = small(REFUSED[link], ALL_EFFECTS[effect][0])
     with pytest.raises(UserError, match=f"^grid.waveform: .*{link}.*; ") as refused:
         build_scenario(settings, ENTRIES, np.ones(settings.run.devices))
     assert "\n" not in str(refused.value)
@@ -112,67 +103,59 @@ def test_offsets_that_a_waveform_would_keep_from_a_link_are_refused(link: str, e
 # --- every effect of docs/channels on every link ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Effect:
-    """keys: what makes it, as a user gives it; given: what it takes to be there at all, with and without it."""
-
-    keys: tuple[str, ...]
-    given: tuple[str, ...] = ()
-
-
-PHYSICAL = ("channel.units=physical", "channel.mean_gain=1e-6")
-MOVING = ("channel.speed_m_s=30", "channel.variation=jakes", "channel.round_s=0.01")
-TAPPED = ("channel.fading=tapped-line",)
-KNOWN_BADLY = ("csi.estimation=ls", "csi.pilot_snr_db=0", "digital.transmissions=1")
-TRUNCATED = ("power.policy=truncated-inversion", "power.threshold=0.3")
-# Of Sionna's channels only what the tapped line has as well reaches a link; they take seconds each.
+PHYSICAL = "channel.units=physical channel.mean_gain=1e-6"
+MOVING = "channel.speed_m_s=30 channel.variation=jakes channel.round_s=0.01"
+TAPPED = "channel.fading=tapped-line"
+KNOWN_BADLY = "csi.estimation=ls csi.pilot_snr_db=0 digital.transmissions=1"
+TRUNCATED = "power.policy=truncated-inversion power.threshold=0.3"
+# What makes an effect, as a user gives it, and what it takes to be there at all, with and without it. Of Sionna's
+# channels only what the tapped line has as well reaches a link; they take seconds each.
 ALL_EFFECTS = {
-    "noise level": Effect(("channel.noise_std=3",)),
-    "receiver noise left out": Effect(("channel.noise=false",)),
-    "noise figure": Effect(("channel.noise_figure_db=12",), PHYSICAL),
-    "fading law": Effect(("channel.fading=exponential",)),
-    "gain bounds": Effect(("channel.bounds=redraw",)),
-    "replayed gains": Effect(("channel.fading=replay", "channel.replay_file={gains}")),
-    "variation over rounds": Effect(("channel.variation=constant",)),
-    "variation within a round": Effect(("channel.coherence=symbol",), MOVING),
-    "frequency-selective fading": Effect(TAPPED),
-    "delay spread": Effect(("channel.delay_spread_s=1e-6",), TAPPED),
-    "topology": Effect(("topology.kind=disc",), PHYSICAL),
-    "subcarriers": Effect(("grid.subcarriers=12",)),
-    "subcarrier spacing": Effect(("grid.spacing_hz=30000",)),
-    "used subcarriers": Effect(("grid.used=[[3, 9]]",)),
-    "prefix": Effect(("grid.prefix=extended",), ("grid.spacing_hz=60000",)),
-    "packing": Effect(("grid.packing=iq",)),
-    "downlink level": Effect(("grid.downlink_snr_db=30",)),
-    "channel estimation": Effect(("csi.estimation=ls",)),
-    "ageing": Effect(("csi.delay_s=1e-3",), ("channel.speed_m_s=30",)),
-    "phase feedback": Effect(("csi.phase_bits=2",)),
-    "gain feedback": Effect(("csi.gain_bits=3",)),
-    "residual phase": Effect(("csi.phase_std_rad=0.5",)),
-    "timing offset": Effect(("csi.timing_offset_s=2e-5",)),
-    "carrier offset": Effect(("csi.frequency_offset_hz=4000",)),
-    "power policy": Effect(("power.policy=cao",)),
-    "truncation": Effect(TRUNCATED),
-    "divisor": Effect(("power.divide_by=active",), (TRUNCATED[0], "power.threshold=1", *KNOWN_BADLY)),
-    "expected senders": Effect(("power.divide_by=expected",), TRUNCATED),
-    "limit of power or energy": Effect(("power.limit=transmit_power",)),
-    "power within a symbol": Effect(("power.spread=message",), (*PHYSICAL, "grid.subcarriers=1000")),
-    "peak limit": Effect(("power.peak_db=0", "power.peak=clip")),
-    "receive antennas": Effect(("antennas.count=3",)),
-    "combining": Effect(("antennas.combining=sum",), ("antennas.count=3",)),
-    "device selection": Effect(("selection.kind=best-k",)),
-    "interference": Effect(("channel.interference_to_noise_db=10",)),
-    "waveform": Effect(("grid.waveform=true", "grid.clip_db=0")),
-    "privacy under channel error": Effect(("privacy.csi_error=unbounded",), ("csi.estimation=mmse",)),
+    "noise level": ("channel.noise_std=3", ""),
+    "receiver noise left out": ("channel.noise=false", ""),
+    "noise figure": ("channel.noise_figure_db=12", PHYSICAL),
+    "fading law": ("channel.fading=exponential", ""),
+    "gain bounds": ("channel.bounds=redraw", ""),
+    "replayed gains": ("channel.fading=replay channel.replay_file={gains}", ""),
+    "variation over rounds": ("channel.variation=constant", ""),
+    "variation within a round": ("channel.coherence=symbol", MOVING),
+    "frequency-selective fading": (TAPPED, ""),
+    "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
+    "topology": ("topology.kind=disc", PHYSICAL),
+    "subcarriers": ("grid.subcarriers=12", ""),
+    "subcarrier spacing": ("grid.spacing_hz=30000", ""),
+    "used subcarriers": ("grid.used=[[3,9]]", ""),
+    "prefix": ("grid.prefix=extended", "grid.spacing_hz=60000"),
+    "packing": ("grid.packing=iq", ""),
+    "downlink level": ("grid.downlink_snr_db=30", ""),
+    "channel estimation": ("csi.estimation=ls", ""),
+    "ageing": ("csi.delay_s=1e-3", "channel.speed_m_s=30"),
+    "phase feedback": ("csi.phase_bits=2", ""),
+    "gain feedback": ("csi.gain_bits=3", ""),
+    "residual phase": ("csi.phase_std_rad=0.5", ""),
+    "timing offset": ("csi.timing_offset_s=2e-5", ""),
+    "carrier offset": ("csi.frequency_offset_hz=4000", ""),
+    "power policy": ("power.policy=cao", ""),
+    "truncation": (TRUNCATED, ""),
+    "divisor": ("power.divide_by=active", f"power.policy=truncated-inversion power.threshold=1 {KNOWN_BADLY}"),
+    "expected senders": ("power.divide_by=expected", TRUNCATED),
+    "limit of power or energy": ("power.limit=transmit_power", ""),
+    "power within a symbol": ("power.spread=message", f"{PHYSICAL} grid.subcarriers=1000"),
+    "peak limit": ("power.peak_db=0 power.peak=clip", ""),
+    "receive antennas": ("antennas.count=3", ""),
+    "combining": ("antennas.combining=sum", "antennas.count=3"),
+    "device selection": ("selection.kind=best-k", ""),
+    "interference": ("channel.interference_to_noise_db=10", ""),
+    "waveform": ("grid.waveform=true grid.clip_db=0", ""),
+    "privacy under channel error": ("privacy.csi_error=unbounded", "csi.estimation=mmse"),
 }
-MODELS = ("capacity", "finite-blocklength", "nr")
-RAND_K = ("scheme.name=fedavg-randk", "scheme.ratio=0.5")
-WEAK = ("scheme.link=digital", "power.max_snr_db=5", "digital.block_elements=20")  # below the highest of NR's rates
+RAND_K = "scheme.name=fedavg-randk scheme.ratio=0.5"
+WEAK = "scheme.link=digital power.max_snr_db=5 digital.block_elements=20"  # below the highest of NR's rates
 ALL_LINKS = {
-    "analog": (*RAND_K, "scheme.link=analog"),
-    **{f"digital {model}": (*RAND_K, *WEAK, f"digital.error_model={model}") for model in MODELS},
-    "ideal": (*RAND_K, "scheme.link=ideal"),
-    "downlink": (*RAND_K, "scheme.link=ideal", "grid.downlink=true"),
+    "analog": f"{RAND_K} scheme.link=analog",
+    **{f"digital {model}": f"{RAND_K} {WEAK} digital.error_model={model}" for model in MODELS},
+    "ideal": f"{RAND_K} scheme.link=ideal",
+    "downlink": f"{RAND_K} scheme.link=ideal {DOWNLINK}",
 }
 SAME = 1e-6
 """Of figures that differ by rounding alone, single precision included."""
@@ -185,27 +168,26 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def outcome(effect: Effect, link: str, gains: Path) -> str:
+def outcome(name: str, link: str, gains: Path) -> str:
     """ "yes", "no effect" where it is reported, "refused", or "silence"."""
-    keys, given = tuple(text.format(gains=gains) for text in effect.keys), effect.given
-    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *ALL_LINKS[link], *given, *keys)
+    made, given = ALL_EFFECTS[name]
+    keys = made.replace("{gains}", str(gains)).split()
+    settings = small(ALL_LINKS[link], given, *keys)
     named = {text.partition("=")[0] for text in keys}
     told = []
     for overrides in (keys, ()):  # on the command line, and in a configuration file
         sentences = list(without_effect(overrides, [settings]))
         assert not any("\n" in sentence for sentence in sentences)
-        of_effect = {
-            name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(no effect|not affect)", one)
-        }
-        told.append(of_effect == named)
+        silent = {key for key in named for one in sentences if re.search(rf"{key}\b[^:]*(no effect|not affect)", one)}
+        told.append(silent == named)
     assert told[0] == told[1]
-    plain = figures(*ALL_LINKS[link], *given)
+    plain = figures(ALL_LINKS[link], given)
     try:
-        changed = figures(*ALL_LINKS[link], *given, *keys)
+        changed = figures(ALL_LINKS[link], given, *keys)
     except UserError as error:
         refusal = str(error)
         assert "\n" not in refusal
-        assert any(name in refusal for name in named)
+        assert any(key in refusal for key in named)
         return "refused"
     if plain.shape == changed.shape and np.allclose(plain, changed, rtol=SAME, atol=0.0):
         return "no effect" if told[0] else "silence"
@@ -229,4 +211,4 @@ def test_the_table_has_every_effect() -> None:
 @pytest.mark.parametrize("name", ALL_EFFECTS)
 def test_no_effect_is_ignored_in_silence(name: str, link: str, gains: Path) -> None:
     """It changes a cost or the error, or is refused, or reported in one line; which of them, the table says."""
-    assert outcome(ALL_EFFECTS[name], link, gains) == table()[name][link.partition(" ")[0]]
+    assert outcome(name, link, gains) == table()[name][link.partition(" ")[0]]

@@ -66,20 +66,11 @@ def trainer_of(
     task: DividedTask, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: int
 ) -> LocalTrainer:
     """Of five devices, 4 samples a batch but for the largest models."""
-    settings: dict[str, Any] = {
-        "run": {"devices": 5, "selected": 5, "chunk": chunk, "rounds": rounds},
-        "task": {"model": name},
-        "local": {
-            **length,
-            "batch_size": 1 if name in HEAVY else 4,
-            "learning_rate": 0.05,
-            "momentum": momentum,
-            "clip_norm": 1.0,
-            "engine": engine,
-        },
-    }
-    checked = Settings.model_validate(settings)
-    return LocalTrainer(checked.local, checked.run, task, STREAMS, torch.device("cpu"))
+    run = {"devices": 5, "selected": 5, "chunk": chunk, "rounds": rounds}
+    local = {"batch_size": 1 if name in HEAVY else 4, "learning_rate": 0.05, "momentum": momentum, "clip_norm": 1.0}
+    local |= {**length, "engine": engine}
+    settings = Settings.model_validate({"run": run, "task": {"model": name}, "local": local})
+    return LocalTrainer(settings.local, settings.run, task, STREAMS, torch.device("cpu"))
 
 
 def updates(trainer: LocalTrainer, task: DividedTask, count: int = 5) -> Tensor:
@@ -251,8 +242,7 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
     assert {chunk for name, chunk in asked if name.startswith("compiled")} == {1}  # or as many as memory holds
     pace["compiled-serial"] = 0.6
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled"
-    pace["compiled"] = 0.9
-    pace["compiled-serial"] = 0.9
+    pace["compiled"] = pace["compiled-serial"] = 0.9
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "layers"
     asked.clear()
     pace["dense"] = 0.95  # compiled already

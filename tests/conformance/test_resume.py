@@ -1,29 +1,21 @@
 """Every scheme leaves the same trace whether or not the run is interrupted and resumed."""
 
-from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 
 import airfl
-from airfl.learning.tasks.datasets import load_dataset
-from airfl.learning.tasks.datasets.raw import RawData
 from tests.conformance.scheme_runs import each_that_remembers
-from tests.conftest import ROOT, small_settings
+from tests.conftest import small_settings
 from tests.resuming import assert_same_trace, interrupted
+from tests.small_data import LOGISTIC, people
 
 # Before there is a state, which is the same for every scheme, and when there are records beyond the last one.
 EARLY, LATE = 1, 3
 ROUNDS = 4
-SMALL = (
-    f"run.rounds={ROUNDS}",
-    "run.devices=20",  # so few that everybody comes back
-    "run.evaluate_every=2",
-    "task.dataset=a9a-sample",
-    "task.model=logistic",
-    "local.engine=loop",
-)
+# So few devices that everybody comes back.
+SMALL = (f"run.rounds={ROUNDS}", "run.devices=20", "run.evaluate_every=2", *LOGISTIC)
 # Selection and channels that remember what was.
 REMEMBERING = {
     "proportional-fair": ("selection.kind=proportional-fair",),
@@ -36,19 +28,14 @@ REMEMBERING = {
 }
 
 
-@cache
-def sample() -> RawData:
-    return load_dataset("a9a-sample", [ROOT / "data"])
-
-
 def whole_and_in_pieces(folder: Path, stops: tuple[int, ...], *overrides: str) -> tuple[airfl.Run, airfl.Run]:
     """A run, and the same stopped and resumed."""
     settings, out = small_settings(*SMALL, *overrides), folder / "pieces"
-    whole = airfl.run(settings, folder / "whole", data=sample())
+    whole = airfl.run(settings, folder / "whole", data=people())
     for after in stops:
         with pytest.raises(KeyboardInterrupt):
-            airfl.run(settings, out, progress=interrupted(after), data=sample(), resume=True)
-    pieces = airfl.run(settings, out, data=sample(), resume=True)
+            airfl.run(settings, out, progress=interrupted(after), data=people(), resume=True)
+    pieces = airfl.run(settings, out, data=people(), resume=True)
     assert_same_trace(whole.path, pieces.path)
     return whole, pieces
 

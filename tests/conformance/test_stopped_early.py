@@ -1,5 +1,4 @@
-"""Every scheme that a callback stops early leaves a valid trace of the completed rounds, also when interrupted and
-resumed."""
+"""Every scheme that a callback stops early leaves a valid trace of the rounds until then, also when it is resumed."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,10 @@ from airfl.callbacks import Callback, Stop
 
 import airfl
 from airfl.schemes.names import SCHEMES
-from tests.conformance.test_resume import SMALL, sample
+from tests.conformance.test_resume import SMALL
 from tests.conftest import small_settings
 from tests.resuming import assert_same_trace, interrupted
+from tests.small_data import people
 
 ROUNDS = 3
 COMPOSED = ("test_accuracy", "test_loss", "train_loss", "epsilon", "epsilon_as_poisson", "epsilon_paper_tables")
@@ -39,11 +39,11 @@ SHORT = ("pfels", "soteriafl-saga")
 )
 def test_a_stopped_run_is_the_beginning_of_the_run(name: str, tmp_path: Path) -> None:
     settings = small_settings(*SMALL, f"scheme.name={name}", "run.checkpoint_every=1")
-    whole = airfl.run(settings.resolved(run={"evaluate_every": 1}), tmp_path / "whole", data=sample())
-    stopped = airfl.run(settings, tmp_path / "stopped", data=sample(), callbacks=[After()])
+    whole = airfl.run(settings.resolved(run={"evaluate_every": 1}), tmp_path / "whole", data=people())
+    stopped = airfl.run(settings, tmp_path / "stopped", data=people(), callbacks=[After()])
     with pytest.raises(KeyboardInterrupt):
-        airfl.run(settings, tmp_path / "pieces", data=sample(), callbacks=[After()], progress=interrupted(2))
-    pieces = airfl.run(settings, tmp_path / "pieces", data=sample(), callbacks=[After()], resume=True)
+        airfl.run(settings, tmp_path / "pieces", data=people(), callbacks=[After()], progress=interrupted(2))
+    pieces = airfl.run(settings, tmp_path / "pieces", data=people(), callbacks=[After()], resume=True)
     assert_same_trace(stopped.path, pieces.path)
     with whole.trace() as every, stopped.trace() as some:
         assert some.sizes["round"] == ROUNDS

@@ -8,8 +8,6 @@
 <!-- test: printed -->     for a text block: the output of the preceding block contains these lines
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +34,6 @@ class Block:
 
     @property
     def place(self) -> str:
-        """For messages."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 

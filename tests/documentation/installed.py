@@ -5,8 +5,6 @@
 the file `told`; each answer is a line with the exit code.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os
@@ -39,7 +37,6 @@ def main() -> None:
 
 
 def become(job: dict[str, Any]) -> None:
-    """Do it, and end."""
     out = os.open(job["told"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for number in (1, 2):
         os.dup2(out, number)
@@ -68,13 +65,11 @@ def commands(given: list[list[str]]) -> int:
 
 
 def script(text: str) -> int:
-    """Entered into Python."""
     exec(compile(text, "the page", "exec"), {"__name__": "__main__"})
     return 0
 
 
 def tests(words: list[str]) -> int:
-    """By pytest."""
     import pytest
 
     return int(pytest.main(["-p", "no:cacheprovider", "-rA", *words]))

@@ -1,7 +1,5 @@
 """Run the code blocks of a page in order in one folder, as a reader would."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -28,7 +26,7 @@ from airfl.errors import UserError
 from tests import processes
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block, commands
-from tests.processes import script
+from tests.processes import script, succeeded
 from tests.radios import check_radio
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
@@ -55,7 +53,6 @@ class Session:
             (self.folder / name).mkdir()
 
     def run(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Run one block."""
         if block.how == "file":
             assert "/" not in block.what, f"{block.place}: {block.what} is not in the folder of the page"
             (self.folder / block.what).write_text(block.text)
@@ -105,7 +102,6 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
 
 
 def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What the reader's shell does."""
     environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, "PATH": with_our_python()}
     words = ["bash", "-ec", command]
     return subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder, check=False)
@@ -136,8 +132,7 @@ def run_python(session: Session, text: str, small: Sequence[str], monkeypatch: p
     """In the page's names; what is named or loaded is given small settings. TensorFlow in a process of its own."""
     if "tensorflow" in text:
         (session.folder / "block.py").write_text(text)
-        done = script(session.folder / "block.py", cwd=session.folder)
-        assert done.returncode == 0, done.stderr
+        succeeded(script(session.folder / "block.py", cwd=session.folder))
         return
 
     def smaller(config: Config, overrides: Overrides = ()) -> Settings:
@@ -149,9 +144,8 @@ def run_python(session: Session, text: str, small: Sequence[str], monkeypatch: p
     exec(compile(text, "page", "exec"), session.names)
 
 
-def run_toml(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def check_toml(text: str) -> None:
     """The demo's settings with these in their place can be run; so can a whole file."""
-    del session, small, monkeypatch
     tables: dict[str, Any] = {name: table for name, table in read_tables(DEMO).items() if name != "compare"}
     given = tomllib.loads(text)
     given.pop("compare", None)
@@ -163,20 +157,13 @@ def run_toml(session: Session, text: str, small: Sequence[str], monkeypatch: pyt
 
 
 def run_matlab(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Octave, where there is one."""
     del small, monkeypatch
     octave = shutil.which("octave-cli") or shutil.which("octave")
     if octave is None:
         return
-    file = session.folder / "block.m"
-    file.write_text(text)
-    done = subprocess.run(
-        [octave, "--no-gui", "--quiet", "--norc", str(file)],
-        capture_output=True,
-        text=True,
-        cwd=session.folder,
-        check=False,
-    )
+    (session.folder / "block.m").write_text(text)
+    words = [octave, "--no-gui", "--quiet", "--norc", "block.m"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=session.folder, check=False)
     print(done.stdout, done.stderr)
     assert done.returncode == 0, done.stderr
 
@@ -184,6 +171,6 @@ def run_matlab(session: Session, text: str, small: Sequence[str], monkeypatch: p
 LANGUAGES: dict[str, Callable[[Session, str, Sequence[str], pytest.MonkeyPatch], None]] = {
     "sh": run_shell,
     "python": run_python,
-    "toml": run_toml,
+    "toml": lambda session, text, *_: check_toml(text),
     "matlab": run_matlab,
 }

@@ -1,7 +1,5 @@
 """The tables of checks in docs/extending/index.md match the checks that `airfl check` makes."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

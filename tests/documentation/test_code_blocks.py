@@ -4,8 +4,6 @@ In `make test`, the slow pages in FULL are only checked statically: their Python
 of their commands are validated.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
-from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter
+from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, check_toml, shorter
 from tests.small_data import SAMPLE, few_samples
 
 FULL = (
@@ -76,6 +74,8 @@ def test_the_blocks_of_a_page_are_accepted(name: str, monkeypatch: pytest.Monkey
     for block in blocks(PAGES[name]):
         if block.language == "python":
             compile(block.text, block.place, "exec")
+        elif block.language == "toml":
+            check_toml(block.text)
         elif block.language == "sh":
             for words in map(shlex.split, airfl_commands(block)):
                 accept(words, block.place)

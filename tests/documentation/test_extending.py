@@ -2,8 +2,6 @@
 commands, scripts and tests are run, with airfl installed from its wheel (`make test-all`), or in short form from the
 checkout."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -46,15 +44,11 @@ class Installed:
 
     def __init__(self, site: Path, process: subprocess.Popen[str], told: Path) -> None:
         self._process, self._told = process, told
-        assert process.stdout is not None
         for file in json.loads(process.stdout.readline()):
             assert Path(file).is_relative_to(site), file
 
     def __call__(self, folder: Path, kind: str, given: Any) -> str:
-        """What a job prints."""
         job = {"folder": str(folder), "kind": kind, "given": given, "told": str(self._told)}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         print(json.dumps(job), file=self._process.stdin, flush=True)
         ended = int(self._process.stdout.readline())
         printed = self._told.read_text()
@@ -74,16 +68,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     (wheel,) = folder.glob("*.whl")
     site = folder / "site"
     zipfile.ZipFile(wheel).extractall(site)
-    with subprocess.Popen(
-        [sys.executable, "-P", str(Path(__file__).with_name("installed.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
-    ) as process:
+    words = [sys.executable, "-P", str(Path(__file__).with_name("installed.py"))]
+    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=folder, env=environment) as process:
         yield Installed(site, process, folder / "told")
-        assert process.stdin is not None
         process.stdin.close()
 
 
@@ -180,9 +169,8 @@ def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
     files = [*(ROOT / "tests" / "conformance").glob("*.py"), *(ROOT / "tests").glob("*.py")]
     files += [ROOT / "tests" / "unit" / "test_budget.py", ROOT / "tests" / "laws" / "test_fading.py"]
     sources = [file.read_text() for file in files]
-    wanted = (
-        set().union(*map(imported, sources)) - set(sys.stdlib_module_names) - {"airfl", "channels", "tests", "selenium"}
-    )
+    ours = {"airfl", "channels", "tests", "selenium"}
+    wanted = set().union(*map(imported, sources)) - set(sys.stdlib_module_names) - ours
     assert "hypothesis" in wanted
     assert wanted <= there
     index = (DOCS / "extending" / "index.md").read_text()
@@ -208,7 +196,6 @@ def test_a_test_run_without_the_extra_names_it(tmp_path: Path) -> None:
 
 
 def imported(source: str) -> set[str]:
-    """The packages that a source imports."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,7 +1,4 @@
-"""Every field of a public dataclass or named tuple is documented in its docstring, which editors and the reference
-show."""
-
-from __future__ import annotations
+"""Every field of a public dataclass or named tuple is described in its docstring, which the reference shows."""
 
 import ast
 import re
@@ -15,7 +12,6 @@ FILES = [file for package in ("airfl", "channels") for file in sorted((ROOT / pa
 
 
 def classes(source: str) -> Iterator[ast.ClassDef]:
-    """The public dataclasses and named tuples of a module."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             decorators = [ast.unparse(decorator) for decorator in node.decorator_list]

@@ -3,8 +3,6 @@
 A file is passed if one of its functions is given the object or returns it, by itself or as a field of an argument.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -48,18 +46,11 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def watched(
-    holds: Callable[[Any], bool], begins: str | None = None, ends: str | None = None
-) -> Iterator[dict[str, None]]:
-    """Collect the files of airfl and channels whose functions are given, or return, what `holds` recognises.
-
-    Args:
-        holds: Whether a value is the object.
-        begins: The function on whose return the object is there; None from the start.
-        ends: The function that is the last to be given it; None for the end of the block.
-    """
+def watched(holds: Callable[[Any], bool], begins: str = "", ends: str = "") -> Iterator[dict[str, None]]:
+    """Collect the files of airfl and channels whose functions are given, or return, what `holds` recognises: from the
+    return of the function `begins` to that of the function `ends`, where they are named."""
     files: dict[str, None] = {}
-    state = {"on": begins is None, "over": False}
+    state = {"on": not begins, "over": False}
 
     def look(frame: FrameType, event: str, result: Any) -> None:
         code = frame.f_code

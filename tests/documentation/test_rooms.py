@@ -3,42 +3,17 @@
 Imports for type checkers and those inside functions count too.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 
 ORDER = (
-    "cli",
-    "report",
-    "exports",
-    "study",
-    "analysis",
-    "experiment",
-    "simulation",
-    "core.callbacks",
-    "core",
-    "schemes",
-    "learning",
-    "uplinks",
-    "config",
-    "schemes.names",
-    "schemes.scheme",
-    "privacy",
-    "learning.tasks",
-    "selection",
-    "uplinks.stages",
-    "runtime.philox",
-    "storage",
-    "runtime.text",
-    "runtime",
-    "errors",
-    "version",
+    *("cli", "report", "exports", "study", "analysis", "experiment", "simulation", "core.callbacks", "core", "schemes"),
+    *("learning", "uplinks", "config", "schemes.names", "schemes.scheme", "privacy", "learning.tasks", "selection"),
+    *("uplinks.stages", "runtime.philox", "storage", "runtime.text", "runtime", "errors", "version"),
 )
 """Rooms from the top down. The declarations of a scheme and the table of schemes are below the settings, which use
 nothing else of schemes. The stages of an encoder are below uplinks and training, which both use them."""
@@ -48,16 +23,11 @@ ABOVE = ("airfl", "airfl.__main__")
 """Modules above all rooms: they import from every room."""
 
 
-def modules() -> dict[str, Path]:
-    """Return the modules of airfl as a mapping from dotted name to file."""
-    found = {}
-    for file in sorted((ROOT / "airfl").rglob("*.py")):
-        name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = file
-    return found
-
-
-MODULES = modules()
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in sorted((ROOT / "airfl").rglob("*.py"))
+}
+"""The modules of airfl, from dotted name to file."""
 
 
 def imported(name: str) -> Iterator[str]:
@@ -126,13 +96,7 @@ def test_no_chain_of_rooms_is_longer() -> None:
 def test_what_stands_at_the_top() -> None:
     loose = {file.name for file in (ROOT / "airfl").iterdir() if file.is_file()}
     assert loose == {
-        "__init__.py",
-        "__main__.py",
-        "errors.py",
-        "experiment.py",
-        "py.typed",
-        "simulation.py",
-        "version.py",
+        *("__init__.py", "__main__.py", "errors.py", "experiment.py", "py.typed", "simulation.py", "version.py")
     }
 
 

@@ -1,7 +1,5 @@
 """Every scheme has one section in the documentation with its paper, file, equations and a command that runs it."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The documentation site builds without warnings and opens offline, and every figure has the command that creates
-it."""
-
-from __future__ import annotations
+"""The documentation site builds without warnings and opens offline, and every figure has the command that makes it."""
 
 import importlib
 import os
@@ -39,7 +36,6 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at a tag."""
         given = dict(attrs)
         self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
         address = given.get(FETCHED.get(tag, ""))
@@ -54,14 +50,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make docs` makes it."""
     out = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(out / "kept")]
-    done = subprocess.run(
-        [*command, str(DOCS), str(out / "html")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    command, environment = [*command, str(DOCS), str(out / "html")], {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return out / "html"
 

@@ -1,19 +1,16 @@
 """`airfl bench`: JSON and a table. No test depends on timing."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from airfl.analysis.profile import STAGES
 from tests.conftest import DEMO, SMALL
-from tests.processes import airfl
+from tests.processes import airfl, succeeded
 
 
 def test_json_holds_the_rounds_and_the_profile() -> None:
-    done = airfl("bench", DEMO, *SMALL, "--rounds", 2, "--profile", "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("bench", DEMO, *SMALL, "--rounds", 2, "--profile", "--json"))
     found = json.loads(done.stdout)
     assert (found["scheme"], found["model"], found["dimension"]) == ("pfels", "mlp", 25450)
     assert (found["rounds"], len(found["seconds"])) == (2, 2)
@@ -27,8 +24,7 @@ def test_json_holds_the_rounds_and_the_profile() -> None:
 
 
 def test_a_table_for_people() -> None:
-    done = airfl("bench", DEMO, *SMALL, "--rounds", 1, "--profile")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("bench", DEMO, *SMALL, "--rounds", 1, "--profile"))
     assert "rounds/s (median of 1, spread 0%)" in done.stdout
     lines = done.stdout.splitlines()
     for name in (*STAGES, "total"):

@@ -1,29 +1,23 @@
 """docs/channels: each effect has a page with closed form, settings, figure, command and output; and the index."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys
-import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from airfl.config import Settings
-from airfl.config.load import read_tables, validate
-from tests.conftest import DEMO, ROOT
-from tests.radios import check_radio
+from airfl.config.parts import section_of
+from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "channels"
 SCRIPT = ROOT / "experiments" / "channel_effects.py"
 INDEX = (FOLDER / "index.md").read_text()
 PAGES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.md")) if file.stem != "index"}
 ALL = {"index": INDEX, **PAGES}
-SETTINGS = [(name, text) for name, page in ALL.items() for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
 QUICK = ("grid", "interference", "noise", "phase", "replay", "variation")
 """Drawn in full, within some three seconds; of the others two rounds a point, whose numbers are others."""
 SHORT = ("grid", "replay")
@@ -69,11 +63,8 @@ def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
     assert ("at most 2 rounds a point" in head) == bool(short)
     assert collapsed(lines[0]) in collapsed(caption)
     assert len(lines) > 1
-    printed = [line.strip() for line in lines[1:]]
-    if name in QUICK:
-        assert printed == quoted
-    else:
-        assert [form_of(line) for line in printed] == [form_of(line) for line in quoted]
+    of_line = str if name in QUICK else form_of
+    assert [of_line(line.strip()) for line in lines[1:]] == [of_line(line) for line in quoted]
     assert [file.name for file in tmp_path.iterdir()] == [f"{name}.png"]
     with Image.open(tmp_path / f"{name}.png") as image, Image.open(FOLDER / f"{name}.png") as shown:
         assert image.size == shown.size == (726, 341)
@@ -88,23 +79,13 @@ def difference(one: Image.Image, other: Image.Image) -> float:
     return float(np.abs(next(far) - next(far)).mean())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (("--only", "warp"), "invalid choice: 'warp'"),
-        (("--only", "phase", "--rounds", "0"), "must be at least 1, got 0"),
-    ],
-)
 def test_what_cannot_be_drawn_is_refused(
-    arguments: tuple[str, ...],
-    complaint: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        draw(monkeypatch, "--out", str(tmp_path / "nowhere"), *arguments)
-    assert complaint in capsys.readouterr().err
+    for asked, complaint in (("warp", "invalid choice: 'warp'"), ("phase --rounds 0", "must be at least 1, got 0")):
+        with pytest.raises(SystemExit, match="2"):
+            draw(monkeypatch, "--out", str(tmp_path / "nowhere"), "--only", *asked.split())
+        assert complaint in capsys.readouterr().err
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -150,21 +131,9 @@ def slug(heading: str) -> str:
     return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize(("name", "text"), SETTINGS, ids=[name for name, _ in SETTINGS])
-def test_settings_of_a_page_can_be_run(name: str, text: str) -> None:
-    tables: dict[str, Any] = {part: table for part, table in read_tables(DEMO).items() if part != "compare"}
-    for section, values in tomllib.loads(text).items():
-        tables[section] = {**tables.get(section, {}), **values}
-    check_radio(validate(tables, source=f"docs/channels/{name}.md"))
-
-
 def test_every_key_of_the_pages_is_a_setting() -> None:
     schema = Settings.model_json_schema()
-    sections = {
-        name: schema["$defs"][entry["$ref"].split("/")[-1]]["properties"]
-        for name, entry in schema["properties"].items()
-        if "$ref" in entry
-    }
+    sections = {name: section_of(schema, name)["properties"] for name in Settings.model_fields}
     told = "\n".join(ALL.values())
     keys = re.findall(rf"(?<![/\w])({'|'.join(sections)})\.(?!(?:py|md|png)\b)([a-z_]+)\b", told)
     assert len(set(keys)) > 50

@@ -1,7 +1,5 @@
 """The command line in real processes: exit codes, standard output and standard error."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json
@@ -19,12 +17,11 @@ import pytest
 
 from airfl.config import load_rows, load_settings
 from tests.conftest import DEMO, ROOT, SMALL
-from tests.processes import airfl, begun, refused
+from tests.processes import airfl, begun, refused, succeeded
 
 
 def test_run_writes_a_trace_and_says_what_does_not_hold(tmp_path: Path) -> None:
-    done = airfl("run", DEMO, *SMALL, "--out", tmp_path / "a")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("run", DEMO, *SMALL, "--out", tmp_path / "a"))
     with h5py.File(tmp_path / "a" / "trace.h5") as trace:
         assert trace.attrs["status"] == "complete"
     assert "accuracy" in done.stdout
@@ -34,8 +31,7 @@ def test_run_writes_a_trace_and_says_what_does_not_hold(tmp_path: Path) -> None:
 
 def test_compare_then_plot(tmp_path: Path) -> None:
     out = tmp_path / "c"
-    done = airfl("compare", DEMO, *SMALL, "--schemes", "fedavg,pfels", "--seeds", 2, "--out", out)
-    assert done.returncode == 0, done.stderr
+    succeeded(airfl("compare", DEMO, *SMALL, "--schemes", "fedavg,pfels", "--seeds", 2, "--out", out))
     names = sorted(str(path.relative_to(out)) for path in out.rglob("trace.h5"))
     assert names == [f"{scheme}/seed-{seed}/trace.h5" for scheme in ("fedavg", "pfels") for seed in (0, 1)]
     rows = list(csv.DictReader((out / "comparison.csv").read_text().splitlines()))
@@ -43,8 +39,7 @@ def test_compare_then_plot(tmp_path: Path) -> None:
     assert rows[0]["epsilon"] == "inf"
     assert float(rows[1]["epsilon_paper"]) == pytest.approx(1.5)
     assert (out / "comparison.md").read_text().startswith("| ")
-    again = airfl("plot", out, "--out", tmp_path / "figures")
-    assert again.returncode == 0, again.stderr
+    succeeded(airfl("plot", out, "--out", tmp_path / "figures"))
     for name in ("learning.png", "learning.pdf", "privacy.png", "privacy.pdf"):
         assert (out / name).stat().st_size > 10_000
         assert (tmp_path / "figures" / name).read_bytes() == (out / name).read_bytes()
@@ -109,7 +104,6 @@ def test_a_typo_is_found_before_torch_is_loaded(tmp_path: Path) -> None:
 
 
 def in_terminal(columns: int, *arguments: object) -> str:
-    """What a command prints in a terminal of that many columns."""
     pid, screen = pty.fork()
     if pid == 0:
         environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}

@@ -1,7 +1,5 @@
 """`airfl data path`, `airfl data get` and --data-dir."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Schemes of the four papers coincide under stated conditions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -114,13 +112,8 @@ def test_fed_spa_that_keeps_everything_sends_what_dp_fed_sends(clip: str) -> Non
 def test_error_feedback_delivers_in_later_rounds_what_it_held_back() -> None:
     """PFELS without noise and bounds: with the memory the run ends nearer to what FedAvg reaches."""
     common = (
-        "channel.noise=false",
-        "privacy.epsilon=inf",
-        "scheme.ratio=0.3",
-        "run.devices=8",
-        "run.rounds=12",
-        "local.learning_rate=0.01",
-        "local.clip_norm=100.0",
+        *("channel.noise=false", "privacy.epsilon=inf", "scheme.ratio=0.3", "run.devices=8", "run.rounds=12"),
+        *("local.learning_rate=0.01", "local.clip_norm=100.0"),
     )
     fedavg = finished("scheme.name=fedavg", *common)
     plain = finished("scheme.name=pfels", *common)

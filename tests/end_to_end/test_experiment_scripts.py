@@ -1,7 +1,5 @@
 """The example scripts are short and run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 
 from airfl.analysis.results import read_results
 from tests.conftest import ROOT, SMALL
-from tests.processes import script
+from tests.processes import script, succeeded
 from tests.small_data import OF_PEOPLE
 
 SCRIPTS = ROOT / "experiments"
@@ -22,8 +20,8 @@ def test_a_script_is_short_enough_to_be_copied(name: str) -> None:
 
 @pytest.mark.full
 def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
-    done = script(SCRIPTS / "sweep_snr_ratio.py", *SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
-    assert done.returncode == 0, done.stderr
+    words = (*SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
+    done = succeeded(script(SCRIPTS / "sweep_snr_ratio.py", *words))
     found = read_results(tmp_path / "sweep")
     assert len(found.groups) == 20
     lines = done.stdout.splitlines()
@@ -36,15 +34,8 @@ def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
 
 def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -> None:
     words = (*SMALL, *OF_PEOPLE, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
-    done = script(SCRIPTS / "compare_schemes.py", *words)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(script(SCRIPTS / "compare_schemes.py", *words))
     for words in ("accuracy % at equal cost", "cost to reach an accuracy of 5%", "Not tuned"):
         assert words in done.stdout
-    assert [run.digest.summary.scheme for run in read_results(tmp_path / "runs").runs] == [
-        "pfels",
-        "pfels",
-        "wfl-p",
-        "wfl-pdp",
-        "fedavg-topk",
-        "fed-smp-topk",
-    ]
+    schemes = [run.digest.summary.scheme for run in read_results(tmp_path / "runs").runs]
+    assert schemes == ["pfels", "pfels", "wfl-p", "wfl-pdp", "fedavg-topk", "fed-smp-topk"]

@@ -1,7 +1,5 @@
 """`airfl export`, `--tensorboard` and experiments/export_traces.py."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import runpy
@@ -19,7 +17,7 @@ from airfl.errors import UserError
 from airfl.exports import FORMATS
 from airfl.storage.trace import open_trace
 from tests.conftest import DEMO, ROOT, SMALL
-from tests.processes import airfl, refused
+from tests.processes import airfl, refused, succeeded
 
 SCRIPT = ROOT / "experiments" / "export_traces.py"
 PAGE = (ROOT / "docs" / "exports.md").read_text()
@@ -31,19 +29,15 @@ QUICK = (*SMALL, "scheme.ratio=0.02", "local.steps=1")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of two rows, with TensorBoard's files."""
     out = tmp_path_factory.mktemp("compared") / "c"
-    done = airfl("compare", DEMO, *QUICK, "--schemes", "pfels,fedavg", "--out", out, "--tensorboard")
-    assert done.returncode == 0, done.stderr
+    succeeded(airfl("compare", DEMO, *QUICK, "--schemes", "pfels,fedavg", "--out", out, "--tensorboard"))
     return out
 
 
 def test_a_comparison_is_exported_run_by_run(compared: Path, tmp_path: Path) -> None:
-    done = airfl("export", compared, "--to", "npz", "--out", tmp_path / "x")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("export", compared, "--to", "npz", "--out", tmp_path / "x"))
     files = sorted((tmp_path / "x").rglob("*.npz"))
-    assert [str(file.relative_to(tmp_path / "x")) for file in files] == [
-        "fedavg/seed-0/trace.npz",
-        "pfels/seed-0/trace.npz",
-    ]
+    names = [str(file.relative_to(tmp_path / "x")) for file in files]
+    assert names == ["fedavg/seed-0/trace.npz", "pfels/seed-0/trace.npz"]
     with open_trace(compared / "pfels" / "seed-0") as trace, np.load(files[1]) as arrays:
         np.testing.assert_array_equal(arrays["energy_normalised"], trace["energy_j"].values)
     assert done.stdout == ""
@@ -58,8 +52,7 @@ def test_tensorboard_has_a_folder_a_row_and_nothing_else_minds(compared: Path) -
 
 
 def test_a_run_with_tensorboard(tmp_path: Path) -> None:
-    done = airfl("run", DEMO, *QUICK, "--out", tmp_path / "r", "--tensorboard")
-    assert done.returncode == 0, done.stderr
+    succeeded(airfl("run", DEMO, *QUICK, "--out", tmp_path / "r", "--tensorboard"))
     (events,) = (tmp_path / "r" / "tensorboard").iterdir()
     assert events.stat().st_size > 500
     (tmp_path / "r" / "trace.h5").unlink()
@@ -79,9 +72,7 @@ def test_a_run_with_tensorboard(tmp_path: Path) -> None:
         ({"folder": "nowhere", "to": "csv", "out": "x"}, "nowhere: no such file or folder"),
     ],
 )
-def test_what_cannot_be_exported_is_one_line(
-    compared: Path, tmp_path: Path, given: dict[str, str], message: str
-) -> None:
+def test_what_cannot_be_exported_is_a_line(compared: Path, tmp_path: Path, given: dict[str, str], message: str) -> None:
     (tmp_path / "empty").mkdir()
     places = {"compared": compared, "empty": tmp_path / "empty", "nowhere": tmp_path / "nowhere", "x": tmp_path / "out"}
     with pytest.raises(UserError) as raised:

@@ -1,7 +1,5 @@
 """Help texts fit on a screen without truncation, and every example in them runs."""
 
-from __future__ import annotations
-
 import inspect
 import os
 import shlex
@@ -103,8 +101,7 @@ def shortened(example: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with nothing but a user's parts, in which the run and the sweep were made that other examples look
-    at."""
+    """A folder with nothing but a user's parts, and the run and the sweep that other examples look at."""
     folder = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -1,7 +1,4 @@
-"""User-defined schemes: as an object, by a decorator and in a plugin file; in worker processes, resumed and
-reloaded."""
-
-from __future__ import annotations
+"""User-defined schemes: as an object, by decorator and in a plugin file; in other processes, resumed and reloaded."""
 
 import importlib.metadata
 import shutil
@@ -18,7 +15,7 @@ from airfl.errors import UserError
 from airfl.schemes.names import SCHEMES
 from tests.conftest import SMALL, small_settings
 from tests.processes import airfl as airfl_command
-from tests.processes import script
+from tests.processes import script, succeeded
 
 PLUGIN = '''
 from __future__ import annotations
@@ -163,8 +160,7 @@ def test_on_the_command_line_to_the_end(mine: Path) -> None:
     out = mine.parent
     assert "allow them with --plugins" in airfl_command("run", mine, "--out", out / "run").stderr
     assert not (out / "run").exists()
-    done = airfl_command("run", mine, "--plugins", "--out", out / "run")
-    assert done.returncode == 0, done.stderr
+    succeeded(airfl_command("run", mine, "--plugins", "--out", out / "run"))
     with airfl.open_trace(out / "run") as trace:
         assert trace.attrs["scheme"] == "halved"
         assert '"part": "Halved(ratio=0.4)"' in trace.attrs["own_parts"]
@@ -173,8 +169,7 @@ def test_on_the_command_line_to_the_end(mine: Path) -> None:
         ("report", out / "run"),
         ("export", out / "run", "--to", "channel", "--out", out / "x"),
     ):
-        done = airfl_command(*words)
-        assert done.returncode == 0, done.stderr
+        succeeded(airfl_command(*words))
     assert "already complete" in airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume").stderr
     (out / "mine.py").write_text(PLUGIN.replace("self.ratio / 2", "self.ratio / 3"))
     again = airfl_command("run", mine, "--plugins", "--out", out / "run", "--resume")
@@ -202,8 +197,7 @@ def test_a_sweep_of_a_class_in_a_script_and_of_a_plugin(mine: Path) -> None:
     """In two processes each, which cannot import either; points of other code do not go beside those that are there."""
     folder = mine.parent
     (folder / "script.py").write_text(PLUGIN + SCRIPT)
-    done = script(folder / "script.py", folder / "swept", *SMALL)
-    assert done.returncode == 0, done.stderr
+    done = succeeded(script(folder / "script.py", folder / "swept", *SMALL))
     assert done.stdout.splitlines()[-1] == "[0.2, 0.4] halved"
     settings = airfl.load_settings(mine, plugins=True)
     found = airfl.sweep(settings, {"scheme.ratio": [0.2, 0.6]}, out=folder / "sweep", jobs=1)

@@ -1,7 +1,5 @@
 """Runs with user-defined models and data: against closed forms and built-in ones, resumed, reloaded and refused."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 from collections.abc import Callable, Iterator
@@ -52,20 +50,24 @@ def worst(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - targets).abs().amax(dim=1)
 
 
-def classifier() -> nn.Module:
-    return nn.Sequential(nn.Linear(FEATURES, 5), nn.ReLU(), nn.Linear(5, CLASSES))
+def classifier(between: Callable[[], nn.Module] = nn.ReLU) -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, 5), between(), nn.Linear(5, CLASSES))
 
 
-class Branching(nn.Module):
-    """Which way its data go is decided while it computes."""
+class Own(nn.Module):
+    """A layer, used as a function says."""
 
-    def __init__(self) -> None:
+    def __init__(self, scores: Callable[[nn.Module, Tensor], Tensor]) -> None:
         super().__init__()
-        self.layer = nn.Linear(FEATURES, CLASSES)
+        self.layer, self.scores = nn.Linear(FEATURES, CLASSES), scores
 
     def forward(self, inputs: Tensor) -> Tensor:
-        scores: Tensor = self.layer(inputs)
-        return scores if bool((inputs.isfinite()).all()) else -scores
+        return self.scores(self.layer, inputs)
+
+
+def branching() -> nn.Module:
+    """Which way the data go is decided while the model computes."""
+    return Own(lambda layer, inputs: layer(inputs) if bool(inputs.isfinite().all()) else -layer(inputs))
 
 
 def settings(*overrides: str) -> Settings:
@@ -207,26 +209,14 @@ class Ragged(Pairs):
         return np.zeros(FEATURES + (row == 7)), 0
 
 
-class Noisy(Branching):
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.layer(inputs) + torch.rand(())
-
-
-class Centred(Branching):
-    def forward(self, inputs: Tensor) -> Tensor:
-        scores: Tensor = self.layer(inputs)
-        return scores - scores.mean(dim=0) / 2
-
-
-class FourAtOnce(Branching):
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.layer(inputs.view(4, FEATURES))
-
-
-class Remembering(Branching):
+class Remembering(Own):
     def forward(self, inputs: Tensor) -> Tensor:
         self.calls = getattr(self, "calls", 0) + 1
-        return self.layer(inputs) * self.calls
+        return super().forward(inputs) * self.calls
+
+
+def centred(layer: nn.Module, inputs: Tensor) -> Tensor:
+    return layer(inputs) - layer(inputs).mean(dim=0) / 2
 
 
 def spoiled(values: np.ndarray) -> np.ndarray:
@@ -245,105 +235,81 @@ def over_the_batch(outputs: Tensor, targets: Tensor) -> Tensor:
     return squares(outputs, targets) / outputs.abs().mean()
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "no model": (lambda: classes(model=3), ("model: ", "got 3 (int)")),
-    "no module made": (lambda: classes(model=lambda: "net"), ("model: the function must return", "str")),
-    "a function that fails": (
-        lambda: classes(model=lambda: nn.Linear(-1, 2)),
-        ("model: the function failed", "RuntimeError"),
-    ),
-    "made anew each time": (
-        lambda: classes(model=lambda: nn.Linear(FEATURES, CLASSES).apply(scrambled)),
-        ("model: the function returns different parameters under the same seed",),
-    ),
-    "no parameters": (lambda: classes(model=nn.ReLU()), ("ReLU has no parameters",)),
-    "frozen": (lambda: classes(model=frozen()), ("'0.weight' has requires_grad=False",)),
-    "float64": (lambda: classes(model=classifier().double()), ("torch.float64", "model.float()")),
-    "batch statistics": (
-        lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES))),
-        ("layer '1' (BatchNorm1d) has the buffer 'running_mean'", "torch.nn.GroupNorm"),
-    ),
-    "batch statistics without buffers": (
-        lambda: classes(
-            model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES, track_running_stats=False))
-        ),
-        ("model: layer '1' (BatchNorm1d) uses batch statistics", "torch.nn.GroupNorm"),
-    ),
-    "dropout": (
-        lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.Dropout())),
-        ("model: its outputs are random (Dropout)", "model.eval()"),
-    ),
-    "random": (lambda: classes(model=Noisy()), ("model: its outputs are random",)),
-    "centred by the batch": (
-        lambda: classes(model=Centred()),
-        ("for a sample depends on the other samples of the batch",),
-    ),
-    "one batch size": (
-        lambda: classes(model=FourAtOnce()),
-        ("FourAtOnce does not accept inputs float32 of shape (1, 3)",),
-    ),
-    "memory": (lambda: classes(model=Remembering()), ("model: its outputs are random",)),
-    "other inputs": (lambda: classes(model=nn.Linear(7, CLASSES)), ("Linear does not accept inputs float32 of shape",)),
-    "no scores": (lambda: classes(model=nn.Linear(FEATURES, 2)), ("train: sample", "the classes 0 to 1")),
-    "no row a sample": (lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, 4), nn.Flatten(0))), ("one row",)),
-    "floats without a loss": (lambda: regression(loss=None), ("cross-entropy needs class indices", "set loss=")),
-    "loss that is none": (lambda: regression(loss=2), ("loss: must be a function", "got 2 (int)")),
-    "loss of the batch": (lambda: regression(loss=nn.MSELoss()), ("loss returned shape ()", 'reduction="none"')),
-    "loss of each number": (
-        lambda: regression(loss=nn.MSELoss(reduction="none")),
-        ("loss returned shape (4, 2) for 4 samples",),
-    ),
-    "loss that mixes": (
-        lambda: regression(loss=over_the_batch),
-        ("loss: its value for a sample depends on the other samples",),
-    ),
-    "loss that is nothing": (lambda: regression(loss=lambda o, t: t[:, 0]), ("loss: its gradient cannot be computed",)),
-    "loss that is not finite": (
-        lambda: regression(loss=lambda o, t: squares(o, t) / 0),
-        ("loss: the value of sample 0 is not finite",),
-    ),
-    "metric that fails": (
-        lambda: regression(metrics={"worst": lambda o, t: o.nothing}),
-        ("metric 'worst': does not accept outputs", "AttributeError"),
-    ),
-    "metric of the batch": (
-        lambda: regression(metrics={"worst": lambda o, t: worst(o, t).max()}),
-        ("metric 'worst' returned shape ()",),
-    ),
-    "name of a metric": (lambda: regression(metrics={"R 2": worst}), ("metrics: names must be", '"R 2"')),
-    "metrics that are none": (lambda: regression(metrics=[worst]), ("metrics: must map names to functions",)),
-    "too many metrics": (
-        lambda: regression(metrics={f"m{i}": worst for i in range(17)}),
-        ("metrics: at most 16", "got 17"),
-    ),
-    "inputs not finite": (lambda: classes(train=(spoiled(X), LABELS)), ("train: inputs", "in sample 11")),
-    "targets not finite": (lambda: regression(test=(X, spoiled(VALUES))), ("test: targets", "in sample 11")),
-    "other lengths": (lambda: classes(train=(X, LABELS[1:])), ("60 inputs and 59 targets",)),
-    "no samples": (lambda: classes(test=(X[:0], LABELS[:0])), ("0 inputs",)),
-    "no pair": (lambda: classes(train=X), ("train: must be (inputs, targets)", "ndarray")),
-    "words": (lambda: classes(train=(["a"] * 3, [0, 1, 2])), ("train: inputs must be numbers, got list",)),
-    "other shape of the test": (lambda: classes(test=(X[:, :2], LABELS)), ("test: inputs must be",)),
-    "no length": (lambda: classes(train=Endless()), ("Endless has no length",)),
-    "ragged": (lambda: classes(train=Ragged()), ("train: sample 7 is", "(4,)", "(3,)")),
-    "unknown partition": (lambda: classes(partition="equal"), ("partition", "'equal'")),
-    "by writer": (lambda: classes(partition="writer"), ("partition", "'writer'")),
-    "twice": (lambda: classes(partition=[[0, 1], [1]]), ("devices 0 and 1 both have sample 1",)),
-    "outside": (lambda: classes(partition=[[0], [60]]), ("from 0 to 59, got 60 for device 1",)),
-    "owner of others": (lambda: classes(partition=np.zeros(3, int)), ("of shape (3,)", "60 training samples")),
-    "name": (lambda: classes(name="two\nlines"), ("name: ",)),
-}
+def scrambled() -> nn.Module:
+    net = nn.Linear(FEATURES, CLASSES)
+    net.weight.data += float(np.random.default_rng().random())
+    return net
 
 
-def scrambled(module: nn.Module) -> None:
-    for part in module.parameters():
-        part.data += float(np.random.default_rng().random())
+def then(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(FEATURES, CLASSES), *layers)
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_breaks_its_promise_is_named_in_one_line(case: str) -> None:
-    make, said = REFUSED[case]
-    with pytest.raises(airfl.UserError, match=one_line(*said)):
-        make()
+TO_CLASSES: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"model": 3}, "model: ... got 3 (int)"),
+    ({"model": lambda: "net"}, "model: the function must return ... str"),
+    ({"model": lambda: nn.Linear(-1, 2)}, "model: the function failed ... RuntimeError"),
+    ({"model": scrambled}, "model: the function returns different parameters under the same seed"),
+    ({"model": nn.ReLU()}, "ReLU has no parameters"),
+    ({"model": frozen()}, "'0.weight' has requires_grad=False"),
+    ({"model": classifier().double()}, "torch.float64 ... model.float()"),
+    (
+        {"model": then(nn.BatchNorm1d(CLASSES))},
+        "layer '1' (BatchNorm1d) has the buffer 'running_mean' ... torch.nn.GroupNorm",
+    ),
+    (
+        {"model": then(nn.BatchNorm1d(CLASSES, track_running_stats=False))},
+        "model: layer '1' (BatchNorm1d) uses batch statistics ... torch.nn.GroupNorm",
+    ),
+    ({"model": then(nn.Dropout())}, "model: its outputs are random (Dropout) ... model.eval()"),
+    ({"model": Own(lambda layer, inputs: layer(inputs) + torch.rand(()))}, "model: its outputs are random"),
+    ({"model": Remembering(lambda layer, inputs: layer(inputs))}, "model: its outputs are random"),
+    ({"model": Own(centred)}, "for a sample depends on the other samples of the batch"),
+    (
+        {"model": Own(lambda layer, inputs: layer(inputs.view(4, FEATURES)))},
+        "Own does not accept inputs float32 of shape (1, 3)",
+    ),
+    ({"model": nn.Linear(7, CLASSES)}, "Linear does not accept inputs float32 of shape"),
+    ({"model": nn.Linear(FEATURES, 2)}, "train: sample ... the classes 0 to 1"),
+    ({"model": then(nn.Flatten(0))}, "one row"),
+    ({"train": (spoiled(X), LABELS)}, "train: inputs ... in sample 11"),
+    ({"train": (X, LABELS[1:])}, "60 inputs and 59 targets"),
+    ({"test": (X[:0], LABELS[:0])}, "0 inputs"),
+    ({"train": X}, "train: must be (inputs, targets) ... ndarray"),
+    ({"train": (["a"] * 3, [0, 1, 2])}, "train: inputs must be numbers, got list"),
+    ({"test": (X[:, :2], LABELS)}, "test: inputs must be"),
+    ({"train": Endless()}, "Endless has no length"),
+    ({"train": Ragged()}, "train: sample 7 is ... (4,) ... (3,)"),
+    ({"partition": "equal"}, "partition ... 'equal'"),
+    ({"partition": "writer"}, "partition ... 'writer'"),
+    ({"partition": [[0, 1], [1]]}, "devices 0 and 1 both have sample 1"),
+    ({"partition": [[0], [60]]}, "from 0 to 59, got 60 for device 1"),
+    ({"partition": np.zeros(3, int)}, "of shape (3,) ... 60 training samples"),
+    ({"name": "two\nlines"}, "name: "),
+)
+TO_REGRESSION: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"loss": None}, "cross-entropy needs class indices ... set loss="),
+    ({"loss": 2}, "loss: must be a function ... got 2 (int)"),
+    ({"loss": nn.MSELoss()}, 'loss returned shape () ... reduction="none"'),
+    ({"loss": nn.MSELoss(reduction="none")}, "loss returned shape (4, 2) for 4 samples"),
+    ({"loss": over_the_batch}, "loss: its value for a sample depends on the other samples"),
+    ({"loss": lambda o, t: t[:, 0]}, "loss: its gradient cannot be computed"),
+    ({"loss": lambda o, t: squares(o, t) / 0}, "loss: the value of sample 0 is not finite"),
+    ({"metrics": {"worst": lambda o, t: o.no}}, "metric 'worst': does not accept outputs ... AttributeError"),
+    ({"metrics": {"worst": lambda o, t: worst(o, t).max()}}, "metric 'worst' returned shape ()"),
+    ({"metrics": {"R 2": worst}}, 'metrics: names must be ... "R 2"'),
+    ({"metrics": [worst]}, "metrics: must map names to functions"),
+    ({"metrics": {f"m{i}": worst for i in range(17)}}, "metrics: at most 16 ... got 17"),
+    ({"test": (X, spoiled(VALUES))}, "test: targets ... in sample 11"),
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "part", "said"), [(classes, *one) for one in TO_CLASSES] + [(regression, *one) for one in TO_REGRESSION]
+)
+def test_a_broken_promise_is_told_in_one_line(make: Callable[..., airfl.Task], part: dict[str, Any], said: str) -> None:
+    with pytest.raises(airfl.UserError, match=one_line(*said.split(" ... "))):
+        make(**part)
 
 
 @pytest.mark.parametrize(
@@ -356,7 +322,7 @@ def test_what_breaks_its_promise_is_named_in_one_line(case: str) -> None:
         (partial(classes, partition=lambda t, n, g: 3), (), ("its result must be a list of index arrays, got int",)),
         (partial(classes, partition=[[0], *([[]] * 9)]), (), ("device 1 has no sample",)),
         (regression, ("local.engine=layers",), ("local.engine", "the loss is not cross-entropy")),
-        (partial(classes, model=Branching), ("local.engine=vmap",), ("local.engine", "Branching", "vmap")),
+        (partial(classes, model=branching), ("local.engine=vmap",), ("local.engine", "Own", "vmap")),
         (None, ("task.model=own",), ("task.model: 'own' stands for an airfl.Task",)),
         (None, ("task.dataset=own",), ("task.dataset: 'own' stands for an airfl.Task",)),
         (None, ("task.partition=own", "task.public_samples=0"), ("task.partition: 'own' stands for",)),
@@ -370,15 +336,10 @@ def test_settings_that_do_not_go_with_it_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def other_model() -> nn.Module:
-    return nn.Sequential(nn.Linear(FEATURES, 5), nn.Tanh(), nn.Linear(5, CLASSES))
-
-
+OTHER_MODEL = partial(classifier, nn.Tanh)
 PARTS: dict[str, dict[str, Any]] = {
-    "model": {"model": other_model},
-    "initial parameters": {
-        "model": lambda: classifier().apply(lambda part: [p.data.mul_(2) for p in part.parameters()])
-    },
+    "model": {"model": OTHER_MODEL},
+    "initial parameters": {"model": lambda: classifier().apply(lambda net: [p.data.mul_(2) for p in net.parameters()])},
     "data": {"test": (X[:20] + 1e-3, LABELS[:20])},
     "loss": {"loss": partial(F.cross_entropy, reduction="none", label_smoothing=0.1)},
     "metrics": {"metrics": {"score": lambda o, t: o.amax(dim=1) + 1}},
@@ -439,10 +400,7 @@ def test_a_metric_of_another_kind_is_no_metric(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "run" / "trace.h5", "r+") as file:
         del file["metric_worst"]
         file.create_dataset("metric_worst", data=np.zeros(2, dtype="i4")).dims[0].attach_scale(file["round"])
-    with pytest.raises(
-        airfl.UserError,
-        match=one_line("not a trace: metric_worst must be float64"),
-    ):
+    with pytest.raises(airfl.UserError, match=one_line("not a trace: metric_worst must be float64")):
         airfl.open_trace(tmp_path / "run")
 
 
@@ -456,7 +414,7 @@ task_value = np.float32(VALUES[15, 0])  # of a test sample that is not among the
 
 
 def test_runs_of_two_tasks_are_told_apart(tmp_path: Path) -> None:
-    for name, changed in (("one", {}), ("two", {"model": other_model})):
+    for name, changed in (("one", {}), ("two", {"model": OTHER_MODEL})):
         compare([Row("row", settings())], 1, tmp_path / name, task=classes(name=name, **changed))
     results = airfl.read_results([tmp_path / "one", tmp_path / "two"])
     assert results.axes == ("task.own",)
@@ -470,7 +428,7 @@ def test_rows_of_a_comparison_are_of_the_task(tmp_path: Path) -> None:
     again = compare(rows, 1, tmp_path, task=classes(), resume=True)
     assert [one.summaries for one in again] == [one.summaries for one in found]
     with pytest.raises(airfl.UserError, match="another task"):
-        compare(rows, 1, tmp_path, task=classes(model=other_model), resume=True)
+        compare(rows, 1, tmp_path, task=classes(model=OTHER_MODEL), resume=True)
 
 
 def test_costs_are_those_of_its_size() -> None:
@@ -493,7 +451,7 @@ def test_a_task_goes_to_other_processes() -> None:
     [
         (classes, USUAL, f"engine {USUAL}", logging.INFO),
         (regression, "vmap", "not layers (the loss is not cross-entropy)", logging.INFO),
-        (partial(classes, model=Branching), "loop", "not vmap (", logging.WARNING),
+        (partial(classes, model=branching), "loop", "not vmap (", logging.WARNING),
     ],
 )
 def test_one_line_says_which_engine_it_is_and_why(

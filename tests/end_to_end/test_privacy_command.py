@@ -1,7 +1,5 @@
 """`airfl privacy`: without a settings file, and for whole runs without training."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path
@@ -14,7 +12,7 @@ from airfl.analysis.calculator import curves, privacy_of
 from airfl.privacy.calibration import Remedies
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from tests.conftest import DEMO, SMALL, small_settings
-from tests.processes import airfl, refused
+from tests.processes import airfl, refused, succeeded
 from tests.small_data import LITTLE, run
 
 PAPERS = DEMO.parent / "papers"
@@ -22,8 +20,7 @@ ISSUE = ("--noise-multiplier", 1, "--sampling-rate", 0.032, "--rounds", 2000, "-
 
 
 def figures(*arguments: object) -> dict[str, Any]:
-    done = airfl("privacy", *arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("privacy", *arguments, "--json"))
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -100,8 +97,7 @@ def test_no_noise_is_inf() -> None:
 
 
 def test_bare_numbers_for_people() -> None:
-    done = airfl("privacy", *ISSUE, "--sampling", "without_replacement")
-    assert done.returncode == 0
+    done = succeeded(airfl("privacy", *ISSUE, "--sampling", "without_replacement"))
     for text in ("57.64", "45.11", "7.102", "1.769", "replace-one", "samples of fixed size"):
         assert text in done.stdout
 
@@ -147,8 +143,7 @@ def test_pfels_where_beta_tells_nothing() -> None:
 
 @pytest.mark.full
 def test_200_rounds_of_pfels_as_the_paper_has_it() -> None:
-    """CIFAR-10: 1.5 is claimed of a round, which costs 176.7 where beta tells nothing and up to 201.3 where it names a
-    device."""
+    """CIFAR-10: 1.5 is claimed of a round that costs 176.7 if beta tells nothing, up to 201.3 if it names a device."""
     found = figures(PAPERS / "pfels-cifar10.toml", "run.rounds=200")
     assert found["epsilon_paper"] == pytest.approx(1.5)
     assert 176.67 < found["epsilon_round"] < 201.3
@@ -191,8 +186,7 @@ def test_fed_smp_s_table_is_by_an_older_accountant() -> None:
 
 
 def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
-    done = airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p")
-    assert done.returncode == 0, done.stderr
+    done = succeeded(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
     assert "which does not hold: one round costs " in done.stderr
     for text in ("for ε = 1.5:", "devices N, at least", "observer: a third party", "ε of the worst round, exact"):
         assert text in " ".join(done.stdout.split())
@@ -205,8 +199,7 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
     """Once a row, after the sentence on the claim."""
     asked = (*SMALL, *LITTLE, "run.rounds=1", "privacy.bound=accountant", "privacy.epsilon=2.0")
     for words in (("run", "scheme.name=wfl-p"), ("compare", "--schemes", "pfels,wfl-p")):
-        done = airfl(words[0], DEMO, *asked, *words[1:], "--out", tmp_path / words[0])
-        assert done.returncode == 0, done.stderr
+        done = succeeded(airfl(words[0], DEMO, *asked, *words[1:], "--out", tmp_path / words[0]))
         assert done.stderr.count("wfl-p, seed 0: the run ends at epsilon ") == 1
         assert done.stderr.count("above the target of 2") == 1
         assert "changes that meet it: a received power " in done.stderr

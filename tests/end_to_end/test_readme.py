@@ -1,7 +1,5 @@
 """The Python code of the README runs, and the statements of docs/demo.md about the demo hold in a short run."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -95,10 +93,7 @@ def test_the_table_of_budgets_is_what_its_command_prints() -> None:
 
 @pytest.mark.parametrize(
     ("row", "paper", "scheme"),
-    [
-        pytest.param(0, "pfels-cifar10", "pfels", marks=pytest.mark.full),
-        (4, "pfels-femnist", "wfl-p"),
-    ],
+    [pytest.param(0, "pfels-cifar10", "pfels", marks=pytest.mark.full), (4, "pfels-femnist", "wfl-p")],
 )
 def test_a_seed_is_within_the_table_of_budgets(row: int, paper: str, scheme: str) -> None:
     """Its energy within four standard deviations, and epsilon no larger than that of the worst."""

@@ -1,7 +1,5 @@
 """The report in headless Chromium: it opens, draws and sorts, makes no requests, and is readable on a phone."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import shutil
@@ -20,15 +18,8 @@ webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives th
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
 ARGUMENTS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1280,900",
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
 )
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 LEAST_FONT = 14
@@ -137,11 +128,8 @@ def values(browser: Any, table: str, heading: str) -> list[float]:
 
 def press(browser: Any, table: str, heading: str, key: str = "") -> str:
     """Click a heading, or press a key on it; the order it then says."""
-    (button,) = [
-        one
-        for one in browser.find_elements("css selector", f"#{table} thead button")
-        if one.get_attribute("textContent") == heading
-    ]
+    buttons = browser.find_elements("css selector", f"#{table} thead button")
+    (button,) = [one for one in buttons if one.get_attribute("textContent") == heading]
     if key:
         button.send_keys(key)
     else:
@@ -174,10 +162,8 @@ def test_texts_are_sorted_and_one_heading_at_a_time_says_so(comparison: Any) -> 
     assert press(comparison, "comparison-table", "group", key="\ue007") == "ascending"  # the Enter key
     rows = comparison.find_elements("css selector", "#comparison-table tbody th")
     assert [row.text for row in rows] == [SCRIPT, "FedAvg, ideal", "WFL-PDP"]
-    said = [
-        head.get_attribute("aria-sort")
-        for head in comparison.find_elements("css selector", "#comparison-table thead th")
-    ]
+    heads = comparison.find_elements("css selector", "#comparison-table thead th")
+    said = [head.get_attribute("aria-sort") for head in heads]
     assert said == ["ascending", *["none"] * (len(said) - 1)]
 
 

@@ -1,7 +1,5 @@
 """Settings that do not fit a scheme or a digital link are refused in one line before anything runs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -42,8 +40,7 @@ def test_a_table_that_does_not_fit_is_refused_with_its_size() -> None:
         "scheme.name=soteriafl-saga", "task.model=cnn-fashion", "run.devices=200", "run.selected=200"
     )
     with pytest.raises(
-        UserError,
-        match=r"^scheme\.name: 'soteriafl-saga': .* 200 devices takes 31\d(\.\d)? MB each, .* GB of memory",
+        UserError, match=r"^scheme\.name: 'soteriafl-saga': .* 200 devices takes 31\d(\.\d)? MB each, .* GB of memory"
     ):
         run(settings)
 

@@ -1,38 +1,37 @@
 """Local sweeps from the command line and from Python: interrupted, failing and resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
 
 import airfl
 from airfl.analysis.results import Results, read_results
+from airfl.cli import main
 from airfl.errors import UserError
 from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.sweeps import progress
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.local import check_began, run_jobs
 from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl as airfl_command
-from tests.processes import begun, refused
+from tests.processes import begun, refused, succeeded
 from tests.resuming import assert_same_trace, interrupted
 from tests.small_data import OF_PEOPLE
 
-ROOT = DEMO.parents[2]
 QUICK = (*SMALL, *OF_PEOPLE)
 AXES = {"scheme.ratio": [0.1, 1.0]}
 
@@ -59,7 +58,6 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(swept: Path, tmp_path: Path) -> Path:
-    """A copy of that sweep for one test."""
     return shutil.copytree(swept, tmp_path / "sweep")
 
 
@@ -69,15 +67,13 @@ def test_one_job_and_two_give_the_same_table_and_traces(swept: Path, tmp_path: P
     pd.testing.assert_frame_equal(one.frame(), frame[frame["seed"] == 0].reset_index(drop=True))
     assert len(traces(tmp_path / "one")) == 2
     for name in traces(tmp_path / "one"):
-        with airfl.open_trace(tmp_path / "one" / name) as first, airfl.open_trace(swept / name) as second:
-            assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
+        assert_same_trace(tmp_path / "one" / name, swept / name)
     assert not (swept / ".running").exists()
 
     # A point is the run of its settings by itself.
     point = build_points(quick(), [], SweepPlan(AXES, seeds=2))[3]
-    alone = airfl.run(settings_of_a_point(point.settings), tmp_path / "alone").trace()
-    with airfl.open_trace(swept / point.folder) as trace:
-        assert trace.drop_attrs(deep=False).identical(alone.drop_attrs(deep=False))
+    airfl.run(settings_of_a_point(point.settings), tmp_path / "alone")
+    assert_same_trace(tmp_path / "alone", swept / point.folder)
 
 
 def test_points_of_a_seed_share_devices_and_fades(swept: Path) -> None:
@@ -115,28 +111,21 @@ def test_points_of_other_settings_do_not_come_into_one_table(copied: Path) -> No
     # Swept over, it is a column of the table; so is a key that only the other points were swept over.
     airfl.sweep(quick(), {"run.rounds": [3]}, out=copied)
     found = airfl.sweep(quick(), {"run.rounds": [3], "scheme.ratio": [0.1]}, out=copied)
-    assert {(run.values["scheme.ratio"], run.values["run.rounds"]) for run in found.runs} == {
-        *((ratio, 2) for ratio in (0.1, 1.0)),
-        *((ratio, 3) for ratio in (0.1, 0.3)),
-    }
+    points = {(run.values["scheme.ratio"], run.values["run.rounds"]) for run in found.runs}
+    assert points == {(0.1, 2), (1.0, 2), (0.1, 3), (0.3, 3)}
 
 
 def test_a_point_that_fails_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A replay file loses its last round when the sweep has begun."""
-    import h5py
-
-    import airfl.study.sweeps.progress
-    from airfl.cli import main
-
     file, out = tmp_path / "gains.h5", tmp_path / "sweep"
 
     def write_gains(rounds: int) -> None:
         with h5py.File(file, "w") as replay:
             replay["gains"] = np.full((rounds, 12), 0.02)
 
-    shown = airfl.study.sweeps.progress.sweep_progress
+    shown = progress.sweep_progress
 
     @contextmanager
     def damaging() -> Iterator[Callable[[Status], None]]:
@@ -149,7 +138,7 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
 
             yield damage_and_report
 
-    monkeypatch.setattr(airfl.study.sweeps.progress, "sweep_progress", damaging)
+    monkeypatch.setattr(progress, "sweep_progress", damaging)
     words = ["airfl", "sweep", DEMO, *QUICK, "channel.fading=replay", f"channel.replay_file={file}", "run.rounds=2,3"]
     monkeypatch.setattr(sys, "argv", [*map(str, words), "--out", str(out)])
     write_gains(3)
@@ -168,42 +157,27 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
 
     # Mended, the same command runs that point alone.
     write_gains(3)
-    monkeypatch.setattr(airfl.study.sweeps.progress, "sweep_progress", shown)
+    monkeypatch.setattr(progress, "sweep_progress", shown)
     main()
     assert "1 finished before" in capsys.readouterr().err
     assert not read_results(out).failed
 
 
+class _Deadly(airfl.Settings):
+    """Settings that kill the process which reads them."""
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
 def test_a_process_that_dies_takes_one_point_with_it(tmp_path: Path) -> None:
     """The second of four points kills its process; the others run, in another one."""
     jobs = [Job(str(seed), quick(f"run.seed={seed}"), device="cpu") for seed in range(4)]
-    jobs[1] = Job("1", _Deadly.of(jobs[1].settings))
+    object.__setattr__(jobs[1].settings, "__class__", _Deadly)
     outcomes = {outcome.name: outcome.cause for outcome in run_jobs(jobs, tmp_path, 2)}
     assert outcomes["1"] == "its process died (SIGKILL); was there enough memory?"
     assert [outcomes[name] for name in "023"] == [None] * 3
     assert all((tmp_path / name / "trace.h5").exists() for name in "023")
-
-
-class _Deadly:
-    """Settings that kill the process which reads them."""
-
-    @classmethod
-    def of(cls, settings: airfl.Settings) -> airfl.Settings:
-        deadly = settings.model_copy()
-        object.__setattr__(deadly, "__class__", _DeadlySettings)
-        return deadly
-
-
-class _DeadlySettings(airfl.Settings):
-    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return os.kill, (_OwnPid(), signal.SIGKILL)
-
-
-class _OwnPid:
-    """The pid of whoever unpickles it."""
-
-    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        return os.getpid, ()
 
 
 def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -225,8 +199,7 @@ def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Pat
     assert not (out / ".running").exists()
     assert len(read_results(out).runs) == len(kept)
 
-    again = airfl_command(*words)
-    assert again.returncode == 0, again.stderr
+    again = succeeded(airfl_command(*words))
     assert f"{len(kept)} finished before" in again.stderr
     assert len(traces(out)) == 3
     assert {name: trace for name, trace in traces(out).items() if name in kept} == kept
@@ -234,17 +207,12 @@ def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Pat
 
 def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
-    words = [*map(str, ("sweep", DEMO, *SMALL, "run.rounds=100000", "--jobs", 1, "--out", tmp_path / "sweep"))]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "airfl", *words], stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True
-    )
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "sweep").glob(".running/*/trace.h5")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert len(children) >= 1
-    process.kill()
-    process.wait(timeout=30)
+    running = begun("sweep", DEMO, *SMALL, "run.rounds=100000", "--jobs", 1, "--out", tmp_path / "sweep")
+    running.until(lambda: list((tmp_path / "sweep").glob(".running/*/trace.h5")))
+    children = psutil.Process(running.pid).children(recursive=True)
+    assert children
+    running.send(signal.SIGKILL)
+    running.wait()
     assert not psutil.wait_procs(children, timeout=30)[1]
 
 
@@ -270,9 +238,8 @@ def test_a_point_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
             airfl.run(settings_of_a_point(point.settings), out / ".running" / point.folder, progress=interrupted(1))
     before = begun(out / ".running" / points[0].folder)
     time.sleep(1.1)  # the second that a run began in tells one from another
-    runs = {
-        run.values["scheme.ratio"]: run for run in airfl.sweep(settings, {"scheme.ratio": [0.2, 0.3]}, out=out).runs
-    }
+    results = airfl.sweep(settings, {"scheme.ratio": [0.2, 0.3]}, out=out)
+    runs = {run.values["scheme.ratio"]: run for run in results.runs}
     assert sorted(runs) == [0.1, 0.2, 0.3]
     assert begun(runs[0.2].folder) == before < begun(runs[0.3].folder)
     airfl.run(settings_of_a_point(points[0].settings), tmp_path / "whole")
@@ -301,8 +268,6 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_trace_of_another_version_is_told_in_one_line(copied: Path) -> None:
-    import h5py
-
     for trace in copied.glob("*/trace.h5"):
         with h5py.File(trace, "a") as file:
             file.attrs["schema"] = "airfl-trace/9"
@@ -312,10 +277,8 @@ def test_a_trace_of_another_version_is_told_in_one_line(copied: Path) -> None:
 
 
 def test_results_prints_tables_and_writes_nothing_twice(swept: Path) -> None:
-    done = airfl_command(
-        "results", swept, "--sort", "test_accuracy", "--at", "rounds", "--at", "energy=1e6", "--target", 0.1
-    )
-    assert done.returncode == 0, done.stderr
+    asked = ("--sort", "test_accuracy", "--at", "rounds", "--at", "energy=1e6", "--target", 0.1)
+    done = succeeded(airfl_command("results", swept, *asked))
     for words in ("accuracy % at equal cost", "rounds = 2", "1.00e6", "cost to reach an accuracy of 10%"):
         assert words in done.stdout
     for words, message in (
@@ -360,11 +323,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path, capfd: pytest.
 @pytest.mark.parametrize(
     ("file", "code", "line"),
     [
-        (
-            "script.py",
-            1,
-            "script.py: importing it ended a process of the sweep .exit code 1.; put .* under",
-        ),
+        ("script.py", 1, "script.py: importing it ended a process of the sweep .exit code 1.; put .* under"),
         ("<stdin>", 1, "<stdin>: not a file, so the processes of a sweep cannot import it"),
         ("script.py", -9, None),
         (None, 1, None),

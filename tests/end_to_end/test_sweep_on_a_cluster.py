@@ -1,10 +1,7 @@
 """Sweeps on a real Dask scheduler with its own workers on the loopback interface."""
 
-from __future__ import annotations
-
 import gc
 import json
-import os
 import pickle
 import re
 import runpy
@@ -35,14 +32,15 @@ from airfl.study.sweeps.cluster import _security
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
-from tests.conftest import DEMO, small_settings
+from tests.conftest import ROOT, small_settings
 from tests.documentation.blocks import blocks, commands
 from tests.end_to_end.test_everything_of_ones_own import SCRIPT
 from tests.processes import Child, shared
+from tests.resuming import assert_same_trace
 
 distributed = pytest.importorskip("distributed")
+psutil = pytest.importorskip("psutil")
 dask_config = pytest.importorskip("dask.config")
-ROOT = DEMO.parents[2]
 PAGE = ROOT / "docs" / "experiments.md"
 AXES = {"scheme.ratio": [0.1, 1.0], "power.max_snr_db": [10.0, 30.0]}
 NO_DASHBOARD = ("--dashboard-address", "127.0.0.1:0")
@@ -78,7 +76,6 @@ if __name__ == "__main__":
 
 
 def start(folder: Path, what: str, *words: str, **environment: str) -> Child:
-    """`dask WHAT WORDS`."""
     folder.mkdir()
     script = folder / "begin.py"
     script.write_text(BEGIN.format(what=what))
@@ -129,8 +126,7 @@ def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Das
     pd.testing.assert_frame_equal(here.frame(), there.frame())
     for run, other in list(zip(here.runs, there.runs, strict=True))[::2]:
         assert run.folder.name == other.folder.name
-        with airfl.open_trace(run.folder) as first, airfl.open_trace(other.folder) as second:
-            assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
+        assert_same_trace(run.folder, other.folder)
 
 
 def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_path: Path) -> None:
@@ -213,9 +209,7 @@ def test_an_accountant_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Pa
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "10.0.0.1:x"])
-def test_a_cluster_that_does_not_answer_is_one_line(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_that_is_silent_is_one_line(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airfl.study.sweeps.cluster.SECONDS_TO_ANSWER", 1)
     with pytest.raises(UserError, match="--cluster: no scheduler answers at") as told:
         airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
@@ -231,23 +225,16 @@ def commands_of(page: Path, word: str) -> list[str]:
     return [line.partition("  #")[0].strip() for line in commands(text)]
 
 
+def family(process: Child) -> list[Any]:
+    """The process and those that it started."""
+    first = psutil.Process(process.pid)
+    return [first, *first.children(recursive=True)]
+
+
 def listening(process: Child) -> set[str]:
-    """The addresses on which a process and those that it started listen, as /proc has them."""
-    table = [
-        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
-    ]
-    place = {row[9]: row[1].partition(":")[0] for row in table if row[3] == "0A"}
-    found = set()
-    for pid in (process.pid, *children(process.pid)):
-        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-            inode = os.readlink(descriptor).removeprefix("socket:[").rstrip("]")
-            found |= {place[inode]} if inode in place else set()
-    return found
-
-
-def children(pid: int) -> list[int]:
-    words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [child for word in words for child in (int(word), *children(int(word)))]
+    """The addresses on which the family listens."""
+    held = [one for member in family(process) for one in member.net_connections()]
+    return {one.laddr.ip for one in held if one.status == psutil.CONN_LISTEN}
 
 
 @contextmanager
@@ -267,15 +254,15 @@ def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iter
         yield processes
     finally:
         for process in reversed(processes):
-            for pid in (*children(process.pid), process.pid):
-                os.kill(pid, signal.SIGKILL)
+            for member in family(process)[::-1]:
+                member.kill()
             process.wait()
 
 
 def loopback_only(processes: list[Child]) -> bool:
     found = [listening(process) for process in processes]
     assert all(found)
-    return set().union(*found) == {"0100007F"}
+    return set().union(*found) == {"127.0.0.1"}
 
 
 def test_what_the_page_starts_listens_on_this_machine_alone(tmp_path: Path) -> None:
@@ -340,22 +327,14 @@ def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("address", "told"),
-    [
-        ("tcp://127.0.0.1:8786", False),
-        ("127.0.0.2:8786", False),
-        ("localhost:8786", False),
-        ("tcp://[::1]:8786", False),
-        ("inproc://1/2/3", False),
-        ("tcp://10.0.0.1:8786", True),
-        ("node-1:8786", True),
-        ("tcp://[fe80::1]:8786", True),
-    ],
-)
-def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
+HERE = ("tcp://127.0.0.1:8786", "127.0.0.2:8786", "localhost:8786", "tcp://[::1]:8786", "inproc://1/2/3")
+ELSEWHERE = ("tcp://10.0.0.1:8786", "node-1:8786", "tcp://[fe80::1]:8786")
+
+
+@pytest.mark.parametrize("address", HERE + ELSEWHERE)
+def test_an_open_scheduler_elsewhere_is_told(address: str, caplog: pytest.LogCaptureFixture) -> None:
     assert _security(address) is None
-    assert ("anyone who can reach this scheduler can run" in caplog.text) == told
+    assert ("anyone who can reach this scheduler can run" in caplog.text) == (address in ELSEWHERE)
 
 
 def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
