@@ -70,7 +70,7 @@ def run(settings: Settings, out: str | Path | None = None, progress: Progress | 
     return simulation.run(settings, out, progress=progress, data=samples_of(settings))
 
 
-def traced(settings: Settings) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """Return every variable of the trace of a run as bytes, and its attributes."""
-    with run(settings).trace() as trace:
+def traced(given: Settings | Run) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Return every variable of the trace of a run, or of one with these settings, as bytes, and its attributes."""
+    with (run(given) if isinstance(given, Settings) else given).trace() as trace:
         return {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}, trace.attrs

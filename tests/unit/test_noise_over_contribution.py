@@ -23,6 +23,8 @@ from airfl.uplinks.stages import Clip, MessageBound
 from channels.grid import GridUse
 from tests.conftest import small_settings
 
+BATCHES = ("scheme.gradient_clip=2.0", "local.batch_size=10")
+
 
 def a_report(protection: float, noisy_devices: float) -> LinkReport:
     devices = DeviceUse(np.ones(2), np.ones(2), np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int8), np.zeros(2))
@@ -57,10 +59,8 @@ def test_theorem_3_counts_the_heaviest_device() -> None:
 
 def test_a_calibrated_beta_protects_the_heaviest_device() -> None:
     """One round before the server's eyes: exactly the Gaussian mechanism, 2 w C beta over sigma_0."""
-    settings = small_settings(
-        "run.rounds=1", "privacy.bound=accountant", "privacy.observer=server", "privacy.epsilon=0.7",
-        "local.clip_norm=0.5", "channel.noise_std=2.0",
-    )  # fmt: skip
+    once = ("run.rounds=1", "privacy.bound=accountant", "privacy.observer=server", "privacy.epsilon=0.7")
+    settings = small_settings(*once, "local.clip_norm=0.5", "channel.noise_std=2.0")
     beta = largest_alignment(a_problem(settings, "analog", largest_weight=3.0), (Clip(0.5),))
     assert gaussian_epsilon(settings.delta, 2 * (3 * 0.5) * beta / 2.0) == pytest.approx(0.7, rel=1e-4)
 
@@ -86,15 +86,13 @@ def test_the_devices_of_fed_smp_share_their_noise() -> None:
     ],
 )
 def test_what_one_record_can_move(clip: str, estimator: str, expected: Event) -> None:
-    settings = small_settings(
-        f"scheme.name=soteriafl-{estimator}", "scheme.gradient_clip=2.0", "local.batch_size=10", f"scheme.clip={clip}"
-    )
+    settings = small_settings(f"scheme.name=soteriafl-{estimator}", *BATCHES, f"scheme.clip={clip}")
     assert isinstance(settings.scheme, GradientScheme)
     assert releases(settings.scheme, a_problem(settings, "digital", samples=100), 0.5) == ((expected, 1),)
 
 
 @pytest.mark.parametrize(("estimator", "share"), [("sgd", 2 / 10), ("svrg", 2 / 10), ("gd", 2 / 100)])
 def test_a_record_s_share_of_a_mean_gradient(estimator: str, share: float) -> None:
-    settings = small_settings(f"scheme.name=soteriafl-{estimator}", "scheme.gradient_clip=2.0", "local.batch_size=10")
+    settings = small_settings(f"scheme.name=soteriafl-{estimator}", *BATCHES)
     assert isinstance(settings.scheme, GradientScheme)
     assert largest_share(settings.scheme, a_problem(settings, "digital", samples=100)) == pytest.approx(share)

@@ -22,17 +22,10 @@ def prefix_s(exact: Numerology, index: int) -> float:
 # At 30.72 MHz: samples of the prefix that most symbols have, of the longer one, and which symbols have it.
 @pytest.mark.parametrize(
     ("spacing_hz", "slots", "short", "long", "which"),
-    [
-        (15e3, 1, 144, 160, [0, 7]),
-        (30e3, 2, 72, 88, [0, 14]),
-        (60e3, 4, 36, 52, [0, 28]),
-        (120e3, 8, 18, 34, [0, 56]),
-    ],
+    [(15e3, 1, 144, 160, [0, 7]), (30e3, 2, 72, 88, [0, 14]), (60e3, 4, 36, 52, [0, 28]), (120e3, 8, 18, 34, [0, 56])],
 )
-def test_the_first_symbol_of_every_half_subframe_has_16_samples_more(
-    spacing_hz: float, slots: int, short: int, long: int, which: list[int]
-) -> None:
-    """So that above 30 kHz the slot that starts a half subframe is the longer one."""
+def test_half_subframes_begin_longer(spacing_hz: float, slots: int, short: int, long: int, which: list[int]) -> None:
+    """By 16 samples of their first symbol; above 30 kHz the slot that starts a half subframe is the longer one."""
     exact = numerology(spacing_hz)
     assert (exact.symbols_per_slot, exact.slots_per_subframe) == (14, slots)
     expected = np.full(exact.symbols_per_subframe, short)
@@ -77,16 +70,8 @@ def test_air_time_is_the_sum_of_its_symbols(exact: Numerology, symbols: int, fir
 
 
 @repeatable
-@given(
-    exact=numerologies,
-    one=st.integers(0, 10**12),
-    other=st.integers(0, 10**12),
-    first=st.integers(0, 10**6),
-    frames=st.integers(0, 1000),
-)
-def test_air_time_adds_up_and_repeats_with_the_subframe(
-    exact: Numerology, one: int, other: int, first: int, frames: int
-) -> None:
+@given(numerologies, st.integers(0, 10**12), st.integers(0, 10**12), st.integers(0, 10**6), st.integers(0, 1000))
+def test_air_time_adds_up_and_repeats(exact: Numerology, one: int, other: int, first: int, frames: int) -> None:
     together = exact.air_time_tc(one + other, first)
     assert together == exact.air_time_tc(one, first) + exact.air_time_tc(other, first + one)
     assert exact.air_time_tc(one, first) == exact.air_time_tc(one, first + frames * exact.symbols_per_subframe)
@@ -97,11 +82,7 @@ def test_air_time_adds_up_and_repeats_with_the_subframe(
 @pytest.mark.parametrize(
     ("spacing_hz", "prefix", "message"),
     [
-        (
-            20e3,
-            "normal",
-            "with the normal cyclic prefix must be one of 15, 30, 60, 120 kHz, got 20 kHz$",
-        ),
+        (20e3, "normal", "with the normal cyclic prefix must be one of 15, 30, 60, 120 kHz, got 20 kHz$"),
         (0.0, "normal", "got 0 kHz"),
         (math.nan, "normal", "got nan kHz"),
         (15e3, "extended", "with the extended cyclic prefix must be one of 60 kHz, got 15 kHz$"),

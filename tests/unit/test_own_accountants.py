@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from airfl.study.sweeps.job import Job, packed_job, unpacked_job
 from airfl.study.sweeps.points import SweepPlan, build_points
 from channels.part import Part, parameter
 from tests.conftest import small_settings
+from tests.entry_points import offer
 from tests.refusals import one_line
 from tests.small_data import run
 
@@ -39,8 +41,6 @@ CHANGES: dict[str, Callable[[float, float, int], Any]] = {
     "low": lambda figure, delta, asked: figure / 2,
     "offset": lambda figure, delta, asked: figure + 1,
 }
-
-
 # Few, as every order takes its time.
 ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
 CHEAP = ("scheme.name=wfl-p", "privacy.epsilon=inf")  # nothing is looked for that would do
@@ -57,7 +57,6 @@ class Looser(Accountant):
     how: str = parameter(default="plain", description="what is changed")
 
     def open(self, adjacency: Adjacency) -> Account:
-        """RDP's account, with other figures."""
         inner, change, factor, asked = Rdp(orders=ORDERS).open(adjacency), CHANGES[self.how], self.factor, [0]
 
         class Changed:
@@ -79,12 +78,11 @@ class Idle(Looser):
 
 
 class Closed(Looser):
-    """Opens nothing."""
+    """Opens no account."""
 
     name = "closed"
 
     def open(self, adjacency: Adjacency) -> Any:
-        """No account."""
         return adjacency
 
 
@@ -99,31 +97,21 @@ def mine(accountant: Accountant | str, *overrides: str) -> Settings:
     return small_settings(*overrides).resolved(privacy={"accountant": accountant})
 
 
-def traced(settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    with run(settings).trace() as trace:
-        return trace["epsilon"].values, dict(trace["epsilon"].attrs), dict(trace.attrs)
-
-
 def test_it_is_what_a_run_and_the_calculator_are_accounted_by() -> None:
     own, by_rdp = mine(Looser(factor=3.0), *CHEAP), small_settings(FEW_ORDERS, *CHEAP)
-    figures, about, attributes = traced(own)
-    plain, _, _ = traced(by_rdp)
-    np.testing.assert_allclose(figures, 3 * plain)
-    assert about["accountant"] == "Looser(factor=3.0)"
-    assert json.loads(attributes["config"])["privacy"]["accountant"] == {
-        "name": "looser",
-        "factor": 3.0,
-        "how": "plain",
-    }
-    assert "privacy.accountant" in attributes["own_parts"]
+    with run(own).trace() as trace, run(by_rdp).trace() as plain:
+        np.testing.assert_allclose(trace["epsilon"], 3 * plain["epsilon"])
+        assert trace["epsilon"].attrs["accountant"] == "Looser(factor=3.0)"
+        recorded = json.loads(trace.attrs["config"])["privacy"]["accountant"]
+        assert recorded == {"name": "looser", "factor": 3.0, "how": "plain"}
+        assert "privacy.accountant" in trace.attrs["own_parts"]
     found, wanted = airfl.privacy(own), 3 * airfl.privacy(by_rdp).epsilon
     assert (found.accountant, found.epsilon) == ("Looser(factor=3.0)", pytest.approx(wanted))
 
 
 def test_noise_follows_it() -> None:
-    statement = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Looser(factor=2.0))
     by_rdp = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Rdp(orders=ORDERS))
-    noise = smallest_noise(statement, 3.0, 20, 1)
+    noise = smallest_noise(replace(by_rdp, accountant=Looser(factor=2.0)), 3.0, 20, 1)
     assert noise == pytest.approx(smallest_noise(by_rdp, 1.5, 20, 1), rel=1e-4)
     found = airfl.privacy(mine(Looser(), "privacy.bound=accountant", "privacy.epsilon=6.0", "selection.kind=poisson"))
     assert 5.5 < found.epsilon <= 6.0 * (1 + 1e-3)
@@ -150,36 +138,20 @@ def test_it_is_named_by_files_and_goes_to_workers_of_a_sweep() -> None:
     assert small_settings("privacy.accountant=looser").privacy.accountant == Looser()
 
 
-@pytest.mark.full  # the one above sends the same jobs to no other process
-@pytest.mark.usefixtures("registered")
-def test_it_is_swept_by_other_processes(tmp_path: Path) -> None:
-    found = airfl.sweep(mine(Looser()), {"privacy.accountant.factor": [1.0, 2.0]}, out=tmp_path / "s", jobs=2)
-    assert not found.failed, found.failed
-    once, twice = (one.digest.summary.epsilon for one in found.runs)
-    assert twice == pytest.approx(2 * once)
-
-
 def test_a_package_offers_it_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is found by its name, as an installed package would offer it; another kind of class is refused."""
     (tmp_path / "their_accountant.py").write_text(THEIRS)
     monkeypatch.syspath_prepend(tmp_path)
-    points = [
-        EntryPoint(name, f"their_accountant:{kind}", "airfl.accountants")
-        for name, kind in (("tripled", "Tripled"), ("other", "Other"))
-    ]
-    monkeypatch.setattr("channels.part.metadata.entry_points", lambda group: points if group == points[0].group else [])
-    monkeypatch.setitem(ACCOUNTANTS.__dict__, "_entry_points", {})
-    monkeypatch.delitem(ACCOUNTANTS.__dict__, "_entry_points")
-    try:
-        named = small_settings("privacy.accountant={ name = 'tripled', factor = 3.0 }")
-        assert type(named.privacy.accountant).__module__ == "their_accountant"
-        by_rdp = airfl.privacy(small_settings("privacy.accountant=rdp"))
-        assert airfl.privacy(named).epsilon == pytest.approx(3 * by_rdp.epsilon)
-        assert list(own_parts(named)) == ["privacy.accountant"]
-        with pytest.raises(UserError, match=r"entry point 'other' of airfl\.accountants must be a class derived from"):
-            small_settings("privacy.accountant=other")
-    finally:
-        ACCOUNTANTS.__dict__.pop("_entry_points", None)
+    kinds = {"tripled": "Tripled", "other": "Other"}.items()
+    points = [EntryPoint(name, f"their_accountant:{kind}", "airfl.accountants") for name, kind in kinds]
+    offer(monkeypatch, ACCOUNTANTS, *points)
+    named = small_settings("privacy.accountant={ name = 'tripled', factor = 3.0 }")
+    assert type(named.privacy.accountant).__module__ == "their_accountant"
+    by_rdp = airfl.privacy(small_settings("privacy.accountant=rdp"))
+    assert airfl.privacy(named).epsilon == pytest.approx(3 * by_rdp.epsilon)
+    assert list(own_parts(named)) == ["privacy.accountant"]
+    with pytest.raises(UserError, match=r"entry point 'other' of airfl\.accountants must be a class derived from"):
+        small_settings("privacy.accountant=other")
 
 
 THEIRS = """
@@ -239,10 +211,8 @@ def test_checks_find_what_is_wrong(part: Part, wrong: str | None) -> None:
 
 def test_orders_are_a_parameter_of_rdp() -> None:
     event = repeated(Gaussian(4.0), 20)
-    best, few, one = (
-        bounds(event, "replace_one", 1e-3, by, lower=False).upper
-        for by in (Rdp(), Rdp(orders=[4, 5, 6]), Rdp(orders=[50]))
-    )
+    accountants = (Rdp(), Rdp(orders=[4, 5, 6]), Rdp(orders=[50]))
+    best, few, one = (bounds(event, "replace_one", 1e-3, by, lower=False).upper for by in accountants)
     assert best <= few < one
     for orders, adjacency, said in (
         ([0.5], "add_remove", "orders must be finite and above 1"),

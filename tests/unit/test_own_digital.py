@@ -47,7 +47,6 @@ class Mine(Allocation):
     how: str = parameter(default="plain", description="what is changed")
 
     def shares(self, task: DigitalTask, sharing: slice) -> Any:
-        """Of each device."""
         return SHARES[self.how](digital.Equal().shares(task, sharing))
 
 
@@ -60,7 +59,6 @@ class Own(ErrorModel):
     how: str = parameter(default="plain", description="what is changed")
 
     def send(self, task: DigitalTask, own: Any) -> Any:
-        """Rates and errors."""
         return DEMANDS[self.how](digital.Capacity().send(task, own))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -20,6 +21,7 @@ from channels.fading.registry import FADINGS
 from channels.part import PartError, is_built_in, parameter
 from channels.selective import SelectiveRequest, SelectiveResponse
 from tests.conftest import small_settings
+from tests.entry_points import offer
 from tests.radios import radio_of
 from tests.refusals import one_line
 from tests.resuming import interrupted
@@ -35,7 +37,6 @@ class Shares(FlatFading):
     steps: tuple[int, ...] = parameter(default=(), description="of nothing")
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
         return fading.Exponential().law()
 
 
@@ -45,28 +46,24 @@ class Line(SelectiveFading):
     name = "line"
 
     def respond(self, request: SelectiveRequest) -> SelectiveResponse:
-        """As it."""
         return fading.TappedLine().respond(request)
 
 
 class Measured(OwnChannel):
-    """The gains of the demo's channel, as if they had been measured."""
+    """The gains that the demo's built-in channel draws, as if they had been measured."""
 
     selective = False
 
     def response(self, request: ChannelRequest) -> Any:
-        """As the built-in channel draws them."""
         return demos_channel(request)
 
     def mean_power(self, devices: int) -> Any:
-        """As of the built-in law."""
         return demos_radio().mean_power[:devices]
 
 
 @cache
 def demos_radio() -> Any:
-    settings = small_settings()
-    return radio_of(settings)
+    return radio_of(small_settings())
 
 
 def demos_channel(request: ChannelRequest) -> Any:
@@ -75,10 +72,18 @@ def demos_channel(request: ChannelRequest) -> Any:
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """`Shares` can be named."""
     fading.register(Shares)
     yield
     del FADINGS._registered["shares"]
+
+
+FUNCTION = {
+    "name": "function",
+    "function": f"{__name__}.demos_channel",
+    "selective": False,
+    "moves": False,
+    "power": 0.5,
+}
 
 
 @pytest.mark.parametrize(
@@ -87,21 +92,12 @@ def registered() -> Iterator[None]:
         (Shares(share=0.25, steps=(1, 2)), (), {"name": "shares", "share": 0.25, "steps": [1, 2]}),
         (Line(), ("channel.fading=tapped-line",), {"name": "line"}),
         (Measured(), (), {"name": "Measured"}),
-        (
-            fading.FunctionChannel(function=demos_channel, selective=False, power=0.5),
-            (),
-            {
-                **{"name": "function", "function": f"{__name__}.demos_channel"},
-                **{"selective": False, "moves": False, "power": 0.5},
-            },
-        ),
+        (fading.FunctionChannel(function=demos_channel, selective=False, power=0.5), (), FUNCTION),
     ],
     ids=repr,
 )
-def test_an_own_fading_that_is_a_built_in_one_gives_its_trace(
-    own: Fading, built_in: tuple[str, ...], recorded: dict[str, Any]
-) -> None:
-    """Bit for bit; the trace names it by its table, and what is given is the settings' own object to the end."""
+def test_a_built_in_fading_as_ones_own(own: Fading, built_in: tuple[str, ...], recorded: dict[str, Any]) -> None:
+    """Its trace, bit for bit, which names it by its table; what is given is the settings' own object to the end."""
     settings = small_settings().resolved(channel={"fading": own})
     assert settings.resolved(run={"threads": 1}).channel.fading_model is own
     found, attributes = traced(settings)
@@ -162,38 +158,27 @@ class Broken(FlatFading):
     changes: Any = parameter(description="of the exponential law")
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
-        law = fading.Exponential().law()
-        given = {name: getattr(law, name) for name in ("cdf", "quantile", "mean_square", "source")}
-        return FadingLaw(**{**given, **BREAKS[self.changes]})
+        return replace(fading.Exponential().law(), **BREAKS[self.changes][0])
 
 
-BREAKS: dict[str, dict[str, Any]] = {
-    "another cdf": {"cdf": lambda gain: -np.expm1(-(gain**2))},
-    "another mean": {"cdf": lambda gain: -np.expm1(-gain / 2), "quantile": lambda share: -2 * np.log1p(-share)},
-    "another mean square": {"mean_square": 1.5},
-    "one number": {"quantile": lambda share: 1.0},
-    "not finite": {"quantile": lambda share: np.full(np.shape(share), np.nan)},
-    "falling": {"quantile": lambda share: 1 - share},
-    "no share": {"cdf": lambda gain: 2 + gain},
+BREAKS: dict[str, tuple[dict[str, Any], str]] = {
+    "another cdf": ({"cdf": lambda gain: -np.expm1(-(gain**2))}, "not inverse to each other"),
+    "another mean": (
+        {"cdf": lambda gain: -np.expm1(-gain / 2), "quantile": lambda share: -2 * np.log1p(-share)},
+        "the mean of |h|",
+    ),
+    "another mean square": ({"mean_square": 1.5}, "the mean_square of |h|"),
+    "one number": ({"quantile": lambda share: 1.0}, "shape ()"),
+    "not finite": ({"quantile": lambda share: np.full(np.shape(share), np.nan)}, "finite gains of at least 0"),
+    "falling": ({"quantile": lambda share: 1 - share}, "the quantile of Broken(changes='falling') must not decrease"),
+    "no share": ({"cdf": lambda gain: 2 + gain}, "probabilities from 0 to 1"),
 }
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("another cdf", "not inverse to each other"),
-        ("another mean", "the mean of |h|"),
-        ("another mean square", "the mean_square of |h|"),
-        ("one number", "shape ()"),
-        ("not finite", "finite gains of at least 0"),
-        ("falling", "the quantile of Broken(changes='falling') must not decrease"),
-        ("no share", "probabilities from 0 to 1"),
-    ],
-)
-def test_a_law_that_breaks_its_promise_is_refused_before_a_run(how: str, said: str) -> None:
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_law_that_breaks_its_promise_is_refused_before_a_run(how: str) -> None:
     settings = small_settings().resolved(channel={"fading": Broken(changes=how)})
-    with pytest.raises(airfl.UserError, match=one_line("channel: ", said, "Broken")):
+    with pytest.raises(airfl.UserError, match=one_line("channel: ", BREAKS[how][1], "Broken")):
         radio_of(settings)
 
 
@@ -265,11 +250,7 @@ def test_gains_that_differ_over_elements_keep_their_places() -> None:
 def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Path) -> None:
     """A class that no name stands for: its parameters are compared, and it is never read from the folder."""
     settings = small_settings("run.checkpoint_every=1", "run.rounds=3").resolved(channel={"fading": Shares(share=0.25)})
-    others = {
-        "'share': 0.5": Shares(share=0.5),
-        "demos_channel": demos_channel,
-        "here it is 'exponential'": "exponential",
-    }
+    others = {"'share': 0.5": Shares(share=0.5), "demos_channel": demos_channel, "is 'exponential'": "exponential"}
 
     def refused(given: object, *said: str) -> None:
         with pytest.raises(airfl.UserError, match=one_line(*said)):
@@ -279,42 +260,25 @@ def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Path) -> None:
         run(settings, tmp_path, interrupted(2))
     for said, other in others.items():
         refused(other, "its run was started with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
-    with airfl.run(settings, tmp_path, data=few_samples(), resume=True).trace() as trace:
-        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
-    assert found == traced(settings)[0]
+    resumed = airfl.run(settings, tmp_path, data=few_samples(), resume=True)
+    assert traced(resumed)[0] == traced(settings)[0]
     for said, other in others.items():
         refused(other, "contains a complete run with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
     refused(Shares(share=0.25), "holds a complete run; ")
 
 
 def test_an_installed_package_offers_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    offered = EntryPoint(name="shares", value=f"{__name__}:Shares", group="airfl.fading")
-    monkeypatch.setattr(
-        "channels.part.metadata.entry_points", lambda group: [offered] if group == offered.group else []
-    )
-    monkeypatch.setitem(FADINGS.__dict__, "_entry_points", {})
-    monkeypatch.delitem(FADINGS.__dict__, "_entry_points")
-    try:
-        assert small_settings("channel.fading={ name = 'shares', share = 0.3 }").channel.fading_model == Shares(
-            share=0.3
-        )
-        assert "shares" in list(FADINGS)
-    finally:
-        FADINGS.__dict__.pop("_entry_points", None)
+    offer(monkeypatch, FADINGS, EntryPoint("shares", f"{__name__}:Shares", "airfl.fading"))
+    settings = small_settings("channel.fading={ name = 'shares', share = 0.3 }")
+    assert settings.channel.fading_model == Shares(share=0.3)
+    assert "shares" in list(FADINGS)
 
 
 def test_what_is_no_fading_is_refused_when_it_is_registered() -> None:
     with pytest.raises(PartError, match="registered as fading law: it must derive from Fading"):
         fading.register(dict)  # type: ignore[type-var]
-
-    class Taken(FlatFading):
-        name = "rician"
-
-        def law(self) -> FadingLaw:
-            return fading.Rayleigh().law()
-
     with pytest.raises(PartError, match="fading law 'rician' already exists"):
-        fading.register(Taken)
+        fading.register(type("Taken", (Shares,), {"name": "rician"}))
 
 
 def test_the_package_lists_what_there_is() -> None:

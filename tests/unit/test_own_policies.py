@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,11 @@ from channels.power import POLICIES, Policy, PowerPlan, PowerTask
 from tests.conftest import small_settings
 from tests.in_this_process import points_here as points_here
 from tests.refusals import one_line
-from tests.small_data import traced
+from tests.small_data import LOGISTIC, traced
 
 
 class Mine(Policy):
-    """PFELS' policy, with a parameter of its own that settings know nothing of."""
+    """PFELS' policy within a share of the limit, a parameter of its own that settings know nothing of."""
 
     name = "mine"
     aligned = one_by_one = announces = True
@@ -33,11 +33,9 @@ class Mine(Policy):
     share: float = parameter(default=1.0, gt=0, le=1, description="of the limit that is spent")
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """As PFELS, within that share."""
         return power.Pfels().plan(self._within(task))
 
     def reaches(self, task: PowerTask) -> Any:
-        """As PFELS, within that share."""
         return power.Pfels().reaches(self._within(task))
 
     def _within(self, task: PowerTask) -> PowerTask:
@@ -46,7 +44,6 @@ class Mine(Policy):
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """`Mine` can be named."""
     power.register(Mine)
     yield
     del POLICIES._registered["mine"]
@@ -54,12 +51,12 @@ def registered() -> Iterator[None]:
 
 @pytest.mark.usefixtures("registered", "points_here")
 def test_its_parameters_are_swept_by_dotted_key(tmp_path: Path) -> None:
-    few = ("run.rounds=1", "task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop")
-    named = small_settings(*few).resolved(power={"policy": {"name": "mine"}})
-    found = airfl.sweep(named, {"power.policy.share": [0.25, 1.0]}, out=tmp_path / "s")
-    assert [(run.values, run.digest.setting("power.policy.share")) for run in found.runs] == [
-        ({"power.policy.share": share}, share) for share in (0.25, 1.0)
+    named = mine("mine", *LOGISTIC, "run.rounds=1")
+    key, shares = "power.policy.share", [0.25, 1.0]
+    found = [
+        (run.values, run.digest.setting(key)) for run in airfl.sweep(named, {key: shares}, out=tmp_path / "s").runs
     ]
+    assert found == [({key: share}, share) for share in shares]
     assert airfl.load_settings(named, ["power.policy.share=0.5"]).power.power_policy == Mine(share=0.5)
     for key, said in (
         ("power.policy.share=2", "power.policy.share must be at most 1"),
@@ -116,10 +113,7 @@ def test_a_table_of_a_built_in_policy_is_kept_by_the_keys_of_the_section() -> No
         (("power.policy={ name = 'mine', shar = 0.5 }",), ("power.policy.shar: ", "did you mean share?")),
         (("power.policy={ name = 'mine', share = 0.0 }",), ("power.policy.share must be positive, got 0.0",)),
         (("power.policy=min",), ("power.policy: unknown power policy 'min'; did you mean mine?", "cotaf")),
-        (
-            ("power.policy=mine", "power.threshold=0.1"),
-            ("power: power policy 'mine' has no parameter", "cotaf"),
-        ),
+        (("power.policy=mine", "power.threshold=0.1"), ("power: power policy 'mine' has no parameter", "cotaf")),
         (("power.policy=mine", "power.participation=0.5"), ("power.participation: power policy 'mine' has no",)),
         (
             ("power.policy={ name = 'cotaf', threshold = 0.2 }", "power.threshold=0.1"),
@@ -140,66 +134,49 @@ class Broken(Policy):
     how: str = parameter(description="what is changed")
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """The changed plan."""
-        plan = power.Pfels().plan(task)
-        return BREAKS[self.how](plan, task) if self.how in BREAKS else plan
+        return BREAKS[self.how](power.Pfels().plan(task))
 
 
-BREAKS: dict[str, Any] = {
-    "loud": lambda plan, task: replace(plan, amplitudes=2 * plan.amplitudes),
-    "flat": lambda plan, task: replace(plan, amplitudes=plan.amplitudes[:, 0, 0]),
-    "betas": lambda plan, task: replace(plan, coefficient=plan.coefficient[0]),
-    "negative": lambda plan, task: replace(plan, amplitudes=-plan.amplitudes),
-    "nan": lambda plan, task: replace(plan, amplitudes=plan.amplitudes * np.nan),
-    "no beta": lambda plan, task: replace(plan, coefficient=0 * plan.coefficient),
-    "none": lambda plan, task: plan.amplitudes,
+def first_device(plan: PowerPlan, factor: float, coefficients: int | None = None) -> PowerPlan:
+    """The plan with the first device's amplitudes times a factor, on the first coefficients or on all."""
+    amplitudes = plan.amplitudes.copy()
+    amplitudes[0, 0, :coefficients] *= factor
+    return replace(plan, amplitudes=amplitudes)
+
+
+BREAKS: dict[str, Callable[[PowerPlan], Any]] = {
+    "": lambda plan: plan,
+    "loud": lambda plan: replace(plan, amplitudes=2 * plan.amplitudes),
+    "flat": lambda plan: replace(plan, amplitudes=plan.amplitudes[:, 0, 0]),
+    "betas": lambda plan: replace(plan, coefficient=plan.coefficient[0]),
+    "negative": lambda plan: replace(plan, amplitudes=-plan.amplitudes),
+    "nan": lambda plan: replace(plan, amplitudes=plan.amplitudes * np.nan),
+    "no beta": lambda plan: replace(plan, coefficient=0 * plan.coefficient),
+    "none": lambda plan: plan.amplitudes,
+    "unequal": lambda plan: first_device(plan, 0.5),
+    "silent": lambda plan: first_device(plan, 0),
+    "silent once": lambda plan: first_device(plan, 0, 1),
+    "half": lambda plan: replace(plan, amplitudes=plan.amplitudes / 2, coefficient=plan.coefficient / 2),
 }
 
 
-class Unequal(Broken):
-    """Said to be aligned, with one message weaker."""
+class Aligned(Broken):
+    """Said to be aligned."""
 
-    name = "unequal"
-    aligned = True
-
-    def plan(self, task: PowerTask) -> PowerPlan:
-        """The first device at half."""
-        plan = power.Pfels().plan(task)
-        half = np.ones(plan.amplitudes.shape)
-        half[:1] = 0.5
-        return replace(plan, amplitudes=plan.amplitudes * half)
-
-
-class Quiet(Broken):
-    """Said to be aligned, and lets the first device say nothing, on one coefficient or on all."""
-
-    name = "quiet"
+    name = "said-aligned"
     aligned = True
 
     threshold: float = parameter(default=0.0, ge=0, description="of |g|^2 over its mean")
     coefficient: float | None = parameter(default=None, gt=0, description="beta aimed at")
 
-    def plan(self, task: PowerTask) -> PowerPlan:
-        """Without it."""
-        plan = power.Pfels().plan(task)
-        heard = np.ones(plan.amplitudes.shape)
-        heard[0, 0, : 1 if self.how == "one" else None] = 0
-        return replace(plan, amplitudes=plan.amplitudes * heard)
-
 
 class Together(Broken):
-    """Said to follow from the devices one by one, at half of it."""
+    """Said to follow from the devices one by one, as PFELS' does."""
 
     name = "together"
     one_by_one = True
 
-    def plan(self, task: PowerTask) -> PowerPlan:
-        """Half of PFELS' beta."""
-        plan = power.Pfels().plan(task)
-        return replace(plan, amplitudes=plan.amplitudes / 2, coefficient=plan.coefficient / 2)
-
     def reaches(self, task: PowerTask) -> Any:
-        """As PFELS."""
         return power.Pfels().reaches(task)
 
 
@@ -214,10 +191,10 @@ class Together(Broken):
         (Broken(how="nan"), (), "amplitudes finite and at least 0, got nan"),
         (Broken(how="no beta"), (), "a coefficient finite and positive, got 0.0"),
         (Broken(how="none"), (), "must return a PowerPlan, got ndarray"),
-        (Unequal(how=""), (), "declares `aligned`"),
-        (Quiet(how="all"), (), "declares `aligned`, but device 0 of 8 is silent"),
-        (Quiet(how="one"), TAPS, "declares `aligned`, but device 0 of 8 is silent"),
-        (Together(how=""), (), "declares `one_by_one`"),
+        (Aligned(how="unequal"), (), "declares `aligned`"),
+        (Aligned(how="silent"), (), "declares `aligned`, but device 0 of 8 is silent"),
+        (Aligned(how="silent once"), TAPS, "declares `aligned`, but device 0 of 8 is silent"),
+        (Together(how="half"), (), "declares `one_by_one`"),
     ],
     ids=repr,
 )
@@ -229,11 +206,11 @@ def test_a_policy_that_breaks_its_promise_is_named(policy: Policy, overrides: tu
 @pytest.mark.parametrize(
     ("policy", "changes"),
     [
-        (Quiet(how="all", threshold=0.1), {}),
-        (Quiet(how="all", coefficient=1e-3), {}),
-        (Quiet(how="all"), {"energy_limits": np.array([0.0, 1.0, 1.0])}),
-        (Quiet(how="all"), {"gains": np.array([0.0, 1.0, 2.0])[:, None, None]}),
-        (Quiet(how="all"), {"gains": np.zeros((3, 1, 1))}),
+        (Aligned(how="silent", threshold=0.1), {}),
+        (Aligned(how="silent", coefficient=1e-3), {}),
+        (Aligned(how="silent"), {"energy_limits": np.array([0.0, 1.0, 1.0])}),
+        (Aligned(how="silent"), {"gains": np.array([0.0, 1.0, 2.0])[:, None, None]}),
+        (Aligned(how="silent"), {"gains": np.zeros((3, 1, 1))}),
         (Mine(), {"announced": 1.5}),
     ],
     ids=repr,
@@ -241,13 +218,13 @@ def test_a_policy_that_breaks_its_promise_is_named(policy: Policy, overrides: tu
 def test_an_aligned_policy_may_keep_those_silent_who_cannot_be_heard(policy: Policy, changes: dict[str, Any]) -> None:
     ones = np.ones(3)
     task = PowerTask(np.array([1.0, 1.0, 2.0])[:, None, None], np.ones((1, 1)), ones, ones, 0.1, np.inf, ones)
-    power.check_plan(policy, replace(task, **changes), policy.plan(replace(task, **changes)))
+    task = replace(task, **changes)
+    power.check_plan(policy, task, policy.plan(task))
 
 
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
     """Not said to be aligned, it is taken to show who was selected."""
     assert not received_equally(mine(Broken(how="")).radio, "equal", "analog")
-    with pytest.raises(
-        airfl.UserError, match=one_line("power.alignment: policy 'broken' derives beta from the devices")
-    ):
+    said = one_line("power.alignment: policy 'broken' derives beta from the devices")
+    with pytest.raises(airfl.UserError, match=said):
         airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))

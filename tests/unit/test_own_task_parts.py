@@ -31,7 +31,6 @@ from tests.conftest import small_settings
 from tests.refusals import one_line
 
 SAMPLE = "fashion-mnist-sample"
-PERCEPTRON = (nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 class Wide(Model):
@@ -44,12 +43,11 @@ class Wide(Model):
     width: int = parameter(default=32, ge=1, description="hidden units")
 
     def build(self) -> nn.Module:
-        """Freshly initialised."""
         return nn.Sequential(nn.Flatten(), nn.Linear(784, self.width), nn.ReLU(), nn.Linear(self.width, 10))
 
 
 class Lines(Dataset):
-    """Numbers of a file, a row a sample, its class the last one."""
+    """Numbers of a file, a row a sample, its class the last one; the last row is the test set."""
 
     name = "lines"
     input_shape = (2,)
@@ -59,7 +57,6 @@ class Lines(Dataset):
     scale: float = parameter(default=1.0, gt=0, description="what they are multiplied by")
 
     def load(self, folder: Path) -> RawData:
-        """The last row is the test set."""
         rows = np.loadtxt(folder / "rows.txt")
         inputs, labels = self.scale * rows[:, :2], rows[:, 2].astype(int)
         return RawData(inputs[:-1], labels[:-1], inputs[-1:], labels[-1:], 3, (), ())
@@ -71,13 +68,11 @@ class Alternating(PartitionRule):
     name = "alternating"
 
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-        """No chance in it."""
         return Partition.of([pool.samples[device :: pool.devices] for device in range(pool.devices)])
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
-    """They can be named."""
     for part in (Wide, Lines, Alternating):
         airfl.register(part)
     yield
@@ -106,14 +101,12 @@ def named() -> airfl.Run:
     ("task", "says"),
     [
         ({"model": "mlp", "data": SAMPLE}, ("mlp", SAMPLE)),
-        ({"model": lambda: nn.Sequential(*map(type_again, PERCEPTRON)), "data": SAMPLE}, ("own", SAMPLE)),
+        ({"model": lambda: Wide().build(), "data": SAMPLE}, ("own", SAMPLE)),
         ({"model": Wide, "data": airfl.datasets.FashionMnistSample()}, (Wide(), SAMPLE)),
     ],
 )
-def test_named_and_own_parts_mix_and_give_the_run_of_the_names(
-    task: dict[str, Any], says: tuple[Any, ...], named: airfl.Run
-) -> None:
-    """Bit for bit: normalised, divided and initialised alike."""
+def test_named_and_own_parts_mix(task: dict[str, Any], says: tuple[Any, ...], named: airfl.Run) -> None:
+    """And give the run of the names, bit for bit: normalised, divided and initialised alike."""
     own = airfl.Task(**task, partition=airfl.partitions.Dirichlet(alpha=0.3))
     mixed = airfl.run(small_settings(), data=small_data.few_samples(), task=own)
     of = mixed.settings.task
@@ -124,18 +117,17 @@ def test_named_and_own_parts_mix_and_give_the_run_of_the_names(
     assert [part.shape for part in mixed.model().parameters()] == [part.shape for part in named.model().parameters()]
 
 
-def type_again(layer: nn.Module) -> nn.Module:
-    """A fresh one of the same kind."""
-    return nn.Linear(layer.in_features, layer.out_features) if isinstance(layer, nn.Linear) else layer
+def own_task(samples: int = 60, **parts: Any) -> airfl.Task:
+    """Of data of one's own for mlp."""
+    inputs, labels = torch.randn(samples, 1, 28, 28), torch.arange(samples) % 10
+    return airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]), **parts)
 
 
 def test_a_named_model_learns_data_of_ones_own() -> None:
-    inputs, labels = torch.randn(120, 1, 28, 28), torch.arange(120) % 10
-    task = airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]))
-    done = airfl.run(small_settings("task.public_samples=0"), task=task)
+    task, settings = own_task(120), small_settings("task.public_samples=0")
+    done = airfl.run(settings, task=task)
     assert (done.settings.task.model, done.settings.task.dataset) == ("mlp", "own")
-    assert task.dimension == 25_450
-    assert airfl.link_budget(small_settings("task.public_samples=0"), task=task).dimension == 25_450
+    assert task.dimension == airfl.link_budget(settings, task=task).dimension == 25_450
 
 
 @pytest.mark.usefixtures("registered")
@@ -151,12 +143,9 @@ def test_a_named_model_learns_data_of_ones_own() -> None:
 @pytest.mark.parametrize(
     "call", ["run", "experiment", "budget", "privacy", "axes", "points", "rows", "file", "compare"]
 )
-def test_what_the_task_brings_is_neither_overridden_nor_swept(
-    key: str, value: Any, parts: dict[str, Any], call: str, tmp_path: Path
-) -> None:
-    """It would be without effect, and the row of a table would say it."""
-    inputs, labels = torch.randn(60, 1, 28, 28), torch.arange(60) % 10
-    task = airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]), **parts)
+def test_what_the_task_brings_is_fixed(key: str, value: Any, parts: dict[str, Any], call: str, tmp_path: Path) -> None:
+    """An override or a swept value would be without effect, and the row of a table would say it."""
+    task = own_task(**parts)
     given, changed = small_settings("task.model={ name = 'wide', width = 8 }", "local.engine=auto"), {key: value}
     file = {**given.model_dump(), "compare": [{"label": "one"}, {"label": "two", **changed}]}
     out = tmp_path / "out"
@@ -177,10 +166,8 @@ def test_what_the_task_brings_is_neither_overridden_nor_swept(
 
 
 def test_what_the_task_leaves_to_the_settings_is_overridden() -> None:
-    inputs, labels = torch.randn(60, 1, 28, 28), torch.arange(60) % 10
-    task = airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]))
     held = {"task.public_samples": 5, "task.partition": "class"}
-    done = airfl.run(small_settings(), overrides={**held, "run.devices": 10, "run.selected": 2}, task=task)
+    done = airfl.run(small_settings(), overrides={**held, "run.devices": 10, "run.selected": 2}, task=own_task())
     assert (done.settings.task.public_samples, done.settings.task.partition) == (5, "class")
 
 
@@ -239,12 +226,10 @@ BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_DATA)
-def test_a_data_set_that_breaks_a_promise_is_refused(wrong: str, tmp_path: Path) -> None:
-    parts, said = BAD_DATA[wrong]
+@pytest.mark.parametrize(("parts", "said"), BAD_DATA.values(), ids=BAD_DATA)
+def test_a_data_set_that_breaks_a_promise_is_refused(parts: dict[str, Any], said: str, tmp_path: Path) -> None:
     inputs, labels = np.zeros((6, 2)), np.arange(6) % 3
     good = RawData(inputs, labels, inputs[:1], labels[:1], 3, (), ())
-
     found: list[Any] = [good]
 
     class Bad(Dataset):
@@ -253,8 +238,7 @@ def test_a_data_set_that_breaks_a_promise_is_refused(wrong: str, tmp_path: Path)
         classes = 3
 
         def load(self, folder: Path) -> RawData:
-            raw: RawData = found.pop()
-            return raw
+            return found.pop()  # type: ignore[no-any-return]
 
     assert load_dataset(Bad(), [tmp_path]).train_inputs.dtype == np.float32
     found.append(replace(good, **parts))
@@ -276,14 +260,11 @@ BAD_SHARES: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.parametrize("wrong", BAD_SHARES)
-def test_a_partition_that_breaks_a_promise_is_refused(wrong: str) -> None:
-    shares, said = BAD_SHARES[wrong]
-
+@pytest.mark.parametrize(("shares", "said"), BAD_SHARES.values(), ids=BAD_SHARES)
+def test_a_partition_that_breaks_a_promise_is_refused(shares: Any, said: str) -> None:
     class Bad(PartitionRule):
         def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-            found: Partition = shares
-            return found
+            return shares  # type: ignore[no-any-return]
 
     task = small_settings("task.public_samples=0").resolved(task={"partition": Bad()}).task
     zeros: NDArray[Any] = np.zeros(12, dtype=np.int64)
@@ -299,15 +280,9 @@ PIXELS, LABELS = torch.randn(9, 1, 28, 28), torch.arange(9)
     [
         ({"model": "mlpp", "data": SAMPLE}, "model: unknown model 'mlpp'; did you mean mlp?"),
         ({"model": "mlp", "data": "mnst"}, "data: unknown data set 'mnst'; did you mean mnist?"),
-        (
-            {"model": "mlp", "data": "cifar10"},
-            r"'mlp' takes inputs of shape \(1, 28, 28\).*'cifar10'.*fit: cnn-cif",
-        ),
+        ({"model": "mlp", "data": "cifar10"}, r"'mlp' takes inputs of shape \(1, 28, 28\).*'cifar10'.*fit: cnn-cif"),
         ({"model": "mlp", "train": (PIXELS[:, 0], LABELS), "test": (PIXELS[:, 0], LABELS)}, r"train have \(28, 28\)"),
-        (
-            {"model": "mlp", "train": (PIXELS, LABELS + 5), "test": (PIXELS, LABELS)},
-            "is of class 1[0-3], but the model",
-        ),
+        ({"model": "mlp", "train": (PIXELS, LABELS + 5), "test": (PIXELS, LABELS)}, "is of class 1[0-3], but the mode"),
         ({"model": "mlp"}, "train: missing; set train= and test=, or data="),
         ({"model": "mlp", "data": SAMPLE, "test": (PIXELS, LABELS)}, "data: .* train= and test=, not both"),
         ({"model": nn.Linear(4, 3), "data": SAMPLE}, r"does not accept inputs float32 of shape \(2, 1, 28, 28\)"),
@@ -341,7 +316,6 @@ class Buffered(Wide):
     name = "buffered"
 
     def build(self) -> nn.Module:
-        """With a buffer."""
         return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(784), nn.Linear(784, self.width), nn.Linear(self.width, 10))
 
 
@@ -352,31 +326,20 @@ class Careless(PartitionRule):
     equal = True
 
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-        """Of different sizes."""
-        owner = np.append(
-            np.arange(pool.devices),
-            np.random.default_rng().integers(pool.devices, size=len(pool.samples) - pool.devices),
-        )
-        return Partition.of([pool.samples[owner == device] for device in range(pool.devices)])
+        devices, rest = np.arange(pool.devices), len(pool.samples) - pool.devices
+        owner = np.append(devices, np.random.default_rng().integers(pool.devices, size=rest))
+        return Partition.of([pool.samples[owner == device] for device in devices])
 
 
 class Moody(Lines):
-    """Another one each time."""
+    """Another one each time, without its scale."""
 
     name = "moody"
     folders = None
 
     def load(self, folder: Path) -> RawData:
-        """Drawn afresh, without its scale."""
-        return RawData(
-            np.random.default_rng().random((9, 2)),
-            np.zeros(9, dtype=int),
-            np.zeros((1, 2)),
-            np.zeros(1, dtype=int),
-            3,
-            (),
-            (),
-        )
+        inputs, labels = np.random.default_rng().random((9, 2)), np.zeros(9, dtype=int)
+        return RawData(inputs, labels, 0 * inputs[:1], labels[:1], 3, (), ())
 
 
 @pytest.mark.parametrize(

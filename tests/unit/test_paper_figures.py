@@ -48,27 +48,25 @@ def ratios(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ideal, an analog and two digital rows with gradients."""
     points = [{"label": label, "scheme.name": name} for label, name in zip(LABELS, SCHEMES, strict=True)]
-    return sweep(
-        tmp_path_factory.mktemp("sweep") / "rows", points, (0, 1), "run.evaluate_every=1", "trace.gradient_norm=true"
-    )
+    root = tmp_path_factory.mktemp("sweep") / "rows"
+    return sweep(root, points, (0, 1), "run.evaluate_every=1", "trace.gradient_norm=true")
 
 
 def of_traces(root: Path, place: int, name: str) -> np.ndarray:
     """A variable of a point's traces, [seeds, rounds]."""
     found = []
-    for folder in sorted(root.glob(f"point-{place}-*")):
-        with h5py.File(folder / "trace.h5") as file:
+    for trace in sorted(root.glob(f"point-{place}-*/trace.h5")):
+        with h5py.File(trace) as file:
             found.append(file[name][:].astype(float))
     return np.array(found)
 
 
 def percents(root: Path, place: int) -> np.ndarray:
-    """Accuracies, [seeds, rounds]."""
     return 100 * of_traces(root, place, "test_accuracy")
 
 
 def totals(root: Path, place: int, name: str) -> np.ndarray:
-    """Of all rounds until then, [seeds, rounds]."""
+    """Of all rounds until then."""
     return of_traces(root, place, name).cumsum(axis=1)
 
 
@@ -171,10 +169,8 @@ def test_learning(rows: Path, ratios: Path) -> None:
 def test_learning_over_resource_elements_and_bits(rows: Path) -> None:
     """Beside others the ideal link's resource elements are off scale: the level that it ends at."""
     loss, accuracy = panels("learning-elements", read_results(rows))
-    for axis, values in (
-        (loss, lambda place: of_traces(rows, place, "train_loss")),
-        (accuracy, partial(percents, rows)),
-    ):
+    losses = partial(of_traces, rows, name="train_loss")
+    for axis, values in ((loss, losses), (accuracy, partial(percents, rows))):
         check_level(axis, "Ideal (final level)", values(0)[:, -1].mean())
         for place in (1, 2, 3):
             elements = totals(rows, place, "resource_elements").mean(axis=0)
@@ -193,15 +189,12 @@ def test_energy(rows: Path, ratios: Path) -> None:
     assert [label.get_text() for label in right.get_yticklabels()] == ["Air", "Bits", "More bits"]
     means = [energies[:, -1].mean() for energies in spent[1:]]
     np.testing.assert_allclose([bar.get_width() for bar in right.patches], means)
-    assert not error_bars(right)
+    assert not [one for one in right.containers if isinstance(one, ErrorbarContainer)]
     assert sorted(right.lines[1].get_xdata()) == pytest.approx(sorted(spent[2][:, -1]))  # both seeds
     _, right = panels("energy", read_results(ratios))
     _, low, high = of_seeds(totals(ratios, 0, "energy_j")[:, -1])
-    np.testing.assert_allclose(error_bars(right)[0].lines[2][0].get_segments()[0][:, 0], [max(low, 0), high])
-
-
-def error_bars(axis: Axes) -> list[Any]:
-    return [one for one in axis.containers if isinstance(one, ErrorbarContainer)]
+    first = next(one for one in right.containers if isinstance(one, ErrorbarContainer))
+    np.testing.assert_allclose(first.lines[2][0].get_segments()[0][:, 0], [max(low, 0), high])
 
 
 def test_utility(rows: Path) -> None:
@@ -267,9 +260,8 @@ def test_the_table(ratios: Path, rows: Path) -> None:
 
 
 def test_latex_escapes() -> None:
-    assert escape("a_b & 50% of $x^2 {#1} ~ \\") == (
-        r"a\_b \& 50\% of \$x\textasciicircum{}2 \{\#1\} \textasciitilde{} \textbackslash{}"
-    )
+    escaped = r"a\_b \& 50\% of \$x\textasciicircum{}2 \{\#1\} \textasciitilde{} \textbackslash{}"
+    assert escape("a_b & 50% of $x^2 {#1} ~ \\") == escaped
     assert escape("ε < 1") == r"$\varepsilon$ $<$ 1"
     assert latex_number("2.55e11 ± 3.00e9") == r"$2.55 \times 10^{11}$ $\pm$ $3.00 \times 10^{9}$"
     assert latex_number("2.55e11 (0.00e0 to inf)") == (r"$2.55 \times 10^{11}$ ($0.00 \times 10^{0}$ to $\infty$)")
@@ -293,24 +285,18 @@ def test_an_interval_ends_where_shares_do() -> None:
 
 
 def test_scheme_names() -> None:
-    names = ("pfels", "wfl-pdp", "fedavg", "fed-smp-topk", "soteriafl-svrg", "cpsgd", "dp-fedavg")
-    written = ["PFELS", "WFL-PDP", "FedAvg", "Fed-SMP-topk", "SoteriaFL-SVRG", "cpSGD", "DP-FedAvg"]
-    assert [scheme_name(name) for name in names] == written
+    for written in ("PFELS", "WFL-PDP", "FedAvg", "Fed-SMP-topk", "SoteriaFL-SVRG", "cpSGD", "DP-FedAvg"):
+        assert scheme_name(written.lower()) == written
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        ("accuracy-ratio", "energy", "table"),
-        pytest.param(
-            ("accuracy-ratio", "learning-rounds", "learning-elements", "energy", "privacy-accuracy", "table"),
-            marks=pytest.mark.full,
-        ),
-    ],
+    "more",
+    [(), pytest.param(("learning-rounds", "learning-elements", "privacy-accuracy"), marks=pytest.mark.full)],
     ids=["some", "all"],
 )
-def test_files_are_those_of_the_traces_alone(names: tuple[str, ...], ratios: Path, tmp_path: Path) -> None:
+def test_files_are_those_of_the_traces_alone(more: tuple[str, ...], ratios: Path, tmp_path: Path) -> None:
     """Drawn twice; without the digests; by a user with other settings of matplotlib, which stay as they are."""
+    names = ("accuracy-ratio", *more, "energy", "table")
     files = draw_figures(read_results(ratios), tmp_path / "a", names)
     bare = shutil.copytree(ratios, tmp_path / "bare")
     digests = list(bare.glob("*/digest.json"))
@@ -322,9 +308,8 @@ def test_files_are_those_of_the_traces_alone(names: tuple[str, ...], ratios: Pat
         assert matplotlib.rcParams["font.size"] == 20
     expected = sorted(f"{name}{suffix}" for name in names for suffix in FIGURES[name].suffixes)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(file.name for file in files) == expected
-    assert [file.name for file in files] == [file.name for file in again]
     for one, other in zip(files, again, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.name
+        assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
     for name, inches in (("accuracy-ratio", 3.5), ("energy", 7.16)):  # a column and two
         width, _ = struct.unpack(">II", (tmp_path / "a" / f"{name}.png").read_bytes()[16:24])
         assert width == int(300 * inches)

@@ -13,12 +13,8 @@ LABELS = np.arange(1000) % 10
 
 def pool(devices: int = 20, samples: int = 1000, writers: bool = False) -> Pool:
     """Samples that are numbered in steps of 3, so that places and sample numbers cannot be confused."""
-    return Pool(
-        samples=np.arange(samples) * 3,
-        labels=LABELS[:samples],
-        writers=np.arange(samples) % 25 + 100 if writers else None,
-        devices=devices,
-    )
+    numbers = np.arange(samples)
+    return Pool(3 * numbers, LABELS[:samples], numbers % 25 + 100 if writers else None, devices)
 
 
 def shares(partition: Partition) -> list[np.ndarray]:
@@ -39,8 +35,7 @@ def test_every_device_has_samples_of_its_own(kind: str) -> None:
     partition, same, other = (PARTITIONS[kind]().divide(given, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert len(partition.sizes) == 20
     assert partition.sizes.min() >= 1
-    assert partition.sizes.sum() == len(partition.indices) == partition.offsets[-1]
-    assert len(set(partition.indices)) == len(partition.indices)
+    assert partition.sizes.sum() == len(partition.indices) == partition.offsets[-1] == len(set(partition.indices))
     assert set(partition.indices) <= set(given.samples)
     np.testing.assert_array_equal(partition.indices, same.indices)
     assert not np.array_equal(partition.indices, other.indices)
@@ -78,9 +73,8 @@ def test_dirichlet_gives_every_sample_to_one_device(alpha: float) -> None:
 
 
 def test_labels_are_the_more_skewed_the_smaller_alpha() -> None:
-    skews = [
-        skew(Dirichlet(alpha=alpha).divide(pool(), np.random.default_rng(0))) for alpha in (1000.0, 1.0, 0.1, 0.01)
-    ]
+    rules = [Dirichlet(alpha=alpha) for alpha in (1000.0, 1.0, 0.1, 0.01)]
+    skews = [skew(rule.divide(pool(), np.random.default_rng(0))) for rule in rules]
     assert np.all(np.diff(skews) > 0)
     assert skews[0] < 0.15
     assert skews[-1] > 0.8

@@ -139,23 +139,16 @@ def test_registered_parts_are_found_and_a_name_is_not_taken_twice() -> None:
     class Circle(Shape):
         name = "square"
 
-    class Nameless(Shape):
-        pass
-
-    for part, said in (
-        (Circle, "shape 'square' already exists"),
-        (Nameless, "needs a name"),
-        (str, "must derive from Shape"),
-    ):
+    refused = {Circle: "shape 'square' already exists", type("Nameless", (Shape,), {}): "needs a name"}
+    for part, said in {**refused, str: "must derive from Shape"}.items():
         with pytest.raises(PartError, match=said):
             found.register(part)  # type: ignore[type-var]
 
 
 def test_the_schema_says_of_each_name_what_it_has() -> None:
     schema = schema_of(PartOf(shapes(), "shape", "square", "Which shape."))
-    assert schema["properties"]["length_m"] == {
-        "type": "number", "exclusiveMinimum": 0, "default": 1.0, "description": "of a side [m] (square)",
-    }  # fmt: skip
+    length = {"type": "number", "exclusiveMinimum": 0, "default": 1.0, "description": "of a side [m] (square)"}
+    assert schema["properties"]["length_m"] == length
     assert schema["properties"]["corner"]["anyOf"] == [{"type": "string", "enum": ["round", "sharp"]}, {"type": "null"}]
     rules = {names["then"]["propertyNames"]["enum"][1]: names["if"]["anyOf"] for names in schema["allOf"]}
     assert {"not": {"required": ["name"]}} in rules["length_m"]
@@ -183,7 +176,6 @@ def test_a_fingerprint_is_of_code_and_parameters() -> None:
             size: float = parameter(1.0, description="of it")
 
             def area(self) -> float:
-                """Of it."""
                 return self.size * 2 if factor == 2 else self.size * 3
 
         return Own()
@@ -193,7 +185,6 @@ def test_a_fingerprint_is_of_code_and_parameters() -> None:
         size: float = parameter(1.0, description="of it")
 
         def area(self) -> float:
-            """Of it."""
             return self.size * 4
 
     def channel(gains: np.ndarray) -> FunctionChannel:
@@ -209,6 +200,5 @@ def test_a_module_of_a_short_name_is_loaded_once() -> None:
     """Loaded twice, a part would be registered twice, and its class not be its class."""
     for short, module in airfl._MODULES.items():
         assert importlib.import_module(f"airfl.{short}") is importlib.import_module(module)
-    names = {"tasks.models.mlp": "learning.tasks.models.mlp", "callbacks.callback": "core.callbacks.callback"}
-    for short, module in names.items():
-        assert importlib.import_module(f"airfl.{short}") is importlib.import_module(f"airfl.{module}")
+    for short, room in (("tasks.models.mlp", "learning"), ("callbacks.callback", "core")):
+        assert importlib.import_module(f"airfl.{short}") is importlib.import_module(f"airfl.{room}.{short}")

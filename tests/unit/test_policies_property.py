@@ -117,8 +117,8 @@ def test_what_every_plan_keeps_to(task: PowerTask, parameters: dict[str, Any]) -
 @given(task=tasks(), parameters=asked(), shuffle=st.permutations(range(MOST)))
 def test_the_order_of_devices_does_not_matter(task: PowerTask, parameters: dict[str, Any], shuffle: list[int]) -> None:
     order = np.array([device for device in shuffle if device < len(task.gains)])
-    names = ("gains", "energy_limits", "rms_norms", "mean_power")
-    shuffled = replace(task, **{name: getattr(task, name)[order] for name in names})
+    of_devices = ("gains", "energy_limits", "rms_norms", "mean_power")
+    shuffled = replace(task, **{name: getattr(task, name)[order] for name in of_devices})
     for heeded in every_policy(parameters):
         plan = plan_of(heeded, task)
         same_plan(plan_of(heeded, shuffled), replace(plan, amplitudes=plan.amplitudes[order]))
@@ -130,13 +130,8 @@ def test_beta_scales_with_the_gains(task: PowerTask, parameters: dict[str, Any],
     """All gains, the privacy bound, a target and the root of the noise times c (a power of 2, so that nothing rounds
     across a threshold): beta is c times as large, amplitudes are the same."""
     scale = 2.0**exponent
-    scaled = replace(
-        task,
-        gains=task.gains * scale,
-        privacy_bound=task.privacy_bound * scale,
-        mean_power=task.mean_power * scale**2,
-        noise_energy=task.noise_energy * scale**2,
-    )
+    factors = {"gains": scale, "privacy_bound": scale, "mean_power": scale**2, "noise_energy": scale**2}
+    scaled = replace(task, **{name: getattr(task, name) * factor for name, factor in factors.items()})
     for heeded in every_policy(parameters):
         plan = plan_of(heeded, task)
         if not (plan.active.any() or np.isfinite(task.privacy_bound) or heeded.target):
@@ -157,8 +152,7 @@ def test_a_flat_channel_may_be_written_out(task: PowerTask, parameters: dict[str
     written_out = np.broadcast_to(task.gains, (len(gains), *shape))
     spread = replace(task, gains=written_out, weights=np.full(shape, 1 / np.prod(shape)))
     for heeded in every_policy(parameters):
-        plan = plan_of(heeded, task)
-        written = plan_of(heeded, spread)
+        plan, written = plan_of(heeded, task), plan_of(heeded, spread)
         np.testing.assert_allclose(written.coefficient, np.broadcast_to(plan.coefficient, written.coefficient.shape))
         np.testing.assert_allclose(written.amplitudes, np.broadcast_to(plan.amplitudes, written.amplitudes.shape))
         assert mse(spread, written) == pytest.approx(mse(task, plan))
@@ -182,8 +176,7 @@ def test_more_power_is_never_worse(task: PowerTask, parameters: dict[str, Any], 
     """A larger limit never lowers beta under inversion (Cao's optimum may fall), nor raises the error."""
     raised = task.energy_limits * factors[: len(task.gains)]
     for heeded in every_policy(parameters):
-        before = plan_of(heeded, task)
-        after = plan_of(heeded, replace(task, energy_limits=raised))
+        before, after = plan_of(heeded, task), plan_of(heeded, replace(task, energy_limits=raised))
         if heeded.name != "cao":
             assert np.all(after.coefficient >= before.coefficient)
             assert np.all(after.active >= before.active)

@@ -37,11 +37,8 @@ BASE = ("run.rounds=2", "run.evaluate_every=1", "run.devices=40", "run.selected=
 BASE += ("scheme.ratio=0.3", "power.max_snr_db=10")  # where no sweep changes them
 NAMES = {"pfels": "PFELS", "fedavg": "FedAvg", "fed-smp-randk": "Fed-SMP-randk", "wfl-p": "WFL-P"}
 # What a scheme has of what is swept here, written down by hand.
-HAS = {
-    "scheme.ratio": {"pfels", "fed-smp-randk"},
-    "privacy.epsilon": {"pfels", "fed-smp-randk"},
-    "digital.gap_db": {"fedavg", "fed-smp-randk"},
-}
+HAS = {key: {"pfels", "fed-smp-randk"} for key in ("scheme.ratio", "privacy.epsilon")}
+HAS["digital.gap_db"] = {"fedavg", "fed-smp-randk"}
 SYMBOLS = {"p": "scheme.ratio", "ε": "privacy.epsilon", "SNR": "power.max_snr_db", "η": "local.learning_rate"}
 SYMBOLS |= {"N": "run.devices", "gap db": "digital.gap_db", "scheme": "scheme.name", "link": "link"}
 SYMBOLS |= {key.rpartition(".")[2]: key for key in SYMBOLS.values() if "." in key and key != "scheme.name"}
@@ -81,15 +78,14 @@ SHORT = {
 
 
 class Truth:
-    """A run by its own trace: scheme, link, settings, accuracy (%) and loss of each round."""
+    """A run by its own trace: scheme, link, settings, accuracy (%) of each round, epsilon in the end."""
 
     def __init__(self, file: Path) -> None:
         self.folder = file.parent
         with h5py.File(file) as trace:
             self.config = json.loads(trace.attrs["config"])
             self.link = str(trace.attrs["link"])
-            self.accuracy = 100 * trace["test_accuracy"][:]
-            self.loss, self.epsilon = trace["test_loss"][:], float(trace["epsilon"][-1])
+            self.accuracy, self.epsilon = 100 * trace["test_accuracy"][:], float(trace["epsilon"][-1])
         self.scheme, self.seed = str(self.config["scheme"]["name"]), self.config["run"]["seed"]
 
     def get(self, key: str) -> Any:
@@ -100,7 +96,7 @@ class Truth:
             return None
         section, _, name = key.partition(".")
         value = self.config[section][name]
-        return {"inf": math.inf}.get(value, value) if isinstance(value, str) else value
+        return math.inf if value == "inf" else value
 
     def says(self, wanted: Mapping[str, str]) -> bool:
         """Whether it has all of these values, as texts."""
@@ -159,7 +155,7 @@ def named_groups(text: str, pool: Pool) -> list[list[Truth]]:
     """The runs that a label is for; the scheme is among what it says where several are there."""
     wanted, truths = settings_in(text), pool.truths
     row = wanted.pop("row", None)
-    if several(truths):
+    if len({truth.scheme for truth in truths}) > 1:
         assert "scheme.name" in wanted, text
     found = [truth for truth in truths if truth.says(wanted)]
     if row is not None:
@@ -187,17 +183,14 @@ def by_settings(truths: Sequence[Truth]) -> list[list[Truth]]:
     return groups
 
 
-def several(truths: Sequence[Truth]) -> bool:
-    return len({truth.scheme for truth in truths}) > 1
-
-
 def last(group: Sequence[Truth]) -> float:
     return float(np.mean([truth.accuracy[-1] for truth in group]))
 
 
-def accuracies(group: Sequence[Truth]) -> np.ndarray:
-    """Of each round, over the seeds."""
-    return np.asarray(np.mean([truth.accuracy for truth in group], axis=0))
+def check_curve(label: str, y: Any, pool: Pool) -> None:
+    """The accuracy of each round over the seeds of the one group that the label names."""
+    (group,) = named_groups(label, pool)
+    np.testing.assert_allclose(y, np.mean([truth.accuracy for truth in group], axis=0), rtol=1e-5, err_msg=label)
 
 
 # The tables
@@ -237,10 +230,9 @@ def test_what_differs_is_a_column_and_what_is_not_there_is_empty(pool: Pool, tmp
         assert 100 * found["figures"]["test_accuracy"]["mean"] == pytest.approx(last(members))
     columns = {str(column.header): list(map(str, column.cells)) for column in results_table(results, "").columns}
     firsts = pool.of([group.runs[0] for group in results.groups])
-    if several(truths):
-        assert columns["scheme"] == [truth.scheme for truth in firsts]
-    if len({truth.link for truth in truths}) > 1:
-        assert columns["link"] == [truth.link for truth in firsts]
+    for what in ("scheme", "link"):
+        if len({getattr(truth, what) for truth in truths}) > 1:
+            assert columns[what] == [getattr(truth, what) for truth in firsts]
     if "ratio" in columns:
         ratios = [truth.get("scheme.ratio") for truth in firsts]
         assert columns["ratio"] == ["" if ratio is None else str(ratio) for ratio in ratios]
@@ -256,24 +248,21 @@ def check_cell(found: Any, wanted: Any) -> None:
 # The papers' figures
 
 
-def drawn(name: str, results: Results) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
-    """(what stands below, label, x, y) of every line with a label in the figure's panels."""
+def drawn(name: str, results: Results, why: str | None = None) -> list[tuple[str, str, np.ndarray, np.ndarray]] | None:
+    """(what stands below, label, x, y) of every line with a label in the figure's panels; None where the figure is left
+    out for a reason that matches `why`."""
+    try:
+        axes = panels(name, results)
+    except UserError as error:
+        if why is None or not re.search(why, str(error)):
+            raise
+        return None
     return [
         (axis.get_ylabel(), str(line.get_label()), np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata()))
-        for axis in panels(name, results)
+        for axis in axes
         for line in axis.lines
         if not str(line.get_label()).startswith("_")
     ]
-
-
-def drawn_or_refused(name: str, results: Results, why: str) -> list[tuple[str, str, np.ndarray, np.ndarray]] | None:
-    """The lines; None where the figure has a reason to be left out."""
-    try:
-        return drawn(name, results)
-    except UserError as error:
-        if not re.search(why, str(error)):
-            raise
-        return None
 
 
 def check_line(label: str, key: str, x: np.ndarray, y: np.ndarray, pool: Pool) -> None:
@@ -295,7 +284,7 @@ def test_lines_against_a_number_go_through_the_points_of_one_series(pool: Pool) 
     for name in possible_figures(results):
         key = find_figure(name).options.get("key")
         why = "needs runs swept over|lines are too many"
-        lines = None if key is None else drawn_or_refused(name, results, why)
+        lines = None if key is None else drawn(name, results, why)
         if lines is None:
             continue
         tried += 1
@@ -314,16 +303,16 @@ def test_lines_against_a_number_go_through_the_points_of_one_series(pool: Pool) 
 
 
 def test_learning_curves_are_those_of_the_runs_they_name(pool: Pool) -> None:
-    for what, label, x, y in drawn_or_refused("learning-rounds", pool.results, "lines are too many") or []:
-        (group,) = named_groups(label, pool)
+    for what, label, x, y in drawn("learning-rounds", pool.results, "lines are too many") or []:
+        assert len(named_groups(label, pool)) == 1
         if "accuracy" in what:
             np.testing.assert_allclose(x, [1, 2])
-            np.testing.assert_allclose(y, accuracies(group), err_msg=label)
+            check_curve(label, y, pool)
 
 
 def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(pool: Pool) -> None:
     refused = "finite epsilon|lines are too many"
-    for _, label, x, y in drawn_or_refused("privacy-accuracy", pool.results, refused) or []:
+    for _, label, x, y in drawn("privacy-accuracy", pool.results, refused) or []:
         if not len(x) or label.startswith(("holds", "claimed")):
             continue
         name, infinite, _ = label.partition(", ε = ∞")
@@ -353,21 +342,14 @@ def test_the_page_draws_each_point_at_its_run(pool: Pool) -> None:
         lines = page.figure(f"plot-swept-{place}")["data"] if f"plot-swept-{place}" in plots else []
         for line in lines:
             if line.get("hovertext"):
-                check_line(first_line(line["hovertext"][0]), key, np.array(line["x"]), np.array(line["y"]), pool)
+                check_line(line["hovertext"][0].split("<br>")[0], key, np.array(line["x"]), np.array(line["y"]), pool)
     for curve in page.figure("plot-accuracy")["data"]:
         if curve.get("hovertext"):
-            label = first_line(curve["hovertext"][0])
-            (group,) = named_groups(label, pool)
-            np.testing.assert_allclose(curve["y"], accuracies(group), rtol=1e-5, err_msg=label)
+            check_curve(curve["hovertext"][0].split("<br>")[0], curve["y"], pool)
     for point_set in page.figure("plot-front-energy")["data"]:
         for text, y in zip(point_set.get("hovertext") or [], point_set["y"], strict=False):
-            (group,) = named_groups(first_line(text), pool)
+            (group,) = named_groups(text.split("<br>")[0], pool)
             assert y == pytest.approx(last(group), rel=1e-5)
-
-
-def first_line(text: str) -> str:
-    """Of what is shown at a point: the label."""
-    return text.split("<br>")[0]
 
 
 # The pair of the report
@@ -377,12 +359,10 @@ def test_pfels_over_two_settings_with_digital_fedavg_over_one(folders: dict[str,
     """PFELS keeps its point at 0.3, though FedAvg's settings file says 0.3 too; FedAvg has no ratio."""
     results = read_results([folders["pfels"], folders["digital"]])
     assert results.axes == ("scheme.name", "scheme.link", "scheme.ratio", "power.max_snr_db")
-    assert [group.name for group in results.groups[-2:]] == [
-        "scheme = fedavg, link = digital, max_snr_db = 0",
-        "scheme = fedavg, link = digital, max_snr_db = 10",
-    ]
+    digital = [f"scheme = fedavg, link = digital, max_snr_db = {snr}" for snr in (0, 10)]
+    assert [group.name for group in results.groups[-2:]] == digital
     assert {group.label for group in results.groups} == {""}
-    found = {label: x.tolist() for _, label, x, _ in drawn("accuracy-ratio", results)}
+    found = {label: x.tolist() for _, label, x, _ in drawn("accuracy-ratio", results) or []}
     assert found == {
         "PFELS, analog link, SNR = 0 dB": [0.1, 0.3],
         "PFELS, analog link, SNR = 10 dB": [0.1, 0.3],

@@ -118,15 +118,6 @@ def test_one_release_on_a_sample_is_itself(multiplier: float) -> None:
         assert parts(event) == {event: 1}
 
 
-def test_on_one_sample_is_not_on_two() -> None:
-    """Two releases of one sample cost what one of less noise costs, not what two samples do."""
-    together = PoissonSampled(0.032, repeated(Gaussian(1.0), 2))
-    wanted = sampled_gaussian_epsilon(DELTA, math.sqrt(2), 0.032)
-    assert epsilon(together, "add_remove", DELTA) == pytest.approx(wanted, rel=1e-9)
-    apart = epsilon(repeated(PoissonSampled(0.032, Gaussian(1.0)), 2), "add_remove", DELTA)
-    assert apart < 0.9 * wanted
-
-
 # --- what they stand for ---------------------------------------------------------------------------------------------
 
 
@@ -169,11 +160,8 @@ def sorted_noise(event: Event) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float], width: float) -> None:
     """As many releases as before, each of the same kind; a lattice rounds down only."""
     events = composed(PoissonSampled(0.1, Gaussian(one)) for one in several)
-    for rounded, up in (
-        (binned(events, width), False),
-        (on_lattice([events], width), False),
-        (binned(events, width, upwards=True), True),
-    ):
+    downwards = [(binned(events, width), False), (on_lattice([events], width), False)]
+    for rounded, up in (*downwards, (binned(events, width, upwards=True), True)):
         assert all(isinstance(release, PoissonSampled) and release.rate == 0.1 for release in parts(rounded))
         found = sorted_noise(rounded)
         assert len(found) == len(several)
@@ -185,10 +173,8 @@ def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float],
 def test_bins_keep_apart_what_is_different() -> None:
     """Samples of another size, binomial noise, no privacy."""
     noise = Gaussian(1.0)
-    events: list[Event] = [
-        *(noise, PoissonSampled(0.1, noise), PoissonSampled(0.2, noise), FixedSizeSampled(1, 10, noise)),
-        *(BINOMIAL, Binomial(MESSAGE, 10**6 + 1), NonPrivate()),
-    ]
+    sampled = [PoissonSampled(0.1, noise), PoissonSampled(0.2, noise), FixedSizeSampled(1, 10, noise)]
+    events: list[Event] = [noise, *sampled, BINOMIAL, Binomial(MESSAGE, 10**6 + 1), NonPrivate()]
     for rounded in (binned(composed(events), 0.5), binned(composed(events), 0.5, upwards=True)):
         assert parts(rounded) == dict.fromkeys(events, 1)
     kept = parts(on_lattice(events, 0.5))
@@ -198,9 +184,7 @@ def test_bins_keep_apart_what_is_different() -> None:
 
 @repeatable
 @given(multipliers, st.floats(1e-3, 0.5), st.booleans())
-def test_bins_that_are_filled_one_by_one_are_those_of_all_at_once(
-    several: list[float], width: float, upwards: bool
-) -> None:
+def test_bins_filled_one_by_one_are_those_of_all_at_once(several: list[float], width: float, upwards: bool) -> None:
     """Each bin by its own definition: all that share a step of the logarithm count as their least or largest."""
     filled = Bins(width, upwards)
     for one in several:
@@ -216,9 +200,7 @@ def test_bins_that_are_filled_one_by_one_are_those_of_all_at_once(
 
 @repeatable
 @given(multipliers, st.integers(0, 5))
-def test_a_tally_keeps_few_releases_as_they_are_and_many_in_bins_that_cost_no_more(
-    several: list[float], few: int
-) -> None:
+def test_a_tally_keeps_few_releases_and_many_in_bins_that_cost_no_more(several: list[float], few: int) -> None:
     tally, entered = Tally(few), composed(map(Gaussian, several))
     for one in several:
         tally.add(Gaussian(one))
@@ -236,12 +218,11 @@ def test_a_tally_keeps_few_releases_as_they_are_and_many_in_bins_that_cost_no_mo
 
 def ledger(
     sampling: Sampling = "without_replacement",
-    level: Level = "client",
     observer: Observer = "third_party",
     accountant: str = "auto",
     tail: float = 0.0,
 ) -> PrivacyLedger:
-    return PrivacyLedger(Statement(level, sampling, 32, 1000, observer, DELTA, tail, accountant_of(accountant)))
+    return PrivacyLedger(Statement("client", sampling, 32, 1000, observer, DELTA, tail, accountant_of(accountant)))
 
 
 @pytest.mark.parametrize("observer", OBSERVERS)
@@ -326,15 +307,15 @@ def test_released_is_what_was_entered() -> None:
     assert isinstance(release, FixedSizeSampled)
     assert noise_of(release).noise_multiplier == pytest.approx(1.0, rel=1e-7)
     own = ledger("by_channel")
-    own.record(Gaussian(2.0), compose=True, devices=np.array([1]))
-    own.record(Gaussian(2.0), compose=True, devices=np.array([2]))
+    for device in (1, 2):
+        own.record(Gaussian(2.0), compose=True, devices=np.array([device]))
     assert parts(own.released) == {Gaussian(2.0): 1}
 
 
 def test_many_different_rounds_are_kept_in_the_bins_of_all_of_them() -> None:
     """However often they were composed, while they are few and when they are many: the lower bound rests on them."""
     multipliers = np.random.default_rng(4).uniform(0.5, 5.0, 60).tolist()
-    of_run, at_once = ledger(accountant="gaussian"), ledger(accountant="gaussian")
+    of_run, at_once = (ledger(accountant="gaussian") for _ in range(2))
     for number, multiplier in enumerate(multipliers, 1):
         in_parts = of_run.record(Gaussian(multiplier), compose=number in (7, 55, 60), last=number == 60)
         together = at_once.record(Gaussian(multiplier), compose=number == 60, last=number == 60)

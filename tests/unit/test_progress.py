@@ -35,22 +35,21 @@ def interruptible() -> Iterator[None]:
 class Clock:
     """Stands still until it is moved."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
+    now = 1000.0
 
     def __call__(self) -> float:
         return self.now
 
 
-def round_times(rounds: int = ROUNDS, every: int = EVERY, seed: int = 3) -> list[float]:
+def round_times() -> list[float]:
     """A round of 1 s, give or take a third; the first compiles for 30 s, an evaluation takes 20, one round in 60 waits
     for the disk for 15."""
-    generator = np.random.default_rng(seed)
-    times = generator.uniform(0.7, 1.3, rounds)
+    generator = np.random.default_rng(3)
+    times = generator.uniform(0.7, 1.3, ROUNDS)
     times[0] += 30
-    times[every - 1 :: every] += 20
-    times[generator.random(rounds) < 1 / 60] += 15
-    return [float(time) for time in times]
+    times[EVERY - 1 :: EVERY] += 20
+    times[generator.random(ROUNDS) < 1 / 60] += 15
+    return times.tolist()
 
 
 def record(done: int, every: int = EVERY) -> dict[str, float]:
@@ -65,8 +64,7 @@ def seconds(text: str) -> float:
 
 def told(lines: Sequence[str], what: str) -> list[tuple[float, float]]:
     """(elapsed, left) of the lines that say for sure how much is left."""
-    pattern = re.compile(rf"((?:\d+ \w+ ?)+) elapsed, ((?:\d+ \w+ ?)+) left{what}(?:;|$)")
-    found = (pattern.search(line) for line in lines)
+    found = (re.search(rf"((?:\d+ \w+ ?)+) elapsed, ((?:\d+ \w+ ?)+) left{what}(?:;|$)", line) for line in lines)
     return [(seconds(match[1]), seconds(match[2])) for match in found if match]
 
 
@@ -101,9 +99,8 @@ def test_evaluations_ahead_are_counted(every: int) -> None:
 def test_a_round_that_took_an_hour_counts_as_a_few() -> None:
     """The machine was asleep."""
     pace = Pace()
-    for _ in range(50):
-        pace.add(1.0, evaluated=False, first=False)
-    pace.add(3600.0, evaluated=False, first=False)
+    for took in (*[1.0] * 50, 3600.0):
+        pace.add(took, evaluated=False, first=False)
     left = pace.left(RunLength(151, 1000), 51)
     assert left is not None
     assert 100 <= left.seconds < 110
@@ -114,22 +111,18 @@ def test_rounds_that_were_done_before_take_no_time_now(capsys: pytest.CaptureFix
     """A resumed run goes through what it has done in a moment."""
     clock = Clock()
     report = RoundProgress(None, [Planned("a", "a", RunLength(200, 1000))], clock).reporter("a")
-    for done in range(1, 101):
-        report(done, 200, KeptRecord(NAN))
-    for done in range(101, 106):
-        clock.now += 10
-        report(done, 200, NAN)
+    for done in range(1, 106):
+        clock.now += 10 * (done > 100)
+        report(done, 200, NAN if done > 100 else KeptRecord(NAN))
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("a: round 105/200, 50 s elapsed, at least 15 min 50 s left")
 
 
 def test_a_comparison_tells_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
     """Which run of how many, and what is left of all; rows differ in their pace."""
-    clock = Clock()
-    rounds = RunLength(100, 10)
-    plan = [Planned(f"{row}, seed {seed}", row, rounds) for row in ("slow", "quick") for seed in (0, 1, 2)]
+    clock, rows = Clock(), ("slow", "quick")
+    plan = [Planned(f"{row}, seed {seed}", row, RunLength(100, 10)) for row in rows for seed in (0, 1, 2)]
     report = RoundProgress(None, plan, clock).labelled_reporter()
-    begun = clock.now
     for planned in plan:
         for done in range(1, 101):
             clock.now += 2.0 if planned.row == "slow" else 1.0
@@ -140,7 +133,7 @@ def test_a_comparison_tells_the_whole(capsys: pytest.CaptureFixture[str]) -> Non
     assert any(line.startswith("slow, seed 1: ") and "; run 2 of 6, " in line for line in lines)
     whole = told(lines, " in all")
     assert len(whole) > 100
-    assert clock.now - begun == 900
+    assert clock.now - Clock.now == 900
     first = [sum(pair) for pair in whole if pair[0] < 500]  # before the quick row is met: as the slow one
     assert max(abs(value - 1200) for value in first) < 25
     last = [sum(pair) for pair in whole if pair[0] > 610]
@@ -165,14 +158,12 @@ def statuses(points: int, at_once: int, took: Sequence[float], clock: Clock) -> 
 @pytest.mark.parametrize("at_once", [1, 3, 8])
 def test_the_time_left_of_a_sweep_does_not_jump(at_once: int) -> None:
     """Points end in bursts, as many as run at a time."""
-    clock = Clock()
-    took = np.random.default_rng(2).uniform(9.0, 11.0, 40).tolist()
-    shown, begun, whole = Shown(clock), clock.now, []
+    clock, whole = Clock(), []
+    took, shown = np.random.default_rng(2).uniform(9.0, 11.0, 40).tolist(), Shown(clock)
     for status in statuses(40, at_once, took, clock):
         shown.tell(status)
-        match = re.fullmatch(r"(.*) elapsed, (.*) left", shown.times())
-        whole += [seconds(match[1]) + seconds(match[2])] if match else []
-    end = clock.now - begun
+        whole += [sum(pair) for pair in told([shown.times()], "")]
+    end = clock.now - Clock.now
     assert len(whole) == 39
     assert max(abs(value - end) for value in whole) < 9 + 0.05 * end
     assert max(abs(after - before) for before, after in pairwise(whole)) < 5 + 0.04 * end

@@ -25,8 +25,8 @@ from airfl.uplinks.stages.top_k import PerDeviceTopK
 from tests.rounds import a_round
 
 
-def opened(devices: int = 2, index: int = 0) -> Round:
-    return a_round(Streams(0), index, devices)
+def opened(devices: int = 2) -> Round:
+    return a_round(Streams(0), 0, devices)
 
 
 def matrix(projector: Projector) -> Tensor:
@@ -35,7 +35,6 @@ def matrix(projector: Projector) -> Tensor:
 
 
 def draw(dimension: int, measurements: int, index: int = 0) -> Projector:
-    """A of a round."""
     return draw_projector(Streams(0), index, dimension, measurements, torch.device("cpu"))
 
 
@@ -135,33 +134,30 @@ def test_least_risk_threshold_is_the_best_of_all(variance: float) -> None:
     """Against Stein's estimate -n v + 2 v #(|x| > t) + sum min(|x|, t)^2, written out for every candidate."""
     x = np.random.default_rng(0).standard_t(2, 60)
     candidates = [0.0, *np.abs(x)]
-    risks = [
-        -60 * variance + 2 * variance * np.sum(np.abs(x) > t) + np.sum(np.minimum(np.abs(x), t) ** 2)
-        for t in candidates
-    ]
-    found = least_risk_threshold(torch.from_numpy(x), variance)
-    assert found == candidates[int(np.argmin(risks))]
+
+    def risk(t: float) -> float:
+        return -60 * variance + 2 * variance * np.sum(np.abs(x) > t) + np.sum(np.minimum(np.abs(x), t) ** 2)
+
+    assert least_risk_threshold(torch.from_numpy(x), variance) == min(candidates, key=risk)
 
 
-def sparse(projector: Projector, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def sparse() -> tuple[Projector, Tensor, Tensor]:
     """60 entries of 2,000, and what is measured of them."""
-    x = torch.zeros(2000)
-    x[:60] = torch.randn(60, generator=generator)
-    return x, projector.project(x)
+    projector, x = draw(2000, 600), torch.zeros(2000)
+    x[:60] = torch.randn(60, generator=torch.Generator().manual_seed(0))
+    return projector, x, projector.project(x)
 
 
 def test_iterations_are_an_upper_limit() -> None:
-    projector = draw(2000, 600)
-    x, y = sparse(projector, torch.Generator().manual_seed(0))
+    projector, x, y = sparse()
     errors = [float((recover(projector, y, iterations) - x).norm() / x.norm()) for iterations in (2, 8, 30)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
 
 
 @pytest.mark.parametrize(("noise", "most"), [(0.0, 30), (0.3, 14), (3.0, 4)])
 def test_recovery_stops_when_the_residual_no_longer_shrinks(noise: float, most: int) -> None:
-    projector, generator = draw(2000, 600), torch.Generator().manual_seed(0)
-    _, y = sparse(projector, generator)
-    y = y + noise * y.square().mean().sqrt() * torch.randn(600, generator=generator)
+    projector, _, y = sparse()
+    y = y + noise * y.square().mean().sqrt() * torch.randn(600, generator=torch.Generator().manual_seed(1))
     for received, least, limit in ((y, 2, most), (torch.zeros(600), 2, 2)):
         with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
             recover(projector, received)

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -65,20 +65,16 @@ def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> 
 
 def controlled(
     csi: ChannelInformation, policy: str = "pfels", **control: Any
-) -> tuple[NDArray[np.complexfloating], Control]:
-    """True effective channels, and how everybody sends: limits that differ from device to device."""
+) -> tuple[ChannelInformation, NDArray[np.complexfloating], Control]:
+    """What is known, true effective channels, and how everybody sends: limits that differ from device to device."""
     response = csi.state.response
     devices, _, _, coefficients = response.shape
     frame = frame_of(coefficients)
     message = MessageBound(frame.elements, 1.0, 1.0)
-    context = replace(
-        context_of(response, message, subcarriers=coefficients, elements=frame.elements),
-        csi=csi,
-        frame=frame,
-        power_limits=np.linspace(1, 3, devices),
-    )
+    context = context_of(response, message, subcarriers=coefficients, elements=frame.elements)
+    context = replace(context, csi=csi, frame=frame, power_limits=np.linspace(1, 3, devices))
     settled = PowerControl(policy, "round_energy", 1.0, **control).of_round(context)
-    return combine(settled.combiner, response), settled
+    return csi, combine(settled.combiner, response), settled
 
 
 # --- exact knowledge ------------------------------------------------------------------------------------------------
@@ -90,12 +86,9 @@ def controlled(
     ("policy", "coefficients"),
     [("pfels", 1), ("pfels", 5), ("full-inversion", 3), ("cotaf", 2), ("per-subcarrier", 16)],
 )
-def test_what_is_known_exactly_is_observed_with_beta(
-    policy: str, coefficients: int, reading: Any, packing: Packing
-) -> None:
+def test_exact_knowledge_observes_beta(policy: str, coefficients: int, reading: Any, packing: Packing) -> None:
     """Its largest where every subcarrier is inverted by itself: neither the mean, nor the root mean square."""
-    csi = known(6, coefficients)
-    gains, control = controlled(csi, policy)
+    csi, gains, control = controlled(known(6, coefficients), policy)
     assert control.plan.active.all()
     beta = control.plan.coefficient
     assert (beta.max() > 1.5 * np.sqrt((beta**2).mean())) == (policy == "per-subcarrier")
@@ -106,8 +99,7 @@ def test_what_is_known_exactly_is_observed_with_beta(
 @pytest.mark.parametrize("reading", READINGS)
 def test_under_optimal_static_power_weak_devices_arrive_with_less(reading: Any) -> None:
     """Beta where a device inverts; where all send at full power nobody is observed with as much."""
-    csi = known(4, 1)
-    gains, control = controlled(csi, "cao")
+    csi, gains, control = controlled(known(4, 1), "cao")
     arriving = np.abs(gains * control.precoders).max()
     assert largest_amplitude(gains, control, csi, "real", reading, 0.01) == pytest.approx(arriving, rel=1e-12)
     assert arriving <= float(control.plan.coefficient[0, 0]) * (1 + 1e-12)
@@ -116,8 +108,7 @@ def test_under_optimal_static_power_weak_devices_arrive_with_less(reading: Any) 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_a_turned_exact_channel_is_observed_with_beta_at_most(packing: Packing) -> None:
     """Residual phase on an exact estimate: |h/hhat| = 1, so beta bounds it before the fact; under I/Q it is beta."""
-    csi = known(3, 1, phase_std_rad=0.8)
-    gains, control = controlled(csi)
+    csi, gains, control = controlled(known(3, 1, phase_std_rad=0.8))
     beta = float(control.plan.coefficient[0, 0])
     for reading in ("quantile", "unbounded"):
         assert largest_amplitude(gains, control, csi, packing, reading, 0.01) == pytest.approx(beta, rel=1e-12)
@@ -157,15 +148,14 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
     overrides = (*UNKNOWN, *SYSTEMS[name], f"grid.packing={packing}")
     quiet, _, _ = opened(system(*overrides, "channel.noise=false", "trace.signals=true"), 10)
     largest = 0.0
-    for device in range(3):
-        for element in range(quiet.frame.elements):
-            messages = torch.zeros(3, 10)
-            messages[device, element if packing == "real" else 2 * element] = 1.0
-            link = plan_round(quiet, 0, quiet.memory).link
-            link.send(Batch(messages, torch.ones(3)), slice(0, 3))
-            signals = link.close().signals
-            assert signals is not None
-            largest = max(largest, float(np.abs(signals.rx).max()))
+    for device, element in itertools.product(range(3), range(quiet.frame.elements)):
+        messages = torch.zeros(3, 10)
+        messages[device, element if packing == "real" else 2 * element] = 1.0
+        link = plan_round(quiet, 0, quiet.memory).link
+        link.send(Batch(messages, torch.ones(3)), slice(0, 3))
+        signals = link.close().signals
+        assert signals is not None
+        largest = max(largest, float(np.abs(signals.rx).max()))
     scenario, _, report = opened(system(*overrides, "channel.noise_std=1.7"), 10)
     # Beta follows sigma_0 here, as limits are given over it.
     assert report.protection == pytest.approx(1.7 / (1.7 * largest), rel=1e-5)
@@ -175,8 +165,7 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
 
 
 def test_coefficients_on_which_nothing_falls_do_not_count() -> None:
-    csi = known(1, 4, estimation="mmse")
-    gains, control = controlled(csi)
+    csi, gains, control = controlled(known(1, 4, estimation="mmse"))
 
     def without(place: int) -> Control:
         weights = control.weights.copy()
@@ -200,11 +189,6 @@ PASSED_ZERO = {"doppler_hz": 100.0, "delay_s": 5e-3}  # J0(pi) = -0.30
 ROUNDS, TAIL = 400, 0.1
 
 
-def rounds_of(csi: ChannelInformation, devices: int) -> Iterator[ChannelInformation]:
-    for t in range(ROUNDS):
-        yield csi.take(np.arange(t * devices, (t + 1) * devices))
-
-
 def chances(csi: ChannelInformation, control: Control, bound: float, packing: str) -> Array:
     """Exact probability given hhat that each contribution |b (s |hhat| + e)| (its real part) exceeds a bound, with
     slope s and e ~ CN(0, error variance)."""
@@ -221,9 +205,9 @@ def exceedances(
 ) -> Iterator[tuple[Packing, NDArray[np.bool_], Array]]:
     """By packing: whether the realised amplitude exceeds the quantile in each round, and the exact chance of every
     element by itself, whose sum never exceeds the tail."""
-    rounds = [(csi, *controlled(csi, policy)) for csi in rounds_of(whole, devices)]
-    packings: tuple[Packing, ...] = ("real", "iq")
-    for packing in packings:
+    each = np.arange(ROUNDS * devices).reshape(ROUNDS, devices)
+    rounds = [controlled(whole.take(of_round), policy) for of_round in each]
+    for packing in get_args(Packing):
         exceeded, chance = [], []
         for csi, gains, control in rounds:
             bound = largest_amplitude(gains, control, csi, packing, "quantile", TAIL)
@@ -270,8 +254,7 @@ def test_a_quantile_holds_over_correlated_coefficients() -> None:
 
 
 def test_a_smaller_tail_asks_for_more() -> None:
-    csi = known(3, 2, estimation="mmse")
-    gains, control = controlled(csi)
+    csi, gains, control = controlled(known(3, 2, estimation="mmse"))
 
     def quantile(packing: Packing, tail: float, least_gain: float = 0.0) -> float:
         return largest_amplitude(gains, control, csi, packing, "quantile", tail, least_gain=least_gain)
@@ -309,7 +292,7 @@ J0 = float(j0(2 * math.pi * 0.06))
     ],
 )
 @pytest.mark.parametrize("packing", ["real", "iq"])
-def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
+def test_half_of_delta_pays_for_quantiles(
     overrides: tuple[str, ...], slope: float, variance: float, packing: str
 ) -> None:
     """delta/2 over T = 5 rounds, r = 3 devices: by hand, at E|h|^2 = 1; the ledger composes with what is left."""
@@ -345,8 +328,7 @@ def test_without_a_bound_nothing_protects(packing: Packing) -> None:
         ({"gain_bits": 3}, {"realised"}),
         ({"estimation": "mmse", "phase_std_rad": 0.1}, {"realised"}),
     ):
-        csi = known(3, 2, **parameters)
-        gains, control = controlled(csi)
+        csi, gains, control = controlled(known(3, 2, **parameters))
         for reading in READINGS:
             largest = largest_amplitude(gains, control, csi, packing, reading, 0.1)  # type: ignore[arg-type]
             assert (largest < math.inf) == (reading in finite)
@@ -378,16 +360,15 @@ def test_noise_protects_and_interference_does_not() -> None:
 @pytest.mark.parametrize("policy", list(POLICIES))
 def test_with_nobody_selected_the_privacy_bound_stands(policy: str, reading: Any) -> None:
     """A random sample that came out empty is decoded as any other, with beta at its bound."""
-    csi = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
-    gains, control = controlled(csi, policy, privacy_bound=0.7, divide_by="active")
+    nobody = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
+    csi, gains, control = controlled(nobody, policy, privacy_bound=0.7, divide_by="active")
     assert gains.shape == (0, 1, 1)
     assert largest_amplitude(gains, control, csi, "real", reading, 0.1) == 0.7
 
 
 @pytest.mark.parametrize("reading", READINGS)
 def test_with_everybody_silent_nothing_is_observed(reading: Any) -> None:
-    csi = known(4, 2)
-    gains, control = controlled(csi)
+    csi, gains, control = controlled(known(4, 2))
     plan = type(control.plan)(0 * control.plan.amplitudes, control.plan.coefficient, False, False)
     silent = replace(control, plan=plan, precoders=0 * control.precoders)
     assert largest_amplitude(gains, silent, csi, "real", reading, 0.1) == 0

@@ -89,14 +89,8 @@ def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
 
 
 def test_impairments_draw_apart() -> None:
-    assert IMPAIRMENT_PURPOSES == {
-        "estimation": Purpose.CSI,
-        "feedback": Purpose.FEEDBACK,
-        "ageing": Purpose.AGEING,
-        "phase": Purpose.PHASE,
-        "timing": Purpose.TIMING,
-        "frequency": Purpose.FREQUENCY,
-    }
+    names = ("feedback", "ageing", "phase", "timing", "frequency")
+    assert {"estimation": Purpose.CSI, **{name: Purpose[name.upper()] for name in names}} == IMPAIRMENT_PURPOSES
 
 
 def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose]) -> None:
@@ -108,22 +102,20 @@ def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose
 
 
 def test_noise_of_local_steps_is_not_that_of_messages(drawn: set[Purpose]) -> None:
-    small_data.run(
-        small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", "run.rounds=1", "run.selected=2")
-    )
+    few = ("run.rounds=1", "run.selected=2")
+    small_data.run(small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", *few))
     assert Purpose.LOCAL_NOISE in drawn
     assert Purpose.PRIVACY_NOISE not in drawn
 
 
 def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a device numbered N, whom no round selects."""
-    settings = small_settings("task.public_samples=50", "run.devices=20")
-    world = small_data.world(settings)
+    world = small_data.world(small_settings("task.public_samples=50", "run.devices=20"))
     asked: list[int] = []
     uniforms = device_uniforms.draw
 
     def recorded(self: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, count: int) -> np.ndarray:
-        asked.extend(np.asarray(devices).tolist())
+        asked.extend(devices)
         return uniforms(self, purpose, index, devices, count)
 
     monkeypatch.setattr(device_uniforms, "draw", recorded)
