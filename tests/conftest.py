@@ -1,7 +1,5 @@
 """Fixtures, and small settings for runs of a fraction of a second, which tests modify."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

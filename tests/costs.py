@@ -1,7 +1,5 @@
 """Processor time of the tests with their children, and peak memory: `make test TESTS="--costs"` prints the largest."""
 
-from __future__ import annotations
-
 import os
 import resource
 from collections import Counter

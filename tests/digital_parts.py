@@ -1,7 +1,5 @@
 """Construction of the parts of a digital link from names and parameters, as in the section [digital]."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from channels.digital import ALLOCATIONS, ERROR_MODELS

@@ -1,7 +1,5 @@
 """Parts that installed packages offer."""
 
-from __future__ import annotations
-
 from importlib.metadata import EntryPoint
 from typing import Any
 

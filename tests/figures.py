@@ -1,7 +1,5 @@
 """Sweeps for tests of figures, and the panels of the figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path

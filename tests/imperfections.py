@@ -1,7 +1,5 @@
 """Impairments and their surroundings built from the keys of [csi], for tests that vary one number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Run points of sweeps in the test process, which saves seconds; in their own processes: tests/end_to_end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

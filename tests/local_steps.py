@@ -1,7 +1,5 @@
 """Helpers to check local steps sample by sample: models, data of a few devices of unequal size, autograd gradients."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ The time left is estimated from the last duration of the remaining tests (`.pyte
 that have never run are assumed to take the mean of the others.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from typing import Any

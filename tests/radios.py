@@ -1,7 +1,5 @@
 """The radio of given settings, built without a scheme or privacy claims."""
 
-from __future__ import annotations
-
 from airfl.config import Settings
 from airfl.runtime.streams import Streams
 from airfl.uplinks import radio

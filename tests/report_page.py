@@ -1,7 +1,5 @@
 """A small comparison and a small sweep for tests of the report, and a parsed form of the page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser

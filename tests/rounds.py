@@ -1,7 +1,5 @@
 """Rounds for tests of stages, built by hand or from settings. Separate from conftest because it imports torch."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Runs on few samples, for tests that do not depend on the learning."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

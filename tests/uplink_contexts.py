@@ -1,7 +1,5 @@
 """Terms of a round for uplinks built by hand. All numbers are given, so that results can be computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Preloading by import: modules that `airfl` imports late, the decoded samples, and the slow first calls."""
 
-from __future__ import annotations
-
 import importlib
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ Each kind of break has a file KIND.toml in this folder. An entry describes the b
 once in a source file, its replacement, and the tests that are expected to detect it.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path

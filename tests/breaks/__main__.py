@@ -4,8 +4,6 @@ For every break, a process that has imported the libraries but not airfl is fork
 packages and runs the listed tests until the first failure.
 """
 
-from __future__ import annotations
-
 import argparse
 import compileall
 import importlib

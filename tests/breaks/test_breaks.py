@@ -1,7 +1,5 @@
 """The list of deliberate breaks matches the current sources; `make breaks` checks whether the tests detect them."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 

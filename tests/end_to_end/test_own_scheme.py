@@ -18,8 +18,6 @@ from tests.processes import airfl as airfl_command
 from tests.processes import script, succeeded
 
 PLUGIN = '''
-from __future__ import annotations
-
 from typing import Literal
 
 from airfl.schemes import Scheme

@@ -1,7 +1,5 @@
 """Fixtures: the packages, built once, and an environment with the wheel, installed once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.packaging.environments import Built, Environment, beside_what_is_here, build

@@ -1,7 +1,5 @@
 """Build the packages, create environments that install them, and run commands there without access to the checkout."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

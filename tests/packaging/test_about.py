@@ -1,7 +1,5 @@
 """Citation metadata of airfl, and the continuous integration configuration."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import re

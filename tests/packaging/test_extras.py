@@ -1,7 +1,5 @@
 """Every extra in a fresh environment from the package index, with a small use of it. Takes minutes, see scale.py."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Every data set states its license terms, and data sets in the repository include them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

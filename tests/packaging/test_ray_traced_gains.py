@@ -1,7 +1,5 @@
 """The script that traces gains: positions, output and errors. Tracing requires the extra [rt]."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Configurations by name give the same settings as by path, and files on disk take precedence."""
 
-from __future__ import annotations
-
 import os
 from functools import partial
 from pathlib import Path

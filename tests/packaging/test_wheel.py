@@ -1,7 +1,5 @@
 """Contents of the packages, and use of the wheel without a checkout."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Classify the outcome of a loader on a folder: a valid data set, an error of one line, or a failed test."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from collections.abc import Callable

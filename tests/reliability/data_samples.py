@@ -3,8 +3,6 @@
 Otherwise images are random; the rows of a9a come from the sample in the repository.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import hashlib

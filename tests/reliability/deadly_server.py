@@ -1,7 +1,5 @@
 """`airfl.storage.trace.server` with a library that crashes: `python -m tests.reliability.deadly_server`."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Finish runs of the settings in processes.py here, and compare them with an uninterrupted run."""
 
-from __future__ import annotations
-
 import functools
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traces and checkpoints in which any value is replaced while seals and checksums match: parsers are reached."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import itertools

@@ -1,7 +1,5 @@
 """Detect hangs also on a busy machine: by processor time, or for waiting processes by a generous timeout."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

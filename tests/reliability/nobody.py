@@ -1,7 +1,5 @@
 """Processes of a user that the system does not know."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Check that a refusal is one line and changes nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

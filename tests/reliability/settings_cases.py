@@ -1,7 +1,5 @@
 """Valid combinations of settings, values at and beyond limits, and arbitrary ones, derived from the schema itself."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

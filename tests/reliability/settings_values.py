@@ -1,8 +1,6 @@
 """Inputs for settings: a small run, typical values of each key, and keys that depend on each other; used by
 settings_cases.py."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Archives that are damaged, malicious or larger than they appear: requested members, or an error of one line."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import os

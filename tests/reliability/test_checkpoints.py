@@ -1,7 +1,5 @@
 """Checkpoints that are damaged or do not match are refused in one line, or resumed to exactly the same trace."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import re

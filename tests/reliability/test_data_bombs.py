@@ -1,7 +1,5 @@
 """Small files that unpack to a large size, or declare one, use neither the memory nor the time for it."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

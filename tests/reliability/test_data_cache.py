@@ -1,7 +1,5 @@
 """The cache of decoded data sets: whatever its state, the loaded data equals the content of the original files."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

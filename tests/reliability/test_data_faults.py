@@ -1,7 +1,5 @@
 """Regression tests of faults found by damaging data files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

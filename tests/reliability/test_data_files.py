@@ -1,7 +1,5 @@
 """Damaged data files, plain and packed, are read as valid data or refused in one line that names the file."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import zlib

@@ -1,7 +1,5 @@
 """Full disks and missing or read-only folders: an error of one line, and no incomplete trace marked as complete."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The layer between HDF5 and a failing disk, and between a signal and a write."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

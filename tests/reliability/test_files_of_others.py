@@ -1,7 +1,5 @@
 """Files and folders not written by airfl, and links, are refused in one line and left unchanged."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

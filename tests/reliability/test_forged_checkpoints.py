@@ -1,7 +1,5 @@
 """Checkpoints with matching checksums but implausible contents: an error of one line, or a run that continues."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections import Counter

@@ -1,7 +1,5 @@
 """Traces with forged but matching seals are first read in a separate process, and never without limits."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

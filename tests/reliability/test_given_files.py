@@ -1,7 +1,5 @@
 """A pipe, a device, a folder, a socket, a file too large, or nothing, given as a file: one line, without waiting."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

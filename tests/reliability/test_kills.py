@@ -1,7 +1,5 @@
 """Processes killed at any moment are resumed from what they left, and the trace equals that of an uninterrupted run."""
 
-from __future__ import annotations
-
 import random
 import signal
 import time

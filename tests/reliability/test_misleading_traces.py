@@ -1,7 +1,5 @@
 """Malicious traces: wrong types, links to other files, and impossible sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """File systems without `flock`: how folders are protected, and messages about stale locks."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

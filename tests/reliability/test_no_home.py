@@ -1,7 +1,5 @@
 """Users without a home folder or an entry in the user database, or with a read-only home folder."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from unittest.mock import Mock

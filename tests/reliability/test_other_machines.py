@@ -1,7 +1,5 @@
 """A run is not resumed on a machine on which its numbers would continue differently."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Gains from damaged files are finite and of the requested shape, or one line refuses them; the process survives."""
 
-from __future__ import annotations
-
 import itertools
 import zipfile
 from collections.abc import Callable

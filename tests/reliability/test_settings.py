@@ -1,7 +1,5 @@
 """Any settings are refused in one line before anything starts, or run without a hang or more memory than usual."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import resource

@@ -1,7 +1,5 @@
 """Regression tests of faults found by test_settings.py, and invalid settings on the command line: exit code 2."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

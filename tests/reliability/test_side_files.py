@@ -1,7 +1,5 @@
 """Damaged caches and small files beside traces are rebuilt or reported in one line, never trusted."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

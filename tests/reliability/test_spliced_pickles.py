@@ -1,7 +1,5 @@
 """Pickles with an injected call at any opcode: nothing is called, whether the rest is read or refused."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import pickle

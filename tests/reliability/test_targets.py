@@ -1,7 +1,5 @@
 """Output paths that cannot be written: one line before anything is read or computed, and nothing is created."""
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

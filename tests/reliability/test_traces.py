@@ -1,7 +1,5 @@
 """Traces that are damaged, cut off, unfinished or none at all: an error of one line, or correct contents."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Of two processes that write to one folder, one succeeds and the other is refused without disturbing it."""
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import os

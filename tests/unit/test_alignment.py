@@ -1,7 +1,5 @@
 """Alignment: what determines beta, reveals and costs, by power.alignment and privacy.gains in whole runs."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

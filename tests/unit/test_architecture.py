@@ -1,7 +1,5 @@
 """Architecture rules that can be checked automatically."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

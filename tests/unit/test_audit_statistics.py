@@ -1,7 +1,5 @@
 """Lower bounds on epsilon against mechanisms with known epsilon, and against sums and integrals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Arithmetic of the benchmarks: workloads, results of peers, operations, tables, slopes. No timing."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Size of the downlink message of a round, and cost of its broadcast, computed by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The link budget equals the radio side of a run with the same seed, round by round."""
 
-from __future__ import annotations
-
 import functools
 import json
 import math

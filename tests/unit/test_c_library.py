@@ -1,7 +1,5 @@
 """C files of the package as libraries: built once, used only if they are ours and compute what they should."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """privacy.bound = "accountant": the run ends at the requested epsilon, and not far below it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

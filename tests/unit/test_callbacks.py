@@ -1,7 +1,5 @@
 """Callbacks are notified of a run, can stop it early, and fail it if they raise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from pathlib import Path

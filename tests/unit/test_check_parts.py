@@ -1,7 +1,5 @@
 """`airfl check` of parts of the radio and of digital links: correct parts pass, and each fault is found."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

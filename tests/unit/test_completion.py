@@ -1,7 +1,5 @@
 """Tab completion: by the completion functions that shells call, and by bash itself."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Settings: accepted values, and one-line errors for others."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

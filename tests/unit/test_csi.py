@@ -1,7 +1,5 @@
 """Bookkeeping of imperfect CSI: random streams, shapes, unchanged parts, costs and errors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

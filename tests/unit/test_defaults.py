@@ -3,8 +3,6 @@
 An intended change must be made in tests/unit/defaults.json, too, with a line in CHANGELOG.md.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fully connected networks by compiled C: the numbers of autograd, for every activation and width."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Division of a data set: held-out samples, writers that become devices, and the test set."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Findings of `airfl doctor`, and its messages about missing or broken components."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import json

@@ -1,7 +1,5 @@
 """Evaluation in batches, and the squared gradient norm of the objective, against all samples at once; in the trace."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Experiments built from objects: equal to settings files, written and read back, with errors of one line."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

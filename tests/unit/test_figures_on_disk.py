@@ -1,7 +1,5 @@
 """Privacy figures cached on disk: computed once per input, and never a cause of failure."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from pathlib import Path

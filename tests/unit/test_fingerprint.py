@@ -1,8 +1,6 @@
 """Fingerprints of user-defined code and numbers: equal for equal input, and different for any change that affects a
 run."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 import subprocess

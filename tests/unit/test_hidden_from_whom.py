@@ -1,7 +1,5 @@
 """From whom random selection hides devices, and the privacy loss of a device that is not hidden."""
 
-from __future__ import annotations
-
 import pytest
 
 from airfl.privacy.calibration import run_event

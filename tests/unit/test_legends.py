@@ -1,7 +1,5 @@
 """Legends of many groups with long names stay inside the figure, lines remain distinguishable; facets."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator, Sequence

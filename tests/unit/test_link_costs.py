@@ -1,7 +1,5 @@
 """Cost of digital and ideal links, computed by hand: two devices, four subcarriers, messages of 24 bits."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The papers' models, layer by layer, since equal parameter counts could hide two mistakes."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Noise over the largest contribution of a device or record, computed by hand, on which the ledger relies."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

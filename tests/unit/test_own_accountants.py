@@ -1,7 +1,5 @@
 """User-defined accountants: as objects, or registered and named in a settings file."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator

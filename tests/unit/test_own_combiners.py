@@ -1,7 +1,5 @@
 """User-defined combiners: as objects, or registered and named in a settings file, and findings of `airfl check`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path

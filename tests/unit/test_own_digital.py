@@ -1,7 +1,5 @@
 """User-defined allocations and error models, and built-in ones as objects and tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

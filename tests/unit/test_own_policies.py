@@ -1,7 +1,5 @@
 """User-defined power policies: as objects, or registered and named in a settings file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace

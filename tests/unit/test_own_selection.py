@@ -1,7 +1,5 @@
 """User-defined selection rules: as objects, checked against their contract, with memory, and without amplification."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

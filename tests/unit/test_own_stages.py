@@ -1,7 +1,5 @@
 """A user-defined stage whose messages violate their stated bound ends a run with a one-line error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

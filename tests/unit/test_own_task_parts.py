@@ -1,7 +1,5 @@
 """User-defined models, data sets and partitions in settings, and combined with built-in ones in a task."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator

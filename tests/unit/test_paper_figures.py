@@ -1,7 +1,5 @@
 """The papers' figures: their axes against the traces, errors, and reproducible files."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

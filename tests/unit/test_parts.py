@@ -1,7 +1,5 @@
 """Parts: allowed values follow from the declared parameters; registries find parts and report errors."""
 
-from __future__ import annotations
-
 import importlib
 import math
 import pickle

@@ -1,7 +1,5 @@
 """Random numbers by address: published vectors, the same numbers from compiled code, numpy and torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,14 +7,15 @@ import pytest
 import torch
 
 from airfl.runtime import philox, sampling
-from airfl.runtime.philox import library, tensors
+from airfl.runtime.philox import tensors
 from airfl.runtime.streams import Address, Purpose, Streams
+from airfl.storage import c_library
 
 STREAMS = Streams(5)
 ADDRESS = STREAMS.address(Purpose.PRIVACY_NOISE, 3)
 DEVICES = [0, 5, 2**40]
 
-compiled = pytest.mark.skipif(library._compiler() is None, reason="no C compiler")
+compiled = pytest.mark.skipif(c_library._compiler() is None, reason="no C compiler")
 
 
 def both(monkeypatch: pytest.MonkeyPatch, function: Any, *arguments: Any, **named: Any) -> Any:

@@ -1,7 +1,5 @@
 """The figures of docs/figures.md and the commands on that page."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which runs are averaged, and at which cost they are compared, for runs made by hand."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """Bounds on epsilon: the dominating pair against its profile and an independent convolution, Renyi divergences against
 Opacus, and upper and lower figures of heterogeneous rounds."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from itertools import product

@@ -1,8 +1,6 @@
 """Every lower bound is below every upper bound for any event, and both bracket the true value, given by bounds in plain
 numpy that round losses up and down and share no code with the accountants."""
 
-from __future__ import annotations
-
 import math
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Privacy events: their composition and meaning, and their treatment by a ledger."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

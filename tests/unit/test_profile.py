@@ -1,7 +1,5 @@
 """The profile of a round, and the results of `bench`. No test depends on timing."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

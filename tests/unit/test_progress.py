@@ -1,7 +1,5 @@
 """Progress of runs and sweeps: times by a simulated clock, and notices on separate lines."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """The amplitude with which a device is observed, for the three values of privacy.csi_error."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every random draw has its own purpose: which code draws from which stream, and that no number changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """airfl from Python: types of configurations and overrides, one-line errors, and displayed objects."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect
