@@ -66,14 +66,28 @@ INLINE Vector all(float number)
     return number - (Vector){0};
 }
 
-INLINE float total(Vector numbers)
+#ifdef __clang__
+#define SHUFFLED(one, other, ...) __builtin_shufflevector(one, other, __VA_ARGS__)
+#else
+#define SHUFFLED(one, other, ...) __builtin_shuffle(one, other, (Mask){__VA_ARGS__})
+#endif
+
+/* The sums of the lanes of two vectors. */
+INLINE void totals(Vector one, Vector other, float *first, float *second)
 {
-    float lanes[LANES];
-    memcpy(lanes, &numbers, sizeof lanes);
-    for (int width = LANES / 2; width; width /= 2)
-        for (int lane = 0; lane < width; lane++)
-            lanes[lane] += lanes[lane + width];
-    return lanes[0];
+#if LANES == 16
+    Vector both = SHUFFLED(one, other, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+                + SHUFFLED(one, other, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    both += SHUFFLED(both, both, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    both += SHUFFLED(both, both, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    both += SHUFFLED(both, both, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+#else
+    Vector both = SHUFFLED(one, other, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(one, other, 4, 5, 6, 7, 12, 13, 14, 15);
+    both += SHUFFLED(both, both, 2, 3, 0, 1, 6, 7, 4, 5);
+    both += SHUFFLED(both, both, 1, 0, 3, 2, 5, 4, 7, 6);
+#endif
+    *first = both[0];
+    *second = both[LANES / 2];
 }
 
 /* min(max(x, -limit), limit); NaN stays NaN. */
@@ -118,9 +132,12 @@ INLINE void dots_tile(const int rows, const int columns, const float *left, cons
                 sums[r][c] += one * others[c];
         }
     }
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
+        float found[TILE];
+        totals(sums[r][0], sums[r][1], &found[0], &found[1]);
         for (int c = 0; c < columns; c++)
-            into[r * stride + c] = total(sums[r][c]) + (biases ? biases[c] : 0.0f);
+            into[r * stride + c] = found[c] + (biases ? biases[c] : 0.0f);
+    }
 }
 
 INLINE void dots_rows(const int rows, const float *left, const float *right, int64_t wide, const float *biases,
@@ -441,7 +458,7 @@ static void clip_norms(Work *layers, int32_t count, int64_t batch, float bound)
         float squares = 0.0f;
         for (int32_t l = 0; l < count; l++) {
             Vector input = {0};
-            float delta = 0.0f;
+            float delta = 0.0f, length, unused;
             for (int64_t i = 0; i < layers[l].wide; i += LANES) {
                 Vector x = load(layers[l].input + b * layers[l].wide + i);
                 input += x * x;
@@ -450,7 +467,8 @@ static void clip_norms(Work *layers, int32_t count, int64_t batch, float bound)
                 float d = layers[l].delta[b * padded(layers[l].outputs) + o];
                 delta += d * d;
             }
-            squares += delta * (total(input) + (float)layers[l].bias);
+            totals(input, input, &length, &unused);
+            squares += delta * (length + (float)layers[l].bias);
         }
         float norm = sqrtf(squares), factor = norm <= bound ? 1.0f : bound / norm;
         for (int32_t l = 0; l < count; l++)
