@@ -114,14 +114,15 @@ def test_limits_are_speed_over_operations(load: Any) -> None:
 def test_rows_by_hand(load: Any) -> None:
     """And a table is aligned Markdown."""
     speed, rates = load("speed"), {"airfl": [80.0, 90.0, 100.0], "pfl": [1.5, 1.5, 1.5], "loop": [3.0, 3.0, 3.0]}
-    airfl, pfl, loop, limit = speed.rows_of(rates, {"limit": [400.0, 450.0, 500.0]})
-    assert airfl.cells == ["airfl", "90", "22%", "60 x", "30 x", "20.0%"]
+    rates["jax"] = [45.0]
+    airfl, pfl, loop, _, limit = speed.rows_of(rates, {"limit": [400.0, 450.0, 500.0]})
+    assert airfl.cells == ["airfl", "90", "22%", "60 x", "2 x", "30 x", "20.0%"]
     assert (pfl.best_peer, loop.best_peer, loop.loop) == (1.0, 2.0, 1.0)
     assert limit.share == 1.0
     two, *_ = speed.rows_of({"airfl": [8.0], "pfl": [1.0], "flower": [2.0]}, {"limit": [10.0]})
-    assert (two.best_peer, two.loop) == (4.0, None)
+    assert (two.best_peer, two.jax, two.loop) == (4.0, None, None)
     (alone, _) = speed.rows_of({"airfl": [90.0]}, {"limit": [450.0]})
-    assert alone.cells[3:] == ["-", "-", "20.0%"]
+    assert alone.cells[3:] == ["-", "-", "-", "20.0%"]
     table = ["|       | rate |", "| ----- | ---: |", "| airfl |   90 |", "| a     |    1 |"]
     assert speed.markdown("Title:", ["", "rate"], [["airfl", "90"], ["a", "1"]]).splitlines() == ["Title:", "", *table]
 
@@ -142,6 +143,7 @@ def test_peers_take_turns_and_those_that_are_missing_are_left_out(
     monkeypatch.setattr(speed, "run_peer", run_peer)
     monkeypatch.setattr(speed.machine, "measure", lambda: speed.machine.Machine(100.0, None, 20.0))
     monkeypatch.setitem(speed.PACKAGES, "pfl", "no_such_package")
+    monkeypatch.setitem(speed.PACKAGES, "jax", "no_such_package")
     monkeypatch.setitem(speed.PACKAGES, "flower", "json")
     text = speed.compare_peers(["digits-mlp"], dict.fromkeys(speed.PACKAGES, sys.executable), 3, ["run.chunk=4"])
     assert asked == ["airfl", "flower", "loop"] * 3

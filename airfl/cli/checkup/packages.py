@@ -62,6 +62,7 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
     "bench": {
         ("pfl",): ("pfl", "make bench, comparison with pfl"),
         ("flwr",): ("flwr", "make bench, comparison with Flower"),
+        ("jax",): ("jax", "make bench, comparison with JAX"),
     },
 }
 
