@@ -70,6 +70,6 @@ lint: $(TESTING)
 	@$(BIN)/mypy
 
 # BENCH takes some of them, for instance: make bench BENCH=experiments/benchmarks/rounds.py
-BENCH := $(filter-out %/machine.py %/scaling.py, $(wildcard experiments/benchmarks/*.py))
+BENCH := $(filter-out %/machine.py %/scaling.py %/gpu.py, $(wildcard experiments/benchmarks/*.py))
 bench: $(INSTALLED)
 	@for script in $(BENCH); do echo "$$script"; $(BIN)/python $$script || exit 1; echo; done

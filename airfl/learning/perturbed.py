@@ -22,6 +22,7 @@ from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Ids, PerturbedSgd
 from airfl.runtime.philox import normals
+from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.sampling import distinct, spread
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Address, Purpose, Streams
@@ -70,18 +71,26 @@ class Batches:
         return inputs, self.targets[:active, step], self.present[:active, step]
 
 
-def noise_of(address: Address, devices: list[int], steps: NDArray[np.int64], kept: int) -> Iterator[Tensor]:
+def noise_of(
+    address: Address, devices: list[int], steps: NDArray[np.int64], kept: int, where: torch.device
+) -> Iterator[Tensor]:
     """Yield normal numbers for one step after another, [devices, kept], for at least the devices with steps left.
 
-    steps: number of steps of each device, largest first. Several steps are drawn at a time, because torch's threads
-    keep spinning for a while after an operation and would slow down those that draw.
+    steps: number of steps of each device, largest first. where: the torch device, which draws them itself if it is not
+    a CPU. Several steps are drawn at a time, because torch's threads keep spinning for a while after an operation and
+    would slow down those that draw.
     """
     block = max(1, NOISE_NUMBERS // (len(devices) * kept))
     for first in range(0, int(steps[0]), block):
         active, several = int((steps > first).sum()), min(block, int(steps[0]) - first)
-        threads = torch.get_num_threads()
-        drawn = normals(address, devices[:active], several * kept, start=first * kept, threads=threads)
-        yield from torch.from_numpy(drawn).view(active, several, kept).unbind(dim=1)
+        if where.type == "cpu":
+            threads = torch.get_num_threads()
+            drawn = normals(address, devices[:active], several * kept, start=first * kept, threads=threads)
+            numbers = torch.from_numpy(drawn)
+        else:
+            zeros = torch.zeros(active, several * kept, device=where)
+            numbers = add_normals_(zeros, address, devices[:active], 1.0, start=first * kept)
+        yield from numbers.view(active, several, kept).unbind(dim=1)
 
 
 class PerturbedTrainer:
@@ -171,7 +180,7 @@ class PerturbedTrainer:
             gradient = self._gradients.clamped_sums(now, *batches.at(active, step), limit)
             gradient = gradient if mask is None else gradient.gather(1, mask[:active])
             if noise is not None:
-                gradient.add_(next(noise)[:active].to(gradient.device), alpha=noise_std)
+                gradient.add_(next(noise)[:active], alpha=noise_std)
             velocity = velocity.mul_(self._local.momentum).add_(gradient) if step else gradient
             if mask is None:
                 now.addcmul_(velocity, rates[:active], value=-1)
@@ -183,7 +192,7 @@ class PerturbedTrainer:
         if not self._work.noise_multiplier:
             return None
         address = self._streams.address(Purpose.LOCAL_NOISE, round_index)
-        return noise_of(address, devices.tolist(), steps, self._work.kept_entries)
+        return noise_of(address, devices.tolist(), steps, self._work.kept_entries, self._device)
 
     def _masks(self, devices: Ids, round_index: int, dimension: int) -> Tensor | None:
         """Return the kept coordinates of each device, [devices, k]; None if all are kept."""

@@ -25,7 +25,13 @@ def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
     scaled = inputs.float() / 255
     if len(mean) == 1:
         return (scaled - mean[0]) / std[0]
-    return (scaled - scaled.new_tensor(mean).view(-1, 1, 1)) / scaled.new_tensor(std).view(-1, 1, 1)
+    return (scaled - _per_channel(scaled, mean)) / _per_channel(scaled, std)
+
+
+def _per_channel(like: Tensor, numbers: tuple[float, ...]) -> Tensor:
+    """Return a number for each channel, [channels, 1, 1]. The device fills them in: for a copy, a GPU would be waited
+    for in every step."""
+    return torch.cat([like.new_full((1, 1, 1), number) for number in numbers])
 
 
 def build_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:

@@ -182,7 +182,7 @@ def test_noise_of_several_steps_at_a_time(task: DividedTask, numbers: int, monke
     monkeypatch.setattr("airfl.learning.perturbed.NOISE_NUMBERS", numbers)
     torch.testing.assert_close(updates_of(trainer, point(task, 0)), wanted, rtol=0, atol=0)
     steps, address = np.array([8, 6, 2]), STREAMS.address(Purpose.LOCAL_NOISE, 3)
-    noises = [noise.numpy() for noise in noise_of(address, [4, 0, 9], steps, KEPT)]
+    noises = [noise.numpy() for noise in noise_of(address, [4, 0, 9], steps, KEPT, CPU)]
     assert len(noises) == 8
     for row, (device, own) in enumerate(zip([4, 0, 9], steps, strict=True)):
         drawn = philox.normals(address, [device], own * KEPT).reshape(own, KEPT)

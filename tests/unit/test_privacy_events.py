@@ -186,7 +186,7 @@ def test_bins_filled_one_by_one_are_those_of_all_at_once(several: list[float], w
     """Each bin by its own definition: all that share a step of the logarithm count as their least or largest."""
     filled = Bins(width, upwards)
     for one in several:
-        filled.add(PoissonSampled(0.1, Gaussian(one)), 2)
+        filled.add(repeated(PoissonSampled(0.1, Gaussian(one)), 2))
     members: dict[int, list[float]] = {}
     for one in several:
         members.setdefault(math.floor(math.log(one) / width), []).append(one)

@@ -48,11 +48,15 @@ def add_normals_(
         else:
             add_normals_at(rows.numpy(), address, devices, positions, scale, threads=threads)
         return rows
+    # Which blocks are needed is known to the CPU, which would have to wait for a GPU that finds out.
     if positions is None:
         places = torch.arange(start, start + rows.shape[1], device=rows.device)
+        blocks = torch.arange(start >> 2, (start + rows.shape[1] + 3) >> 2, device=rows.device)
+        inverse = (places >> 2) - (start >> 2)
     else:
-        places = torch.from_numpy(np.ascontiguousarray(positions, dtype=np.int64)).to(rows.device)
-    blocks, inverse = torch.unique_consecutive(places >> 2, return_inverse=True)
+        several, of_each = np.unique(np.asarray(positions, dtype=np.int64) >> 2, return_inverse=True)
+        parts = (np.ascontiguousarray(positions, dtype=np.int64), several, of_each)
+        places, blocks, inverse = (torch.from_numpy(part).to(rows.device) for part in parts)
     for row, device in zip(rows, devices, strict=True):
         numbers = normals_of_blocks(address, device, blocks)[inverse, places & 3]
         row += numbers.to(rows.dtype) * scale

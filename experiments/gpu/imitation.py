@@ -1,0 +1,316 @@
+"""A GPU that is imitated in main memory, to find on any machine what would go wrong on a real one.
+
+A tensor "on" the imitated GPU is computed by the CPU, but it says that it lies on a cuda device, and every operation on
+it is checked as CUDA would: tensors of two devices in one operation, or a conversion to numpy without a copy, raise
+the errors of torch. What would make the CPU wait for a real GPU is noted: copies from and to the device, numbers that
+Python reads, and operations whose result has a size that depends on the data.
+
+    with imitated_gpu() as waits:
+        airfl.run("demo", device="cuda")
+    print(waits)
+
+Threads and torch.compile are not imitated: an operation in another thread than that of the block fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.utils._pytree import tree_flatten, tree_map
+
+CUDA = torch.device("cuda", 0)
+GIB = 1 << 30
+OF_DATA = {
+    *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
+    *("aten::_unique", "aten::unique_dim_consecutive", "aten::repeat_interleave.Tensor", "aten::equal"),
+}
+"""Operations whose result has a size that depends on the data, so that the CPU waits for it, or is a Python number."""
+READING = "aten::_local_scalar_dense"
+"""The operation by which item(), float(), int() and bool() of a tensor read its number."""
+BETWEEN_DEVICES = {"aten::copy_", "aten::_to_copy"}
+INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
+"""Operations that take a CPU's tensors of indices beside a tensor of the GPU."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """An operation for which the CPU waits on a real GPU.
+
+    Attributes:
+        operation: Its name in torch.
+        where: The innermost lines of the packages that led to it, "file:line function", innermost first.
+    """
+
+    operation: str
+    where: tuple[str, ...]
+
+
+@dataclass
+class Waits:
+    """What was noted so far.
+
+    Attributes:
+        noted: In the order of the operations.
+    """
+
+    noted: list[Wait] = field(default_factory=list)
+
+    def note(self, operation: str) -> None:
+        """Note an operation at the place of the program that is being executed."""
+        self.noted.append(Wait(operation, place()))
+
+    def within(self, function: str) -> list[Wait]:
+        """Return those that happened in a function of this name, or in what it called."""
+        return [wait for wait in self.noted if any(line.endswith(f" {function}") for line in wait.where)]
+
+
+def place() -> tuple[str, ...]:
+    """Return the lines of airfl and channels that are being executed, "file:line function", innermost first."""
+    found = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        parts = Path(frame.f_code.co_filename).parts
+        for package in ("airfl", "channels"):
+            if package in parts:
+                name = "/".join(parts[len(parts) - 1 - parts[::-1].index(package) :])
+                found.append(f"{name}:{frame.f_lineno} {frame.f_code.co_name}")
+        frame = frame.f_back
+    return tuple(found)
+
+
+class OnGpu(Tensor):
+    """A tensor that says that it lies on a GPU.
+
+    Attributes:
+        held: Its numbers, a tensor of the CPU.
+    """
+
+    held: Tensor
+
+    @staticmethod
+    def __new__(cls, held: Tensor) -> OnGpu:
+        # For torch's own code the wrapper lies on the CPU, as builds without CUDA have no autograd for others.
+        made: OnGpu = torch.Tensor._make_wrapper_subclass(
+            cls,
+            held.shape,
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            device=held.device,
+            requires_grad=False,
+        )
+        made.held = held
+        return made
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The imitated device."""
+        return CUDA
+
+    @property
+    def is_cuda(self) -> bool:  # type: ignore[override]
+        """True."""
+        return True
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"OnGpu({self.held!r})"
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, operation: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Check the operation, note whether the CPU would wait, and compute it on the CPU."""
+        kwargs = dict(kwargs or {})
+        name, bare = operation.name(), operation.name().partition(".")[0]
+        _check(name, bare, args, kwargs)
+        if name in OF_DATA or bare in OF_DATA or name == READING:
+            _note(name)
+        result = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
+        if name == READING or bare == "aten::equal":
+            return result
+        # The result of copy_ into a tensor of the CPU is that tensor, which correcting the aliasing returns.
+        wrapped = tree_map(lambda part: OnGpu(part) if type(part) is Tensor else part, result)
+        return return_and_correct_aliasing(operation, args, kwargs, wrapped)  # type: ignore[no-untyped-call]
+
+
+def _held(value: Any) -> Any:
+    return value.held if isinstance(value, OnGpu) else value
+
+
+def _check(name: str, bare: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise RuntimeError as CUDA does for tensors of two devices in one operation; note a copy between them."""
+    tensors = [part for part in tree_flatten((args, kwargs))[0] if isinstance(part, Tensor)]
+    of_cpu = [part for part in tensors if not isinstance(part, OnGpu)]
+    if bare in BETWEEN_DEVICES:
+        if of_cpu:
+            _note(f"{name} between CPU and GPU")
+        return
+    if bare in INDEXING:
+        if not isinstance(args[0], OnGpu):
+            raise RuntimeError(f"{name}: indices should be either on cpu or on the same device as the tensor (cpu)")
+        if any(part.dtype in (torch.bool, torch.uint8) for part in _flat(args[1])):
+            _note(f"{name} by a mask")
+        if any(not isinstance(part, OnGpu) for part in _flat(args[1])):
+            _note(f"{name} by indices of the CPU")
+        of_cpu = [part for part in _flat(args[2:]) if not isinstance(part, OnGpu)]
+    if any(part.dim() for part in of_cpu):
+        raise RuntimeError(
+            f"{name}: expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu"
+        )
+
+
+def _flat(values: Any) -> list[Tensor]:
+    return [part for part in tree_flatten(values)[0] if isinstance(part, Tensor)]
+
+
+_noting: list[Waits] = []
+
+
+def _note(operation: str) -> None:
+    for waits in _noting[-1:]:
+        waits.note(operation)
+
+
+def is_on_gpu(value: object) -> bool:
+    """Whether a value is a tensor of the imitated GPU, also within torch.func's transformations."""
+    while isinstance(value, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return isinstance(value, OnGpu)
+
+
+def _is_cuda(device: object) -> bool:
+    return device is not None and not isinstance(device, int) and torch.device(str(device)).type == "cuda"
+
+
+class _Devices(TorchFunctionMode):
+    """Makes tensors on the imitated GPU where a program asks for cuda, and notes what it brings back from there."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs, name = dict(kwargs or {}), getattr(function, "__name__", "")
+        first = args[0] if args else None
+        special = getattr(self, f"_{name.strip('_')}", None) if isinstance(first, Tensor) else None
+        if special is not None and getattr(Tensor, name, None) is function:
+            return special(function, args, kwargs)
+        if _is_cuda(kwargs.get("device")):
+            made = function(*args, **{**kwargs, "device": "cpu"})
+            if name in ("tensor", "as_tensor"):
+                _note(f"{name} onto the GPU")
+            return made if is_on_gpu(made) else OnGpu(made)
+        return function(*args, **kwargs)
+
+    def _to(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Tensor.to: the device is that of an argument, or of a tensor among them."""
+        mine, *rest = args
+        wanted, others = None, []
+        for value in rest:
+            if isinstance(value, Tensor):
+                wanted, others = (CUDA if is_on_gpu(value) else "cpu"), [value.dtype]
+            elif isinstance(value, str | torch.device):
+                wanted = value
+            elif isinstance(value, torch.dtype):
+                others.append(value)
+        kwargs.pop("non_blocking", None)
+        wanted = kwargs.pop("device", wanted)
+        if wanted is None or _is_cuda(wanted) == is_on_gpu(mine):
+            return function(mine, *others, **kwargs) if others or kwargs else mine
+        _note(f"to({wanted})")
+        if is_on_gpu(mine):
+            held = _copied(mine)
+            return function(held, *others, **kwargs) if others or kwargs else held
+        moved = (function(mine, *others, **kwargs) if others or kwargs else mine).detach()
+        return OnGpu(moved.clone()).requires_grad_(mine.requires_grad)
+
+    def _cuda(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return self._to(Tensor.to, (args[0], CUDA), {})
+
+    def _cpu(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return self._to(Tensor.to, (args[0], "cpu"), {})
+
+    def _tolist(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if is_on_gpu(args[0]):
+            _note("tolist")
+            return function(_copied(args[0]))
+        return function(*args, **kwargs)
+
+    def _numpy(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if is_on_gpu(args[0]):
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor")
+        return function(*args, **kwargs)
+
+    def _new_tensor(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        like, data = args[0], args[1]
+        if not is_on_gpu(like):
+            return function(*args, **kwargs)
+        _note("new_tensor onto the GPU")
+        return OnGpu(torch.tensor(_held(data), dtype=kwargs.get("dtype", like.dtype)))
+
+    def _data_ptr(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if is_on_gpu(args[0]):
+            raise TypeError("the memory of a cuda:0 device type tensor cannot be read by the CPU")
+        return function(*args, **kwargs)
+
+
+def _copied(tensor: Any) -> Tensor:
+    """Return the numbers of a tensor of the GPU as a tensor of the CPU that shares no memory with it."""
+    held: Tensor = tensor.detach().held
+    return held.clone()
+
+
+def _without_gradients(inference: bool) -> torch.no_grad:
+    return torch.no_grad()
+
+
+def _replaced(waits: Waits) -> Iterator[Any]:
+    """Yield what stands in for functions of torch.cuda while a GPU is imitated."""
+
+    def nothing(*_: object, **__: object) -> None:
+        return None
+
+    fixed: dict[str, Callable[..., Any]] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "get_device_name": lambda *_: "imitated GPU",
+        "get_device_capability": lambda *_: (0, 0),
+        "mem_get_info": lambda *_: (GIB, GIB),
+        "max_memory_allocated": lambda *_: 0,
+        "memory_allocated": lambda *_: 0,
+    }
+    for name, function in fixed.items():
+        yield mock.patch.object(torch.cuda, name, function)
+    # Wrappers have no version counter in inference mode, where nothing but speed differs from no_grad.
+    yield mock.patch.object(torch._C, "_InferenceMode", _without_gradients)
+    for name in ("synchronize", "_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
+        yield mock.patch.object(torch.cuda, name, nothing)
+
+
+@contextmanager
+def imitated_gpu() -> Iterator[Waits]:
+    """Imitate a GPU in this thread for the time of the block. Yields what is noted."""
+    waits, overwrite = Waits(), torch.__future__.get_overwrite_module_params_on_conversion()
+    _noting.append(waits)
+    with ExitStack() as held:
+        for replaced in _replaced(waits):
+            held.enter_context(replaced)
+        held.enter_context(_Devices())
+        torch.__future__.set_overwrite_module_params_on_conversion(True)
+        try:
+            yield waits
+        finally:
+            torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
+            _noting.remove(waits)
