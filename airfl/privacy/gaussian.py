@@ -5,6 +5,7 @@ Throughout, mu is the sensitivity over the standard deviation of the noise.
 
 from __future__ import annotations
 
+import functools
 import math
 
 from scipy.special import log_ndtr
@@ -22,6 +23,7 @@ def gaussian_log_delta(epsilon: float, mu: float) -> float:
     return first + math.log(-math.expm1(gap)) if gap < 0 else -math.inf
 
 
+@functools.lru_cache(maxsize=1024)  # several accounts of a round ask for the same
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Return the smallest epsilon >= 0 at which the mechanism is (epsilon, delta)-private: 0 for mu = 0, inf for
     mu = inf."""

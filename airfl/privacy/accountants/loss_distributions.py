@@ -67,9 +67,9 @@ class LossDistributions:
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon, by a closed form where one exists, and at most the figure without sampling."""
-        plain = self._plain.epsilon(delta)
         if sum(self._releases.values()) == 1:
             return release_epsilon(next(iter(self._releases)), self._adjacency, delta)
+        plain = self._plain.epsilon(delta)
         sampled = any(not isinstance(release, Gaussian) for release in self._releases)
         if not sampled or not all(map(self._representable, self._releases)):
             return plain
