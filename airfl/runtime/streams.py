@@ -58,15 +58,18 @@ class Address:
     round_word: int
 
 
+@dataclass(frozen=True)
 class Streams:
-    """The random numbers of a run with root seed `seed` (from 0 to 2^64 - 1).
+    """The random numbers of a run.
 
     The address (seed, purpose, round) is hashed to the key of a counter-based generator (Philox 4x64). The device is
     the highest word of its counter, so a device's stream needs no hashing and does not depend on other devices.
+
+    Attributes:
+        seed: The root seed, from 0 to 2^64 - 1.
     """
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    seed: int
 
     def generator(self, purpose: Purpose, round_index: int | None = None) -> np.random.Generator:
         """Return the generator of an address without a device."""
@@ -74,7 +77,7 @@ class Streams:
 
     def address(self, purpose: Purpose, round_index: int | None = None) -> Address:
         """Return the address of the arrays of this purpose and round."""
-        return Address(_short_key(self._seed, int(purpose)), 0 if round_index is None else round_index + 1)
+        return Address(_short_key(self.seed, int(purpose)), 0 if round_index is None else round_index + 1)
 
     def device_generator(self, purpose: Purpose, round_index: int | None, device: int) -> np.random.Generator:
         """Return the generator of one device's own stream, whose first draws are those of `philox.device_uniforms`."""
@@ -84,11 +87,11 @@ class Streams:
     def torch_seed(self, purpose: Purpose) -> int:
         """Return a 32-bit seed for torch's CPU generator, which ignores higher bits. As it is a hash, the root seeds 5
         and 5 + 2^32 give different ones."""
-        return int(_sequence(self._seed, int(purpose), None).generate_state(1, np.uint32)[0])
+        return int(_sequence(self.seed, int(purpose), None).generate_state(1, np.uint32)[0])
 
     def key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
         """Return the key of the generators of this purpose and round, two words."""
-        return _key(self._seed, int(purpose), round_index)
+        return _key(self.seed, int(purpose), round_index)
 
 
 def _sequence(seed: int, purpose: int, round_index: int | None) -> np.random.SeedSequence:

@@ -90,7 +90,11 @@ def mask_of(device: int, dimension: int, kept: int) -> Tensor:
 
 def coordinates_of(device: int, dimension: int, kept: int) -> Tensor:
     """Those that are kept: all, or the device's own."""
-    own = np.arange(dimension) if kept == dimension else per_device_coordinates(STREAMS, ROUND, device, dimension, kept)
+    own = (
+        np.arange(dimension)
+        if kept == dimension
+        else per_device_coordinates(STREAMS, ROUND, device, dimension, kept).copy()
+    )
     return torch.from_numpy(own)
 
 

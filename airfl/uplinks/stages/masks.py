@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ Coordinates = NDArray[np.int64]
 
 MANY = 1 << 18
 """From this many coordinates on, masks are drawn from random bytes, about seven times as fast as by a permutation."""
+SPARSE = 32
+"""Coordinates are put in order by marking them, unless there are fewer than one in so many."""
+REMEMBERED, SHORT = 128, 1 << 15
+"""So many masks of at most so many coordinates are remembered, since a device uses its mask more than once a round."""
 
 
 def kept_entries(ratio: float, dimension: int) -> int:
@@ -30,16 +35,33 @@ def shared_coordinates(streams: Streams, round_index: int, dimension: int, kept:
 
 
 def per_device_coordinates(streams: Streams, round_index: int, device: int, dimension: int, kept: int) -> Coordinates:
-    """Return k of d coordinates for one device in a round, with every subset equally likely; ascending, [k]."""
-    return _draw(streams.device_generator(Purpose.MASK, round_index, device), dimension, kept)
+    """Return k of d coordinates for one device in a round, with every subset equally likely; ascending, [k].
+
+    The array is read-only.
+    """
+    draw = _remembered if kept <= SHORT else _of_device
+    return draw(streams, round_index, device, dimension, kept)
+
+
+def _of_device(streams: Streams, round_index: int, device: int, dimension: int, kept: int) -> Coordinates:
+    drawn = _draw(streams.device_generator(Purpose.MASK, round_index, device), dimension, kept)
+    drawn.flags.writeable = False
+    return drawn
+
+
+_remembered = functools.lru_cache(maxsize=REMEMBERED)(_of_device)
 
 
 def _draw(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:
     if dimension >= MANY and 64 * kept >= dimension:
         return draw_by_bytes(generator, dimension, kept)
     coordinates = generator.choice(dimension, kept, replace=False, shuffle=False)
-    coordinates.sort()
-    return np.asarray(coordinates, dtype=np.int64)
+    if SPARSE * kept < dimension:
+        coordinates.sort()
+        return np.asarray(coordinates, dtype=np.int64)
+    marks = np.zeros(dimension, dtype=np.bool_)
+    marks[coordinates] = True
+    return np.flatnonzero(marks)
 
 
 def draw_by_bytes(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from airfl.uplinks.stages.masks import per_device_coordinates, shared_coordinates
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
@@ -112,11 +114,11 @@ class PerDeviceRandK:
         def encode(batch: Batch) -> Batch:
             if self.kept == self.dimension:
                 return batch
-            masked = torch.zeros_like(batch.values)
-            for row, device in enumerate(opened.devices[batch.rows].tolist()):
-                own = per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
-                kept = torch.from_numpy(own).to(opened.device)
-                masked[row, kept] = batch.values[row, kept] * gain
+            marks = np.zeros(batch.values.shape, dtype=np.bool_)
+            for row, device in zip(marks, opened.devices[batch.rows].tolist(), strict=True):
+                row[per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)] = True
+            kept = torch.from_numpy(marks).to(opened.device)
+            masked = (batch.values * gain).mul_(kept).add_(0.0)  # a fourth of the time of torch.where; no -0.0
             return replace(batch, values=masked, known_norms=None)
 
         return Coder(encode, decode=lambda mean: mean)
