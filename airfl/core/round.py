@@ -16,9 +16,9 @@ from airfl.core.record import Record, record_composed, record_evaluation, record
 from airfl.core.round_plan import disclosure_again, plan_round
 from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
-from airfl.learning.engines.parallel import operations_alone
 from airfl.learning.evaluation import evaluate
 from airfl.runtime.store import Store
+from airfl.runtime.threads import operations_alone
 from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 

@@ -86,6 +86,7 @@ class SampleGradients:
         layered: The model as layers; None for other engines than "layers".
         numbers: float32 numbers per sample that the computation needs.
         network: The model as a fully connected network; None for other engines than "dense".
+        threads: Threads that compute it.
     """
 
     model: FlatModel
@@ -94,6 +95,7 @@ class SampleGradients:
     layered: LayeredModel | None
     numbers: int
     network: DenseNetwork | None = None
+    threads: int = 1
 
     @classmethod
     def of(cls, model: FlatModel, task: DividedTask, engine: str = "auto") -> SampleGradients:
@@ -112,7 +114,7 @@ class SampleGradients:
                 numbers = numbers_of(layered, parts, inputs, targets)
                 network = dense_network_of(model, task) if engine in ("auto", "dense") else None
                 if network is not None:
-                    candidate = cls(model, task, "dense", None, numbers, network)
+                    candidate = cls(model, task, "dense", None, numbers, network, torch.get_num_threads())
                     if task.own is None or (reason := candidate._disagreement(parts, inputs, targets)) is None:
                         return candidate._logged(why_not)
                     why_not["dense"] = reason
@@ -167,7 +169,7 @@ class SampleGradients:
                 present = parameters.new_ones(targets.shape[1], 1)
                 shared = parameters.expand(len(present), -1)
                 own = (inputs.transpose(0, 1), targets.transpose(0, 1), present)
-                dense_sums(self.network, shared, *own, result[here], bound=bound)
+                dense_sums(self.network, shared, *own, result[here], threads=self.threads, bound=bound)
                 continue
             into = parameter_views(self.model, result[here])
             if self.layered is not None:
@@ -224,7 +226,8 @@ class SampleGradients:
         """
         result = parameters.new_empty(len(targets), self.model.dimension)
         if self.network is not None:
-            dense_sums(self.network, parameters, inputs, targets, present, result, bound=bound, clamp=clamp)
+            given = (parameters, inputs, targets, present, result)
+            dense_sums(self.network, *given, threads=self.threads, bound=bound, clamp=clamp)
             return result
         parts, into = parameter_views(self.model, parameters), parameter_views(self.model, result)
         if self.layered is not None:

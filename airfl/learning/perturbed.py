@@ -26,6 +26,7 @@ from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.sampling import distinct, spread
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Address, Purpose, Streams
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.masks import per_device_coordinates
 
 # Most numbers over which the median of the initial round is taken.
@@ -84,7 +85,7 @@ def noise_of(
     for first in range(0, int(steps[0]), block):
         active, several = int((steps > first).sum()), min(block, int(steps[0]) - first)
         if where.type == "cpu":
-            threads = torch.get_num_threads()
+            threads = run_threads()
             drawn = normals(address, devices[:active], several * kept, start=first * kept, threads=threads)
             numbers = torch.from_numpy(drawn)
         else:
@@ -204,7 +205,7 @@ class PerturbedTrainer:
             for mask, device in zip(masks[start:end], devices[start:end].tolist(), strict=True):
                 mask[:] = per_device_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
 
-        spread(draw, len(devices), torch.get_num_threads())
+        spread(draw, len(devices), run_threads())
         return torch.from_numpy(masks).to(self._device)
 
     def _batches(self, devices: Ids, steps: int, round_index: int) -> Batches:

@@ -10,6 +10,7 @@ import numpy as np
 
 from airfl.runtime.philox import NormalStream
 from airfl.runtime.streams import Purpose
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
@@ -294,7 +295,7 @@ class _AnalogLink:
         noise: Tensor | float = 0.0
         for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
             if std:
-                stream = NormalStream(context.streams.address(purpose, context.round_index), torch.get_num_threads())
+                stream = NormalStream(context.streams.address(purpose, context.round_index), run_threads())
                 noise = noise + torch.from_numpy(receiver_noise(stream, context.entries, std)).to(signal)
         return noise
 

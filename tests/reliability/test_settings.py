@@ -30,7 +30,8 @@ from tests.reliability.settings_values import SMALL, Tables
 from tests.small_data import people
 
 # A case takes some tens of milliseconds; privacy.bound = "accountant" and a compiler may take seconds.
-LONGEST_S, MOST_MEMORY = 60, 3 * 2**30
+# An engine that is compiled takes 15 s of processor time, several times as much beside other work.
+LONGEST_S, MOST_MEMORY = 300, 3 * 2**30
 MOST_POINTS = 40
 
 

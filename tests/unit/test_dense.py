@@ -85,15 +85,15 @@ def test_local_sgd_is_that_of_autograd(name: str, batch: int, momentum: float) -
 def test_a_device_does_not_depend_on_those_beside_it(threads: int) -> None:
     task = task_of(model_of("three layers"))
     model, work = FlatModel(task.model), work_of(task, 6)
-    engine = dense_engine(EngineSpec(model, task, 0.9, 3, 3, 6))
-    assert engine is not None
     together, alone = torch.empty(3, model.dimension), torch.empty(1, model.dimension)
     usual = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        engine.train(model.initial(), work, together)
+        engine = dense_engine(EngineSpec(model, task, 0.9, 3, 3, 6))
     finally:
         torch.set_num_threads(usual)
+    assert engine is not None
+    engine.train(model.initial(), work, together)
     for device in range(3):
         engine.train(model.initial(), Work(task, work.devices[[device]], work.plan[[device]], 0.3), alone)
         assert torch.equal(alone[0], together[device])

@@ -181,17 +181,18 @@ def dense_sums(
     present: Tensor,
     into: Tensor,
     *,
+    threads: int,
     bound: float = math.inf,
     clamp: float = math.inf,
 ) -> None:
-    """Write sums of gradients as `DenseNetwork.sums` does, with the devices split among torch's threads."""
+    """Write sums of gradients as `DenseNetwork.sums` does, with the devices split among this many threads."""
     shared = parameters.dim() == 2 and parameters.stride(0) == 0
 
     def compute(part: slice) -> None:
         points = parameters[0] if shared else parameters[part]
         network.sums(points, inputs[part], targets[part], present[part], bound=bound, clamp=clamp, into=into[part])
 
-    run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets))])
+    run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets), threads)])
 
 
 def dense_network_of(model: FlatModel, task: DividedTask) -> DenseNetwork | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from airfl.learning.batches import NOBODY
@@ -17,11 +18,11 @@ from airfl.learning.engines.spec import EngineSpec
 class DenseEngine:
     """PFELS algorithm 2, lines 6 to 11, with momentum, for linear layers and activations under cross-entropy."""
 
-    def __init__(self, network: DenseNetwork, samples: DenseSamples, momentum: float) -> None:
-        self._network, self._samples, self._momentum = network, samples, momentum
+    def __init__(self, network: DenseNetwork, samples: DenseSamples, momentum: float, threads: int) -> None:
+        self._network, self._samples, self._momentum, self._threads = network, samples, momentum, threads
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """Split the devices among torch's threads, and write theta_i - theta into `updates`."""
+        """Split the devices among the threads, and write theta_i - theta into `updates`."""
         rows = np.where(work.present, work.rows.numpy(), NOBODY)
 
         def train(part: slice) -> None:
@@ -29,10 +30,12 @@ class DenseEngine:
                 parameters, self._samples, rows[part], work.learning_rate, self._momentum, updates[part]
             )
 
-        run_in_threads([functools.partial(train, part) for part in equal_parts(len(rows))])
+        run_in_threads([functools.partial(train, part) for part in equal_parts(len(rows), self._threads)])
 
 
 def dense_engine(spec: EngineSpec) -> DenseEngine | None:
     """Return the engine; None if the model, its precision or the data are not what kernel.c computes."""
     network, samples = dense_network_of(spec.model, spec.task), DenseSamples.of(spec.task)
-    return None if network is None or samples is None else DenseEngine(network, samples, spec.momentum)
+    if network is None or samples is None:
+        return None
+    return DenseEngine(network, samples, spec.momentum, torch.get_num_threads())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Barrier
 
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from airfl.learning.engines.engine import Engine, Work
+from airfl.runtime.threads import operations_alone
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class ParallelEngine:
         run_in_threads([functools.partial(train, part) for part in equal_parts(len(updates), self.threads)])
 
 
-def equal_parts(items: int, threads: int = 0) -> list[slice]:
-    """Return slices that divide the items among this many threads, those of torch if 0."""
-    ends = np.linspace(0, items, min(threads or torch.get_num_threads(), items) + 1).round().astype(int).tolist()
+def equal_parts(items: int, threads: int) -> list[slice]:
+    """Return slices that divide the items among this many threads."""
+    ends = np.linspace(0, items, min(threads, items) + 1).round().astype(int).tolist()
     return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
 
@@ -57,17 +57,6 @@ def run_in_threads(calls: Sequence[Callable[[], None]]) -> None:
             call()
     for other in others:
         other.result()
-
-
-@contextmanager
-def operations_alone(wanted: bool = True) -> Iterator[None]:
-    """Context in which torch operations of this thread are single-threaded, if `wanted`."""
-    usual = torch.get_num_threads()
-    torch.set_num_threads(1 if wanted else usual)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(usual)
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from airfl.runtime.philox.reference import (
     SQRT_HALF_BITS,
 )
 from airfl.runtime.streams import Address
+from airfl.runtime.threads import run_threads
 
 LOW = 0xFFFFFFFF
 
@@ -42,7 +43,7 @@ def add_normals_(
     positions: the numbers' positions in the stream of each device, ascending, [count]; None for those from `start` on.
     """
     if rows.device.type == "cpu" and rows.dtype == torch.float32 and rows.stride(1) == 1:
-        threads = torch.get_num_threads()
+        threads = run_threads()
         if positions is None:
             add_normals(rows.numpy(), address, devices, scale, start=start, threads=threads)
         else:

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.streams import Purpose
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.stage import Batch, Round
 
 
@@ -25,7 +26,6 @@ def of_each_device(
 
     Each device has its own generator, so that several threads can draw at once.
     """
-    import torch
 
     devices = opened.devices[batch.rows].tolist()
     numbers = np.empty(batch.values.shape, dtype=dtype)
@@ -35,5 +35,5 @@ def of_each_device(
             drawn = draw(opened.streams.device_generator(purpose, opened.index, device))
             numbers[row] = drawn if batch.coordinates is None else drawn[batch.coordinates]
 
-    spread(fill, len(devices), torch.get_num_threads() if numbers.size >= PARALLEL else 1)
+    spread(fill, len(devices), run_threads() if numbers.size >= PARALLEL else 1)
     return numbers

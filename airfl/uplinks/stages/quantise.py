@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from airfl.runtime.philox import fair_binomials, uniforms
 from airfl.runtime.streams import Purpose
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
@@ -62,7 +63,7 @@ class StochasticQuantise:
         address = opened.streams.address(Purpose.QUANTISER, opened.index)
 
         def encode(batch: Batch) -> Batch:
-            drawn = uniforms(address, _devices(opened, batch), _drawn(batch), threads=torch.get_num_threads())
+            drawn = uniforms(address, _devices(opened, batch), _drawn(batch), threads=run_threads())
             # With many levels, float32 has too few digits for the fractional part.
             above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
             lower = above.floor()
@@ -127,7 +128,6 @@ class BinomialNoise:
 
         For few trials, counting random bits takes a fraction of the time of a general sampler.
         """
-        import torch
 
         count = _drawn(batch)
         if self.trials > MOST_BITS:
@@ -140,7 +140,7 @@ class BinomialNoise:
             )
             return numbers
         address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
-        threads = torch.get_num_threads()
+        threads = run_threads()
         drawn = fair_binomials(address, _devices(opened, batch), self.trials, count, threads=threads)
         return _sent(batch, drawn).astype(np.float64)
 
