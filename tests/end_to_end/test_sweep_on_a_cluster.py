@@ -140,7 +140,8 @@ def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_pat
     )
     alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=tmp_path)
     assert [run.digest.summary.energy for run in found.runs] == [alone.summary().energy]
-    assert not (dask.folder / "worker-0" / "cache").exists()
+    kept = {file.suffix or file.name for file in (dask.folder / "worker-0" / "cache").glob("*")}
+    assert kept <= {".so", ".TAG"}  # compiled code, and no data
     point = build_points(settings, [], SweepPlan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
 
