@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from airfl.learning.dense import dense_network_of, library
-from airfl.learning.dense.network import DenseSamples
 from airfl.learning.engines.dense import dense_engine
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.loop import LoopEngine
@@ -172,6 +171,8 @@ OTHERS = {
     "a convolution": nn.Sequential(nn.Conv2d(3, 2, 1), nn.Flatten(), nn.Linear(8, 5)),
     "an activation at the end": nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU()),
     "an activation at the start": nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(12, 5)),
+    "positions": nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(24, 5)),
+    "other inputs": nn.Sequential(nn.Linear(2, 5)),
     "two activations": nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Tanh(), nn.Linear(5, 5)),
 }
 
@@ -189,5 +190,21 @@ def test_other_losses_numbers_and_precisions_have_no_such_network() -> None:
     assert dense_network_of(FlatModel(model_of("relu").double()), task) is None
     with precision("bf16"):
         assert dense_network_of(FlatModel(task.model), task) is None
-    assert DenseSamples.of(task_of(task.model, torch.zeros(40, 12, dtype=torch.float64))) is None
-    assert DenseSamples.of(task_of(task.model, torch.zeros(40, 12, dtype=torch.uint8))) is None
+    for dtype in (torch.float64, torch.uint8):
+        assert dense_network_of(FlatModel(task.model), task_of(task.model, torch.zeros(40, 12, dtype=dtype))) is None
+
+
+@pytest.mark.parametrize("target", [-1, 5, -100])
+def test_a_target_that_is_no_class_is_not_written_beside_the_logits(target: int) -> None:
+    task = task_of(model_of("relu"))
+    model, start = FlatModel(task.model), FlatModel(task.model).initial()
+    network, engine = dense_network_of(model, task), dense_engine(EngineSpec(model, task, 0.0, 3, 3, 4))
+    assert network is not None
+    assert engine is not None
+    task.train.targets[:] = target
+    assert dense_network_of(model, task) is None
+    with pytest.raises(IndexError, match="not one of the classes"):
+        engine.train(start, work_of(task, 4), torch.empty(3, model.dimension))
+    given = (task.train.inputs[None, :4], task.train.targets[None, :4], torch.ones(1, 4))
+    with pytest.raises(IndexError, match="not one of the classes"):
+        network.sums(start[None], *given, into=torch.empty(1, model.dimension))

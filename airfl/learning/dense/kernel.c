@@ -17,6 +17,7 @@
 #define ROWS 5
 #define TILE 2
 #define ALIGNED 64
+#define UNKNOWN_CLASS 2
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef int32_t Mask __attribute__((vector_size(4 * LANES)));
@@ -286,6 +287,15 @@ static void deactivate(const Work *layer, int64_t batch, const float *outputs)
     }
 }
 
+/* Whether every target is a class, so that nothing is written beside the logits. */
+static int known(const Work *last, int64_t batch, const int64_t *targets)
+{
+    for (int64_t b = 0; b < batch; b++)
+        if (targets[b] < 0 || targets[b] >= last->outputs)
+            return 0;
+    return 1;
+}
+
 /* Logits to gradients of the sum of weights[b] * cross-entropy of sample b. */
 static void softmax_gradients(const Work *last, int64_t batch, const int64_t *targets, const float *weights)
 {
@@ -413,7 +423,7 @@ static void step(Work *layers, int32_t count, int64_t batch, float rate, float m
 }
 
 /* updates[i] = parameters after local SGD from `start`, less `start`, for each device; rows: [devices, steps, batch] of
-   samples, negative for none. Returns 0, or 1 if there is not enough memory. */
+   samples, negative for none. Returns 0, 1 if there is not enough memory, or UNKNOWN_CLASS. */
 int airfl_dense_train(const Layer *given, int32_t count, const float *start, const Samples *samples, const int64_t *rows,
                       int64_t devices, int64_t steps, int64_t batch, float rate, float momentum, float *updates)
 {
@@ -431,6 +441,10 @@ int airfl_dense_train(const Layer *given, int32_t count, const float *start, con
             int64_t present = gather(samples, rows, batch, layers, targets);
             if (!present)
                 continue;
+            if (!known(layers + count - 1, present, targets)) {
+                failed = UNKNOWN_CLASS;
+                break;
+            }
             for (int64_t b = 0; b < present; b++)
                 weights[b] = 1.0f / (float)present;
             passes(layers, count, present, targets, weights);
@@ -479,7 +493,8 @@ static void clip_norms(Work *layers, int32_t count, int64_t batch, float bound)
 
 /* sums[i] = sum over samples j of present[i, j] g_j, where each g_j is first clipped to the norm `bound`, or its
    coordinates to [-limit, limit] (infinite for neither). parameters: [devices, d], or [d] for all if `shared`; inputs:
-   [devices, batch, inputs]; targets, present: [devices, batch]. Returns 0, or 1 if there is not enough memory. */
+   [devices, batch, inputs]; targets, present: [devices, batch]. Returns 0, 1 if there is not enough memory, or
+   UNKNOWN_CLASS. */
 int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters, int32_t shared, const float *inputs,
                      const int64_t *targets, const float *present, int64_t devices, int64_t batch, float bound,
                      float limit, float *sums)
@@ -491,6 +506,10 @@ int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters,
     float *memory = workspace(given, count, batch, layers);
     if (!memory)
         return 1;
+    if (!known(layers + count - 1, devices * batch, targets)) {
+        free(memory);
+        return UNKNOWN_CLASS;
+    }
     for (int64_t device = 0; device < devices; device++, targets += batch, present += batch) {
         if (!shared || !device)
             spread(layers, count, parameters + (shared ? 0 : device * dimension));

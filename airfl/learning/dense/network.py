@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ from airfl.learning.task import DividedTask
 
 ACTIVATIONS: dict[type, int] = {Relu: 1, Sigmoid: 2, Tanh: 3}
 NO_ACTIVATION = 0
+UNKNOWN_CLASS = 2
+"""What kernel.c returns for a target that is no class; 1 stands for a lack of memory."""
 FULL_PRECISION = "highest"
 """torch's name for float32 without a reduced precision of products."""
 
@@ -154,15 +157,11 @@ class DenseSamples:
     held: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, task: DividedTask) -> DenseSamples | None:
-        """Return the training data of a task; None if it is of other types than kernel.c knows."""
+    def of(cls, task: DividedTask) -> DenseSamples:
+        """Return the training data of a task that `dense_network_of` has a network for."""
         inputs, targets = task.train.inputs.contiguous(), task.train.targets.contiguous()
-        if targets.dtype != torch.int64 or targets.dim() != 1 or inputs.device.type != "cpu":
-            return None
-        if not task.mean and inputs.dtype == torch.float32:
+        if not task.mean:
             return cls(CSamples(floats=inputs.data_ptr(), targets=targets.data_ptr()), (inputs, targets))
-        if not task.mean or inputs.dtype != torch.uint8:
-            return None
         channels = len(task.mean)
         every = torch.arange(256, dtype=torch.uint8).expand(channels, 256)[:, :, None]
         values = normalise(every, task.mean, task.std)[..., 0].contiguous()
@@ -198,11 +197,25 @@ def dense_sums(
 def dense_network_of(model: FlatModel, task: DividedTask) -> DenseNetwork | None:
     """Return the network that computes a task's model in float32 on a CPU; None if none does."""
     layered = as_layers(model.module, model.loss)
-    parameter, targets = next(model.module.parameters()), task.train.targets
-    fits = parameter.dtype == torch.float32 and targets.device.type == "cpu" and targets.dtype == torch.int64
-    if isinstance(layered, str) or not fits or torch.get_float32_matmul_precision() != FULL_PRECISION:
+    parameter = next(model.module.parameters())
+    if isinstance(layered, str) or parameter.dtype != torch.float32 or parameter.device.type != "cpu":
         return None
-    return dense_network(layered, model.shapes)
+    network = dense_network(layered, model.shapes)
+    reduced = torch.get_float32_matmul_precision() != FULL_PRECISION
+    return None if network is None or reduced or not _takes(network, task) else network
+
+
+def _takes(network: DenseNetwork, task: DividedTask) -> bool:
+    """Whether samples of the task have the numbers that the network takes and classes that it has.
+
+    kernel.c reads and writes memory accordingly.
+    """
+    inputs, targets = task.train.inputs, task.train.targets
+    if targets.dtype != torch.int64 or targets.dim() != 1 or not len(targets):
+        return False
+    typed = inputs.dtype == (torch.uint8 if task.mean else torch.float32)
+    known = int(targets.min()) >= 0 and int(targets.max()) < network.layers[-1].outputs
+    return typed and known and inputs[0].numel() == network.layers[0].inputs
 
 
 def dense_network(layered: LayeredModel, shapes: list[torch.Size]) -> DenseNetwork | None:
@@ -231,6 +244,8 @@ def dense_network(layered: LayeredModel, shapes: list[torch.Size]) -> DenseNetwo
             return None
     if not layers or layers[-1].activation != NO_ACTIVATION or load_library() is None:
         return None
+    if any(one.outputs != other.inputs for one, other in itertools.pairwise(layers)):
+        return None  # a layer that is applied at several positions of a sample
     return DenseNetwork(tuple(layers))
 
 
@@ -241,5 +256,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _check(failed: int) -> None:
+    if failed == UNKNOWN_CLASS:
+        raise IndexError("a target is not one of the classes of the model")
     if failed:
         raise MemoryError("no memory for the layers of a fully connected network")

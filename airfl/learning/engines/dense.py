@@ -35,7 +35,7 @@ class DenseEngine:
 
 def dense_engine(spec: EngineSpec) -> DenseEngine | None:
     """Return the engine; None if the model, its precision or the data are not what kernel.c computes."""
-    network, samples = dense_network_of(spec.model, spec.task), DenseSamples.of(spec.task)
-    if network is None or samples is None:
+    network = dense_network_of(spec.model, spec.task)
+    if network is None:
         return None
-    return DenseEngine(network, samples, spec.momentum, torch.get_num_threads())
+    return DenseEngine(network, DenseSamples.of(spec.task), spec.momentum, torch.get_num_threads())
