@@ -63,10 +63,8 @@ def plan_batches(
     steps than another has whole steps of -1.
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
-    uniforms = np.empty((len(devices), epochs, largest))
-    uniforms[:] = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices, epochs * largest).reshape(
-        uniforms.shape
-    )
+    drawn = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices, epochs * largest)
+    uniforms = drawn.reshape(len(devices), epochs, largest)
     uniforms[np.broadcast_to(np.arange(largest) >= sizes[:, None, None], uniforms.shape)] = np.inf
     orders = np.argsort(uniforms, axis=-1, kind="stable")
 
