@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.learning.batches import NOBODY
-from airfl.learning.dense import DenseNetwork, dense_network_of, dense_sums
+from airfl.learning.dense import DenseNetwork, dense_network_of
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, as_layers
 from airfl.learning.sample_layers import layer_each, layer_sums, numbers_of
@@ -169,7 +169,7 @@ class SampleGradients:
                 present = parameters.new_ones(targets.shape[1], 1)
                 shared = parameters.expand(len(present), -1)
                 own = (inputs.transpose(0, 1), targets.transpose(0, 1), present)
-                dense_sums(self.network, shared, *own, result[here], threads=self.threads, bound=bound)
+                self.network.sums(shared, *own, result[here], threads=self.threads, bound=bound)
                 continue
             into = parameter_views(self.model, result[here])
             if self.layered is not None:
@@ -227,7 +227,7 @@ class SampleGradients:
         result = parameters.new_empty(len(targets), self.model.dimension)
         if self.network is not None:
             given = (parameters, inputs, targets, present, result)
-            dense_sums(self.network, *given, threads=self.threads, bound=bound, clamp=clamp)
+            self.network.sums(*given, threads=self.threads, bound=bound, clamp=clamp)
             return result
         parts, into = parameter_views(self.model, parameters), parameter_views(self.model, result)
         if self.layered is not None:

@@ -207,4 +207,4 @@ def test_a_target_that_is_no_class_is_not_written_beside_the_logits(target: int)
         engine.train(start, work_of(task, 4), torch.empty(3, model.dimension))
     given = (task.train.inputs[None, :4], task.train.targets[None, :4], torch.ones(1, 4))
     with pytest.raises(IndexError, match="not one of the classes"):
-        network.sums(start[None], *given, into=torch.empty(1, model.dimension))
+        network.sums(start[None], *given, torch.empty(1, model.dimension), threads=1)

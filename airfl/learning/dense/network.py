@@ -84,12 +84,12 @@ class DenseNetwork:
             updates: The result.
         """
         devices, steps, batch = rows.shape
-        rows = np.ascontiguousarray(rows)
+        start, rows = parameters.contiguous(), np.ascontiguousarray(rows)
         into = updates if updates.is_contiguous() else torch.empty(updates.shape)
         failed = _library().airfl_dense_train(
             self._c_layers,
             len(self.layers),
-            parameters.contiguous().data_ptr(),
+            start.data_ptr(),
             samples.c,
             rows.ctypes.data,
             *(devices, steps, batch),
@@ -106,37 +106,46 @@ class DenseNetwork:
         inputs: Tensor,
         targets: Tensor,
         present: Tensor,
+        into: Tensor,
         *,
+        threads: int,
         bound: float = math.inf,
         clamp: float = math.inf,
-        into: Tensor,
     ) -> None:
-        """Write the sum over j of present_j g_j into `into` [devices, d], contiguous.
+        """Write the sum over j of present_j g_j into `into` [devices, d], contiguous, with each device on one thread.
 
         Each g_j is clipped to the l2 norm `bound`, or its coordinates to [-clamp, clamp].
 
         Args:
-            parameters: [devices, d], or [d] for all devices.
+            parameters: [devices, d], which may be one vector expanded.
             inputs: [devices, n, *shape].
             targets: [devices, n].
             present: [devices, n], 1 for a sample and 0 for padding.
+            into: The result.
+            threads: Number of threads.
             bound: Largest norm of a sample's gradient.
             clamp: Largest magnitude of its coordinates.
-            into: The result.
         """
-        given = [part.contiguous() for part in (parameters, inputs.flatten(2), targets, present)]
+        shared = parameters.stride(0) == 0
+        points = parameters[:1] if shared else parameters
+        given = [part.contiguous() for part in (points, inputs.flatten(2), targets, present)]
         assert given[0].dtype == given[1].dtype == given[3].dtype == into.dtype == torch.float32
-        failed = _library().airfl_dense_sums(
-            self._c_layers,
-            len(self.layers),
-            given[0].data_ptr(),
-            parameters.dim() == 1,
-            *(part.data_ptr() for part in given[1:]),
-            *targets.shape,
-            *(bound, clamp),
-            into.data_ptr(),
-        )
-        _check(failed)
+
+        def compute(part: slice) -> None:
+            points, *samples = given
+            failed = _library().airfl_dense_sums(
+                self._c_layers,
+                len(self.layers),
+                (points if shared else points[part]).data_ptr(),
+                shared,
+                *(one[part].data_ptr() for one in samples),
+                *targets[part].shape,
+                *(bound, clamp),
+                into[part].data_ptr(),
+            )
+            _check(failed)
+
+        run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets), threads)])
 
     @property
     def _c_layers(self) -> ctypes.Array[CLayer]:
@@ -170,28 +179,6 @@ class DenseSamples:
             bytes=inputs.data_ptr(), values=values.data_ptr(), channel=numbers, targets=targets.data_ptr()
         )
         return cls(pointers, (inputs, targets, values))
-
-
-def dense_sums(
-    network: DenseNetwork,
-    parameters: Tensor,
-    inputs: Tensor,
-    targets: Tensor,
-    present: Tensor,
-    into: Tensor,
-    *,
-    threads: int,
-    bound: float = math.inf,
-    clamp: float = math.inf,
-) -> None:
-    """Write sums of gradients as `DenseNetwork.sums` does, with the devices split among this many threads."""
-    shared = parameters.dim() == 2 and parameters.stride(0) == 0
-
-    def compute(part: slice) -> None:
-        points = parameters[0] if shared else parameters[part]
-        network.sums(points, inputs[part], targets[part], present[part], bound=bound, clamp=clamp, into=into[part])
-
-    run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets), threads)])
 
 
 def dense_network_of(model: FlatModel, task: DividedTask) -> DenseNetwork | None:
