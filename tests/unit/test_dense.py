@@ -172,6 +172,7 @@ OTHERS = {
     "an activation at the end": nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU()),
     "an activation at the start": nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(12, 5)),
     "positions": nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(24, 5)),
+    "layers that do not fit": nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(7, 5)),
     "other inputs": nn.Sequential(nn.Linear(2, 5)),
     "two activations": nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.ReLU(), nn.Tanh(), nn.Linear(5, 5)),
 }
