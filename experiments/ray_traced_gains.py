@@ -5,13 +5,15 @@
 
 The base station is on a roof of Sionna's scene "simple street canyon"; devices walk along the street, one step between
 rounds. `gains`, complex [rounds, devices], is the flat channel at the carrier over a single number (attribute `scale`),
-so that the mean power is 1 and path loss differences are preserved. Requires the extra [rt] and the LLVM library.
+so that the mean power is 1 and path loss differences are preserved. Requires the extra [rt] and, without a GPU, the
+library of LLVM 17 or later (Debian: apt install libllvm19).
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import ModuleType
 
 import h5py
 import numpy as np
@@ -32,10 +34,23 @@ def walk(rounds: int, devices: int, step_m: float, seed: int) -> NDArray[np.floa
     return np.stack([x + along, np.broadcast_to(y, along.shape), np.full(along.shape, HEIGHT_M)], axis=-1)
 
 
+def ray_tracer() -> ModuleType:
+    """Import Sionna RT. With LLVM 15 and 16 it imports, but compiling its kernels then ends the process."""
+    try:
+        import drjit
+        from sionna import rt
+    except ImportError as error:
+        raise SystemExit(f"Sionna RT cannot be imported; install airfl[rt] and LLVM 17 or later ({error})") from None
+    version = drjit.detail.llvm_version()
+    if not drjit.has_backend(drjit.JitBackend.CUDA) and version < (17,):
+        found = ".".join(map(str, version))
+        raise SystemExit(f"LLVM must be 17 or later, got {found}; install it, or set DRJIT_LIBLLVM_PATH to its library")
+    return rt
+
+
 def trace(positions: NDArray[np.float64], seed: int) -> NDArray[np.complex128]:
     """Return the channel h of every round and device, [rounds, devices]; 0 without a path."""
-    from sionna import rt
-
+    rt = ray_tracer()
     scene = rt.load_scene(rt.scene.simple_street_canyon)
     scene.frequency = CARRIER_HZ
     scene.tx_array = scene.rx_array = rt.PlanarArray(num_rows=1, num_cols=1, pattern="iso", polarization="V")

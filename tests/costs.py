@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 SHOWN = 20
-CPU, OWN_MB, CHILD_MB = "cpu_s", "own_mb", "child_mb"
+CPU, OWN_MB, CHILD_MB, RAISED_MB = "cpu_s", "own_mb", "child_mb", "raised_mb"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--costs", action="store_true", help="print the files and tests that take most processor time")
+    parser.addoption(
+        "--costs", action="store_true", help="print the files and tests that take most processor time and memory"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,20 +34,22 @@ class Costs:
     by_test: Counter[str] = field(default_factory=Counter)
     tests: Counter[str] = field(default_factory=Counter)
     peak_mb: dict[str, float] = field(default_factory=dict)
+    raised: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """New peaks in MB, and by how much they exceed the earlier one of their process."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record what the process has spent before the test, from which the report computes the test's cost."""
-        item.stash[BEFORE] = spent()
+        item.stash[BEFORE], item.stash[PEAK] = spent(), peak_mb()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
         """Attach the costs to the last report of a test, which a worker sends to the process that prints."""
         if call.when == "teardown":
-            own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            own, child = peak_mb(), peak_mb(resource.RUSAGE_CHILDREN)
             item.user_properties += [(CPU, spent() - item.stash[BEFORE]), (OWN_MB, own), (CHILD_MB, child)]
+            item.user_properties.append((RAISED_MB, own - item.stash[PEAK]))
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -57,6 +61,8 @@ class Costs:
             self.tests[name] += 1
             for kind in (OWN_MB, CHILD_MB):
                 self.peak_mb[kind] = max(self.peak_mb.get(kind, 0), given[kind])
+            if given[RAISED_MB] > 0:
+                self.raised[report.nodeid] = given[OWN_MB], given[RAISED_MB]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the most expensive files, then the most expensive tests."""
@@ -69,10 +75,17 @@ class Costs:
             line(f"{seconds:9.1f} s {self.tests[name]:6} tests  {name}")
         for name, seconds in self.by_test.most_common(SHOWN):
             line(f"{seconds:9.1f} s  {name}")
+        for name, (peak, raised) in sorted(self.raised.items(), key=lambda one: -one[1][0])[:SHOWN]:
+            line(f"{peak:9.0f} MB, {raised:.0f} MB above the earlier peak of its process  {name}")
         line(f"peak memory of a test process {self.peak_mb[OWN_MB]:.0f} MB, of a child {self.peak_mb[CHILD_MB]:.0f} MB")
 
 
-BEFORE = pytest.StashKey[float]()
+BEFORE, PEAK = pytest.StashKey[float](), pytest.StashKey[float]()
+
+
+def peak_mb(of: int = resource.RUSAGE_SELF) -> float:
+    """Return the largest resident memory so far."""
+    return resource.getrusage(of).ru_maxrss / 1024
 
 
 def spent() -> float:

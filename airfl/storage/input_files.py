@@ -49,9 +49,10 @@ def open_regular(path: str | Path) -> BinaryIO:
 def read_regular(path: str | Path, most: int) -> bytes:
     """Return the contents of a file; OSError as of `open_regular`, and if it is larger than `most` bytes."""
     with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
         # `read` allocates a buffer of the given size at once.
-        content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
-    if len(content) > most:
+        content = b"" if size > most else file.read(size + 1)
+    if max(size, len(content)) > most:
         raise OSError(errno.EFBIG, f"larger than {most:,} bytes, the limit for a file of this kind", str(path))
     return content
 

@@ -133,7 +133,7 @@ FIRST_ROUNDS: dict[str, tuple[Any, ...]] = {  # whose data, how many rounds, wha
     "fed-spa-mnist": ("mnist", 2, "run.selected=3", "local.steps=10"),
     "fed-spa-cifar10": ("cifar10", 1, "run.selected=2", "local.steps=1", "local.engine=layers"),
     "soteriafl-a9a": ("a9a", 2),
-    "soteriafl-mnist": ("mnist", 2),
+    "soteriafl-mnist": ("mnist", 2, "run.chunk=1"),  # of 6,000 samples a device
     "fed-smp-fashion-mnist": ("fashion-mnist-sample", 1, "run.devices=400", "run.selected=2", "local.epochs=1"),
     "fed-smp-shakespeare": ("shakespeare-plays", 1, *FEW_OF_PLAYS),
 }

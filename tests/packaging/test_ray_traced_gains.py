@@ -1,10 +1,11 @@
 """The script that traces gains: positions, output and errors. Tracing requires the extra [rt]."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import h5py
 import numpy as np
@@ -26,13 +27,13 @@ def script() -> ModuleType:
     return module
 
 
-def traced(*words: object) -> subprocess.CompletedProcess[str]:
+def traced(*words: object, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | variables)
 
 
 def test_it_is_short_enough_to_be_copied() -> None:
-    assert len(SCRIPT.read_text().splitlines()) < 80
+    assert len(SCRIPT.read_text().splitlines()) < 100
 
 
 def test_devices_start_on_the_street_and_walk_along_it(script: ModuleType) -> None:
@@ -53,6 +54,32 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.strip() == f"{tmp_path / 'gains.h5'}: file already exists; choose another name"
     assert (tmp_path / "gains.h5").read_text() == "mine"
+
+
+def test_without_the_ray_tracer_one_line_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "drjit.py").write_text("raise ImportError('no libLLVM.so')")
+    done = traced("--out", tmp_path / "gains.h5", PYTHONPATH=str(tmp_path))
+    (line,) = done.stderr.splitlines()
+    assert "install airfl[rt] and LLVM 17 or later (no libLLVM.so)" in line
+    assert not (tmp_path / "gains.h5").exists()
+
+
+@pytest.mark.parametrize(("version", "ends"), [((16, 0, 6), "LLVM must be 17 or later, got 16.0.6"), ((17, 0, 0), "")])
+def test_an_llvm_that_cannot_compile_its_kernels_is_refused(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], ends: str
+) -> None:
+    drjit = SimpleNamespace(JitBackend=SimpleNamespace(CUDA=1), has_backend=lambda _: False)
+    drjit.detail = SimpleNamespace(llvm_version=lambda: version)
+    tracer = ModuleType("sionna.rt")
+    monkeypatch.setitem(sys.modules, "drjit", drjit)
+    monkeypatch.setitem(sys.modules, "sionna", SimpleNamespace(rt=tracer))
+    if not ends:
+        assert script.ray_tracer() is tracer
+        return
+    with pytest.raises(SystemExit, match=ends):
+        script.ray_tracer()
+    drjit.has_backend = lambda _: True  # a GPU needs none
+    assert script.ray_tracer() is tracer
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mitsuba") is None, reason="sionna-rt is not installed")

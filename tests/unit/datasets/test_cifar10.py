@@ -92,7 +92,7 @@ def test_a_whole_batch_of_bright_pictures_is_not_too_long(tmp_path: Path, protoc
     pixels = np.full((10_000, 3072), 200, dtype=np.uint8)
     path = put(tmp_path / "data_batch_1", python3_batch(pixels, [3] * 10_000, protocol))
     read, _ = cifar10._read_batch(path)
-    np.testing.assert_array_equal(read.reshape(pixels.shape), pixels)
+    assert (read.reshape(pixels.shape) == 200).all()
 
 
 @pytest.mark.usefixtures("small_batches")
