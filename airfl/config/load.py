@@ -160,7 +160,11 @@ def load_rows(
     validated = []
     for label, changes, where in rows:
         shared = [key for key in (*scheme_keys(tables), *overridden) if key not in changes]
-        validated.append(Row(label, validate(without_foreign(override_row(base, changes), shared), source=where)))
+        try:
+            overridden_row = override_row(base, changes)
+        except UserError as error:
+            raise UserError(f"{where}: {error}") from None
+        validated.append(Row(label, validate(without_foreign(overridden_row, shared), source=where)))
     check_used(overridden, [row.settings for row in validated], source)
     return validated
 

@@ -122,6 +122,10 @@ def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
         ("", r"no \[\[compare\]\] rows"),
         ('[[compare]]\nscheme.name = "pfels"\n', "row 1: needs a label"),
         ('[[compare]]\nlabel = "a"\nscheme.nmae = "pfels"\n', r"row 1.*did you mean name"),
+        (
+            '[[compare]]\nlabel = "a"\n"run.rounds.x" = 1\n',
+            r"row 1 \(a\): run\.rounds\.x: run\.rounds has no parameters",
+        ),
     ):
         path.write_text(MINIMAL + row)
         with pytest.raises(UserError, match=said):

@@ -42,6 +42,8 @@ GROWTH = 1.3
 ROUNDING = 1e-13
 DIGITS = 1e-10
 
+# Most numbers for which exponentials are computed at once, so that they stay in a processor's cache.
+BLOCK = 1 << 15
 # Points of the window at which delta is evaluated to bracket epsilon.
 TRIED = 12
 
@@ -98,7 +100,7 @@ def planned(
     for _ in range(1 + (len(parts) <= FEW)):
         if grid:
             # With the grid's rounding: for very many releases the sum of its errors exceeds the width of the window.
-            discretised = [(_logs(_on_grid(pair, grid, deviations, side)[2]), times) for pair, times in parts]
+            discretised = [(_logs(_cached_on_grid(pair, grid, deviations, side)[2]), times) for pair, times in parts]
             tilt = _best_tilt(discretised, delta, tilt * _NEARBY)
         deviation = _deviation(discretised, tilt)
         shifts = _STEPS * math.sqrt(2 * BEYOND) / deviation
@@ -152,14 +154,16 @@ def _weighted(discretised: Sequence[Discretised], cumulants: Sequence[Array]) ->
     return np.asarray(sum((times * one for (_, times), one in pairs), np.zeros(len(cumulants[0]))))
 
 
-# Cached because planning and composition use the same lattices in turn.
-@functools.lru_cache(maxsize=16)
 def _on_grid(
     pair: DominatingPair, grid: float, deviations: float, side: Side
 ) -> tuple[NDArray[np.int64], float, Atoms]:
     """Return indices on the lattice, the offset of the lattice, and the atoms."""
     indices, offset = on_grid(pair, grid, deviations, side)
     return indices, offset, atoms(pair, np.asarray(indices * grid + offset, dtype=np.float64), side)
+
+
+# For few different pairs, planning and composition use the same lattices in turn.
+_cached_on_grid = functools.lru_cache(maxsize=2 * FEW)(_on_grid)
 
 
 class Composition:
@@ -199,9 +203,10 @@ class Composition:
     def _transform(self) -> None:
         """Transform the releases that were entered since the last figure."""
         for pair, times in self._entered:
-            indices, offset, on_lattice = _on_grid(pair, self.plan.grid, self.plan.deviations, self.side)
-            logs = _logs(on_lattice)
             known = self.plan.cumulants.get(pair)
+            discretise = _on_grid if known is None else _cached_on_grid
+            indices, offset, on_lattice = discretise(pair, self.plan.grid, self.plan.deviations, self.side)
+            logs = _logs(on_lattice)
             cumulants = _cumulants(logs, self._tilts) if known is None else known
             losses, log_masses = logs
             tilted = np.exp(log_masses + self.plan.tilt * losses - cumulants[0])
@@ -331,12 +336,16 @@ def _logs(on_lattice: Atoms) -> tuple[Array, Array]:
 def _cumulants(logs: tuple[Array, Array], tilts: Array) -> Array:
     """Return log E e^(theta loss) over the finite losses."""
     losses, log_masses = logs
-    exponents = tilts[:, None] * losses
-    # In place, because an accountant spends most of its time here.
-    exponents += log_masses
-    largest = exponents.max(axis=1)
-    exponents -= largest[:, None]
-    return np.asarray(largest + np.log(np.exp(exponents, out=exponents).sum(axis=1)))
+    cumulants = np.empty(len(tilts))
+    rows = max(1, BLOCK // len(losses))
+    for first in range(0, len(tilts), rows):
+        exponents = tilts[first : first + rows, None] * losses
+        # In place, because an accountant spends most of its time here.
+        exponents += log_masses
+        largest = exponents.max(axis=1)
+        exponents -= largest[:, None]
+        cumulants[first : first + rows] = largest + np.log(np.exp(exponents, out=exponents).sum(axis=1))
+    return cumulants
 
 
 def _times_exp(value: float, exponent: float) -> float:
