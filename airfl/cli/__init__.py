@@ -81,9 +81,14 @@ for heading, commands in COMMANDS.items():
 app.add_typer(data_app, rich_help_panel=heading)
 
 
+RETRY_S = 0.01
+"""Time after which an interrupt that was ignored is repeated."""
+
+
 def main() -> None:
     """Run a command. Every outcome becomes an exit code and at most one line on standard error."""
     _handle_signals(_interrupt)
+    sys.unraisablehook = _interrupt_again
     let_streams_fall_back()
     completion.prepare(os.environ)
     give_libraries_a_place(os.environ)
@@ -134,6 +139,17 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """Raise KeyboardInterrupt, so that the command can clean up; a second signal ends the process at once."""
     _handle_signals(lambda number, frame: os._exit(130))
     raise KeyboardInterrupt
+
+
+def _interrupt_again(ignored: sys.UnraisableHookArgs) -> None:
+    """Repeat an interrupt that was raised where exceptions are ignored, in a destructor for instance."""
+    if ignored.exc_type is not KeyboardInterrupt or not hasattr(signal, "setitimer"):
+        sys.__unraisablehook__(ignored)
+        return
+    _handle_signals(_interrupt)
+    taken = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
+    signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(taken[0]))
+    signal.setitimer(signal.ITIMER_REAL, RETRY_S)
 
 
 def _end(message: str, code: int) -> None:

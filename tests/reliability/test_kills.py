@@ -126,6 +126,29 @@ def test_signals_at_random_moments(parent: Parent, tmp_path: Path, measured: Mea
     measured(f"signals: {len(ended)} runs met one at a random moment, {ended.count(130)} were cut off: same trace")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_a_destructor_is_repeated(number: signal.Signals, parent: Parent, tmp_path: Path) -> None:
+    """Python ignores what is raised there, and C code elsewhere does the same."""
+    file = tmp_path / "interrupted.py"
+    file.write_text(f"""
+import os, time
+from airfl import cli
+
+class Deleted:
+    def __del__(self):
+        os.kill(os.getpid(), {number:d})
+        time.sleep(0.001)
+
+def command(standalone_mode):
+    Deleted()
+    time.sleep(20)
+
+cli.app = command
+cli.main()
+""")
+    assert parent.start(script=file).refused(130) == "airfl: interrupted"
+
+
 def test_a_complete_run_says_so(parent: Parent) -> None:
     child = parent.run(whole(*SHORT), *SHORT, "--resume")
     assert child.wait() == 0
