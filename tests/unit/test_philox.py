@@ -107,6 +107,43 @@ def test_ones_are_counted_in_words_of_their_own(trials: int, monkeypatch: pytest
     np.testing.assert_array_equal(found, np.add(ones, last))
 
 
+@compiled
+@pytest.mark.parametrize("trials", [1, 31, 32, 64, 65, 200, philox.MOST_TRIALS])
+def test_binomial_numbers_are_added_to_what_is_there(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = np.random.default_rng(1).normal(size=(3, 301)).astype(np.float32)
+
+    def added() -> Any:
+        rows = before.copy()
+        philox.add_fair_binomials(rows, ADDRESS, DEVICES, trials, 0.25)
+        return rows
+
+    ones = philox.fair_binomials(ADDRESS, DEVICES, trials, 301)
+    np.testing.assert_array_equal(both(monkeypatch, added), before + np.float32(0.25) * (ones - np.float32(trials / 2)))
+
+
+@pytest.mark.parametrize(("trials", "count"), [(0, 5), (philox.MOST_TRIALS + 1, 5), (512, 2**31)])
+def test_binomial_numbers_that_a_stream_does_not_have(trials: int, count: int) -> None:
+    with pytest.raises(ValueError, match="trials"):
+        philox.fair_binomials(ADDRESS, [], trials, count)
+
+
+@compiled
+def test_rounding_is_by_the_uniform_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(1).normal(size=(3, 1003)).astype(np.float32)
+    values[0, :5] = [-9.0, 9.0, np.nan, -2.0, 2.0]
+
+    def rounded() -> Any:
+        rows = values.copy()
+        philox.round_stochastically(rows, ADDRESS, DEVICES, 2.0, 4 / 15, 7.5)
+        return rows
+
+    found = both(monkeypatch, rounded)
+    assert np.isnan(found[0, 2])
+    exact = (np.clip(values.astype(np.float64), -2, 2) + 2) / (4 / 15)
+    wanted = np.floor(exact) + (philox.uniforms(ADDRESS, DEVICES, 1003) < exact % 1)
+    np.testing.assert_array_equal(found, (wanted - 7.5).astype(np.float32))
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_numbers_are_the_same_however_many_threads_compute_them(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = philox.normals(ADDRESS, DEVICES, 1003)
@@ -116,6 +153,8 @@ def test_numbers_are_the_same_however_many_threads_compute_them(threads: int, mo
     rows = np.zeros((3, 1003), dtype=np.float32)
     philox.add_normals(rows, ADDRESS, DEVICES, 1.0, threads=threads)
     np.testing.assert_array_equal(rows, wanted)
+    ones = philox.fair_binomials(ADDRESS, DEVICES, 65, 1003)
+    np.testing.assert_array_equal(philox.fair_binomials(ADDRESS, DEVICES, 65, 1003, threads=threads), ones)
 
 
 def test_every_part_of_an_address_counts() -> None:

@@ -10,11 +10,12 @@ from scipy import stats
 from scipy.linalg import hadamard
 from torch import Tensor
 
+from airfl.runtime.philox import MOST_TRIALS
 from airfl.runtime.streams import Streams
 from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.recipe import Problem
 from airfl.uplinks.stages.clip import Clip
-from airfl.uplinks.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise
+from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.uplinks.stages.rand_k import RandK
 from airfl.uplinks.stages.rotation import Rotation, walsh_hadamard
 from airfl.uplinks.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
@@ -245,7 +246,7 @@ def binomials(trials: int, count: int) -> np.ndarray:
     return np.round(sent[0].numpy() + trials / 2).astype(np.int64)
 
 
-@pytest.mark.parametrize("trials", [1, 5, 32, 64, 65, 200, MOST_BITS, MOST_BITS + 1])
+@pytest.mark.parametrize("trials", [1, 5, 32, 64, 65, 200, MOST_TRIALS, MOST_TRIALS + 1])
 def test_counted_bits_are_binomial(trials: int) -> None:
     """Chi-square over all values that are expected ten times or more, the others together; 1 in 10^6 fails."""
     count = 100_000
@@ -268,7 +269,7 @@ def test_of_very_many_trials_no_count_is_rounded() -> None:
     assert float(sent.std()) == pytest.approx(2**19, rel=5 / math.sqrt(2 * count))
 
 
-@pytest.mark.parametrize("trials", [65, MOST_BITS + 1])
+@pytest.mark.parametrize("trials", [65, MOST_TRIALS + 1])
 def test_fewer_numbers_are_the_first_of_more(trials: int) -> None:
     few, many = (binomials(trials, count) for count in (10, 50))
     np.testing.assert_array_equal(few, many[:10])

@@ -21,7 +21,18 @@ from airfl.runtime.philox.library import CAddress, load_library
 from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.streams import Address
 
-__all__ = ["NormalStream", "add_normals", "add_normals_at", "fair_binomials", "normals", "uniforms", "words"]
+__all__ = [
+    "MOST_TRIALS",
+    "NormalStream",
+    "add_fair_binomials",
+    "add_normals",
+    "add_normals_at",
+    "fair_binomials",
+    "normals",
+    "round_stochastically",
+    "uniforms",
+    "words",
+]
 
 Ids = Sequence[int] | NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -32,6 +43,8 @@ LONGEST = 1 << 34
 """Positions of a stream: four for each of 2^32 blocks."""
 SPARSE = 5
 """If the positions are fewer than the numbers up to the last one by this factor, they are computed one by one."""
+MOST_TRIALS = 512
+"""Most trials of a binomial number. Counting more random bits is slower than a sampler."""
 BLOCKS = 1 << 12
 """Blocks that numpy computes at a time, so that they stay in the processor's cache."""
 
@@ -72,22 +85,64 @@ def words(address: Address, devices: Ids | None, count: int, *, start: int = 0, 
 
 
 def fair_binomials(address: Address, devices: Ids, trials: int, count: int, *, threads: int = 1) -> Floats:
-    """Return numbers from Bin(trials, 1/2) by counting random bits, float32 [devices, count]."""
+    """Return numbers from Bin(trials, 1/2) by counting random bits, float32 [devices, count]. trials: at most 512."""
     compiled = load_library()
-    rows, each = np.empty((len(devices), count), dtype=np.float32), -(-trials // 32)
+    rows = np.empty((len(devices), count), dtype=np.float32)
 
     def fill(row: int, first: int, last: int) -> None:
         part = rows[row, first:last]
         if compiled is None:
-            drawn = _by_numpy(lambda words: words, address, devices[row], first * each, len(part) * each)
-            part[:] = reference.ones_of(drawn.reshape(len(part), each), trials)
+            part[:] = _ones_by_numpy(address, devices[row], trials, first, len(part))
         else:
             compiled.airfl_ones(_address(address, devices[row]), trials, first, len(part), part.ctypes.data)
 
-    if count * each > LONGEST:
-        raise ValueError(f"{count} numbers of {trials} bits need more than the {LONGEST} words of a stream")
+    _check_trials(trials, count)
     _spread(fill, rows, threads)
     return rows
+
+
+def add_fair_binomials(
+    rows: Floats, address: Address, devices: Ids, trials: int, scale: float, *, threads: int = 1
+) -> None:
+    """Add scale * (Bin(trials, 1/2) - trials/2) to `rows` [devices, count] in place; the numbers are those of
+    `fair_binomials`."""
+    compiled = load_library()
+
+    def add(row: int, first: int, last: int) -> None:
+        part = rows[row, first:last]
+        if compiled is None:
+            ones = _ones_by_numpy(address, devices[row], trials, first, len(part))
+            part += np.float32(scale) * (ones - np.float32(trials / 2))
+        else:
+            at = _address(address, devices[row])
+            compiled.airfl_add_ones(at, trials, first, len(part), scale, part.ctypes.data)
+
+    _check_trials(trials, rows.shape[1])
+    _check(rows, 0)
+    _spread(add, rows, threads)
+
+
+def round_stochastically(
+    rows: Floats, address: Address, devices: Ids, limit: float, step: float, centre: float, *, threads: int = 1
+) -> None:
+    """Replace each x of `rows` [devices, count] by B - centre, where B is one of the two integers around
+    a = (x + limit)/step, drawn so that E B = a. x is clamped to +-limit first; the numbers are those of `uniforms`."""
+    compiled = load_library()
+
+    def set_(row: int, first: int, last: int) -> None:
+        part = rows[row, first:last]
+        if compiled is None:
+            drawn = _by_numpy(reference.uniforms_of, address, devices[row], first, len(part))
+            # With many levels, float32 has too few digits for the fractional part.
+            above = (np.clip(part.astype(np.float64), -limit, limit) + limit) / step
+            lower = np.floor(above)
+            part[:] = lower + (drawn < above - lower) - centre
+        else:
+            at = _address(address, devices[row])
+            compiled.airfl_round(at, first, len(part), limit, step, centre, part.ctypes.data)
+
+    _check(rows, 0)
+    _spread(set_, rows, threads)
 
 
 def add_normals(
@@ -181,6 +236,12 @@ def _by_numpy(
     return np.concatenate(parts)[start & 3 :][:count]
 
 
+def _ones_by_numpy(address: Address, device: int, trials: int, start: int, count: int) -> Floats:
+    each = -(-trials // 32)
+    drawn = _by_numpy(lambda words: words, address, device, start * each, count * each)
+    return reference.ones_of(drawn.reshape(count, each), trials)
+
+
 def _spread(work: Callable[[int, int, int], None], rows: NDArray[Any], threads: int) -> None:
     """Call work(row, first, last) for ranges that cover all rows, in equal parts for the threads."""
     count = rows.shape[1]
@@ -200,6 +261,13 @@ def _check(rows: NDArray[Any], start: int) -> None:
         raise ValueError("rows must be a matrix whose rows are contiguous")
     if not 0 <= start <= LONGEST - rows.shape[1]:
         raise ValueError(f"positions must be from 0 to {LONGEST - 1}, got {start} to {start + rows.shape[1] - 1}")
+
+
+def _check_trials(trials: int, count: int) -> None:
+    if not 1 <= trials <= MOST_TRIALS:
+        raise ValueError(f"trials must be from 1 to {MOST_TRIALS}, got {trials}")
+    if count * -(-trials // 32) > LONGEST:
+        raise ValueError(f"{count} numbers of {trials} bits need more than the {LONGEST} words of a stream")
 
 
 def _address(address: Address, device: int | None) -> CAddress:

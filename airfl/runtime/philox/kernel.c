@@ -198,27 +198,89 @@ void airfl_words(const Address *at, uint64_t start, uint64_t count, uint32_t *ou
     }
 }
 
-/* How many of the `trials` bits of each number are ones. A number takes ceil(trials/32) words, the last one's low bits
-   unused. */
-void airfl_ones(const Address *at, uint32_t trials, uint64_t start, uint64_t count, float *out)
+#define MOST_WORDS 16 /* of a number: 512 trials */
+
+/* How many of the `trials` bits of each number are ones. A number takes `each` = ceil(trials/32) words, the last one's
+   low bits unused. */
+static inline void ones_of(const uint32_t *words, uint32_t trials, uint32_t each, int number, float *ones)
+{
+    uint32_t unused = 32 * each - trials;
+    for (int i = 0; i < number; i++) {
+        const uint32_t *own = words + (uint64_t)i * each;
+        int sum = __builtin_popcount(own[each - 1] >> unused);
+        for (uint32_t word = 0; word + 1 < each; word++)
+            sum += __builtin_popcount(own[word]);
+        ones[i] = (float)sum;
+    }
+}
+
+/* The words for NUMBERS numbers of `each` words, from the block of the word `first` on. */
+static inline void words_from(const Address *at, uint64_t first, uint32_t each, uint32_t *out)
 {
     uint32_t words[4][WIDTH];
-    uint32_t each = (trials + 31) / 32, unused = 32 * each - trials, place = 0;
-    uint64_t first = start * each, left = count * each;
-    int ones = 0;
-    for (int number; left; first += number, left -= number) {
-        int skipped = (int)(first & 3);
-        number = taken(first, left);
-        blocks_from(at, (uint32_t)(first >> 2), words);
-        for (int i = skipped; i < skipped + number; i++) {
-            uint32_t word = words[i & 3][i >> 2];
-            if (++place == each) {
-                *out++ = (float)(ones + __builtin_popcount(word >> unused));
-                ones = 0;
-                place = 0;
-            } else {
-                ones += __builtin_popcount(word);
-            }
+    for (uint32_t part = 0; part < each; part++) {
+        blocks_from(at, (uint32_t)(first >> 2) + part * WIDTH, words);
+        for (int i = 0; i < WIDTH; i++)
+            for (int lane = 0; lane < 4; lane++)
+                *out++ = words[lane][i];
+    }
+}
+
+/* The next numbers from Bin(trials, 1/2), for the position `start` on; returns how many. trials: 1 to 512. */
+static inline int next_ones(const Address *at, uint32_t trials, uint64_t start, uint64_t left, float ones[NUMBERS])
+{
+    uint32_t words[NUMBERS * MOST_WORDS], each = (trials + 31) / 32;
+    uint64_t first = start * each;
+    int skipped = (int)(first & 3), number = NUMBERS - (skipped + (int)each - 1) / (int)each;
+    number = left < (uint64_t)number ? (int)left : number;
+    words_from(at, first, each, words);
+    if (each == 3) /* as a constant, so that the loop over words is unrolled */
+        ones_of(words + skipped, trials, 3, number, ones);
+    else
+        ones_of(words + skipped, trials, each, number, ones);
+    return number;
+}
+
+void airfl_ones(const Address *at, uint32_t trials, uint64_t start, uint64_t count, float *out)
+{
+    float ones[NUMBERS];
+    for (int number; count; start += number, count -= number, out += number) {
+        number = next_ones(at, trials, start, count, ones);
+        memcpy(out, ones, number * sizeof *out);
+    }
+}
+
+/* out += scale * (Bin(trials, 1/2) - trials/2). */
+void airfl_add_ones(const Address *at, uint32_t trials, uint64_t start, uint64_t count, float scale, float *out)
+{
+    float ones[NUMBERS];
+    for (int number; count; start += number, count -= number, out += number) {
+        number = next_ones(at, trials, start, count, ones);
+        for (int i = 0; i < number; i++)
+            out[i] += scale * (ones[i] - 0.5f * (float)trials);
+    }
+}
+
+/* Each value, in steps from `-limit`, becomes one of the two integers around it, the upper one if a uniform number is
+   smaller than the fraction; then `centre` is subtracted. */
+void airfl_round(const Address *at, uint64_t start, uint64_t count, double limit, double step, double centre,
+                 float *values)
+{
+    uint32_t words[4][WIDTH];
+    float numbers[NUMBERS];
+    for (int number; count; start += number, count -= number, values += number) {
+        number = taken(start, count);
+        blocks_from(at, (uint32_t)(start >> 2), words);
+        for (int i = 0; i < WIDTH; i++)
+            for (int lane = 0; lane < 4; lane++)
+                numbers[4 * i + lane] = ((float)(int32_t)(words[lane][i] >> 8) + 0.5f) * 0x1p-24f;
+        const float *uniform = numbers + (start & 3);
+        for (int i = 0; i < number; i++) {
+            double value = values[i];
+            value = value < -limit ? -limit : value > limit ? limit : value;
+            double above = (value + limit) / step, lower = floor(above);
+            double up = (double)uniform[i] < above - lower ? 1.0 : 0.0;
+            values[i] = (float)(lower + up - centre);
         }
     }
 }

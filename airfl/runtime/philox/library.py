@@ -29,6 +29,8 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
     "airfl_add_normals_at": (POINTER, SIZE, ctypes.c_float, POINTER),
     "airfl_uniforms": (SIZE, SIZE, POINTER),
     "airfl_ones": (ctypes.c_uint32, SIZE, SIZE, POINTER),
+    "airfl_add_ones": (ctypes.c_uint32, SIZE, SIZE, ctypes.c_float, POINTER),
+    "airfl_round": (SIZE, SIZE, ctypes.c_double, ctypes.c_double, ctypes.c_double, POINTER),
     "airfl_words": (SIZE, SIZE, POINTER),
 }
 

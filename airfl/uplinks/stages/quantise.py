@@ -13,14 +13,11 @@ from math import hypot, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.philox import fair_binomials, uniforms
+from airfl.runtime.philox import MOST_TRIALS, add_fair_binomials, fair_binomials, round_stochastically, uniforms
 from airfl.runtime.streams import Purpose
 from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
-
-# With more trials than this, counting random bits is slower than a binomial sampler.
-MOST_BITS = 512
 
 
 @dataclass(frozen=True)
@@ -63,9 +60,15 @@ class StochasticQuantise:
         address = opened.streams.address(Purpose.QUANTISER, opened.index)
 
         def encode(batch: Batch) -> Batch:
-            drawn = uniforms(address, _devices(opened, batch), _drawn(batch), threads=run_threads())
+            messages, devices, threads = batch.messages, _devices(opened, batch), run_threads()
+            if _in_place(batch):
+                round_stochastically(
+                    messages.numpy(), address, devices, self.limit, self.step, (self.levels - 1) / 2, threads=threads
+                )
+                return batch.of(messages)
+            drawn = uniforms(address, devices, _drawn(batch), threads=threads)
             # With many levels, float32 has too few digits for the fractional part.
-            above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
+            above = (messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
             lower = above.floor()
             up = torch.from_numpy(_sent(batch, drawn)).to(above.device) < above - lower
             return batch.of((lower + up - (self.levels - 1) / 2).to(batch.values.dtype))
@@ -117,9 +120,14 @@ class BinomialNoise:
         def encode(batch: Batch) -> Batch:
             if not self.trials:
                 return batch
+            messages = batch.messages
+            if _in_place(batch) and self.trials <= MOST_TRIALS:
+                address, devices = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index), _devices(opened, batch)
+                add_fair_binomials(messages.numpy(), address, devices, self.trials, self.scale, threads=run_threads())
+                return batch.of(messages)
             # Centred in float64: float32 cannot represent large counts, but what is left of them.
             noise = torch.from_numpy(self._counts(opened, batch) - self.trials / 2).to(batch.values)
-            return batch.of(batch.messages + self.scale * noise)
+            return batch.of(messages + self.scale * noise)
 
         return Coder(encode, decode=lambda mean: mean)
 
@@ -130,7 +138,7 @@ class BinomialNoise:
         """
 
         count = _drawn(batch)
-        if self.trials > MOST_BITS:
+        if self.trials > MOST_TRIALS:
             numbers: NDArray[np.float64] = of_each_device(
                 opened,
                 batch,
@@ -148,6 +156,13 @@ class BinomialNoise:
 def _devices(opened: Round, batch: Batch) -> list[int]:
     devices: list[int] = opened.devices[batch.rows].tolist()
     return devices
+
+
+def _in_place(batch: Batch) -> bool:
+    """Whether messages can be changed in this computer's memory, in the order of their random numbers."""
+    values = batch.values
+    single = values.is_floating_point() and values.dtype.itemsize == 4
+    return single and values.device.type == "cpu" and batch.coordinates is None
 
 
 def _sent(batch: Batch, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
