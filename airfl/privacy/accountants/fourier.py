@@ -22,7 +22,7 @@ from airfl.privacy.accountants.pairs import Array, DominatingPair
 
 # Atoms per standard deviation of one release, and the smallest and largest number of points of a transform.
 FINENESS = 48
-SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 13, 1 << 17
+SMALLEST_WINDOW, LARGEST_WINDOW = 1 << 14, 1 << 17
 # The largest window for at most FEW different releases, and for more than VERY_MANY releases.
 FEW, FEWS_WINDOW = 8, 1 << 18
 VERY_MANY, VERY_MANYS_WINDOW = 10**6, 1 << 20
@@ -36,11 +36,13 @@ COARSE_POINTS = 129
 RARER = 10.0
 # -log of the share of delta that may lie beyond the window.
 BEYOND = 24.0
-# Factor by which the weight of a composition may grow before it is planned again.
-GROWTH = 1.3
+# Factor by which the weight of a composition may grow before it is planned again, which is cheap for few releases.
+GROWTH, FEWS_GROWTH = 2.0, 1.3
 # Relative error of delta per release, and of epsilon.
 ROUNDING = 1e-13
 DIGITS = 1e-10
+# Error of a cumulant at a shifted tilt, and the smallest sum of which one is taken: smaller ones may have underflowed.
+SHIFTING, SMALLEST_SUM = 1e-10, 1e-280
 
 # Most numbers for which exponentials are computed at once, so that they stay in a processor's cache.
 BLOCK = 1 << 15
@@ -69,7 +71,8 @@ class CompositionPlan:
         deviations: Standard deviations around its means within which a release is discretised.
         shifts: Shifts of the tilt for Chernoff bounds, ascending, [17].
         weight: Sum of log E e^(theta loss) that the plan is for.
-        cumulants: For few different pairs, log E e^(theta loss) of each on the lattice, at the `_shifted` tilts.
+        growth: Factor by which the weight may grow.
+        cumulants: For few different pairs, log E e^(theta loss) of each on the lattice, by `_shifted_cumulants`.
     """
 
     tilt: float
@@ -79,6 +82,7 @@ class CompositionPlan:
     deviations: float
     shifts: Array
     weight: float
+    growth: float
     cumulants: Mapping[DominatingPair, Array]
 
 
@@ -93,27 +97,28 @@ def planned(
     discretised = [(_coarsely(pair, deviations), times) for pair, times in parts]
     coarse = discretised
     tilt = _best_tilt(discretised, delta, _TILTS)
-    most = FEWS_WINDOW if len(parts) <= FEW else LARGEST_WINDOW
+    few = len(parts) <= FEW
+    most, growth = (FEWS_WINDOW, FEWS_GROWTH) if few else (LARGEST_WINDOW, GROWTH)
     most = VERY_MANYS_WINDOW if count > VERY_MANY else most
     widest = max(high - low for low, high in (pair.reach(deviations) for pair, _ in parts))
     grid = 0.0
-    for _ in range(1 + (len(parts) <= FEW)):
+    for _ in range(1 + few):
         if grid:
             # With the grid's rounding: for very many releases the sum of its errors exceeds the width of the window.
             discretised = [(_logs(_cached_on_grid(pair, grid, deviations, side)[2]), times) for pair, times in parts]
             tilt = _best_tilt(discretised, delta, tilt * _NEARBY)
         deviation = _deviation(discretised, tilt)
         shifts = _STEPS * math.sqrt(2 * BEYOND) / deviation
-        cumulants = [_cumulants(logs, _shifted(tilt, shifts)) for logs, _ in discretised]
+        cumulants = [_shifted_cumulants(logs, tilt, shifts) for logs, _ in discretised]
         bottom, top = _around(_weighted(discretised, cumulants), shifts)
-        width = max(top - bottom, deviation) * GROWTH
+        width = max(top - bottom, deviation) * growth
         if not grid:
             preferred = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW, step)
             grid = max(preferred, width / most, widest / MOST_ATOMS)
     size = fft.next_fast_len(min(max(int(width / grid) + 2, SMALLEST_WINDOW), 2 * most), real=True)
     weight = float(_summed(coarse, np.array([tilt]))[0])
-    on_lattice = {pair: one for (pair, _), one in zip(parts, cumulants, strict=True)} if len(parts) <= FEW else {}
-    return CompositionPlan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, weight, on_lattice)
+    on_lattice = {pair: one for (pair, _), one in zip(parts, cumulants, strict=True)} if few else {}
+    return CompositionPlan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, weight, growth, on_lattice)
 
 
 def _best_tilt(discretised: Sequence[Discretised], delta: float, tilts: Array) -> float:
@@ -131,14 +136,9 @@ def _deviation(discretised: Sequence[Discretised], tilt: float) -> float:
     return math.sqrt(max(float(before - 2 * here + after), 1e-30)) / (0.01 * tilt)
 
 
-def _shifted(tilt: float, shifts: Array) -> Array:
-    """Return the tilt, the tilt plus each shift, and the tilt minus each shift."""
-    return np.concatenate([[tilt], tilt + shifts, tilt - shifts])
-
-
 def _around(cumulants: Array, shifts: Array) -> tuple[float, float]:
     """Return an interval that holds all but e^-BEYOND of the tilted loss, by Chernoff bounds. cumulants: of all
-    releases together, at `_shifted` tilts."""
+    releases together, as by `_shifted_cumulants`."""
     here, above, below = float(cumulants[0]), cumulants[1 : 1 + len(shifts)], cumulants[1 + len(shifts) :]
     more, less = above - here, here - below
     return float(np.nanmax((less - BEYOND) / shifts)), float(np.nanmin((more + BEYOND) / shifts))
@@ -175,8 +175,7 @@ class Composition:
         self._spectrum: NDArray[np.complex128] = np.ones(frequencies, dtype=np.complex128)
         # The absolute value of the spectrum, and an upper bound on it that includes the error of every factor.
         self._size, self._largest = np.ones(frequencies), np.ones(frequencies)
-        self._tilts = _shifted(plan.tilt, plan.shifts)
-        self._cumulants = np.zeros(len(self._tilts))
+        self._cumulants = np.zeros(1 + 2 * len(plan.shifts))
         self._infinite = 0.0
         self._offset = 0.0
         self.releases, self._weight = 0, 0.0
@@ -189,7 +188,7 @@ class Composition:
         reaches = (pair.reach(self.plan.deviations) for pair, _ in parts)
         if any(high - low > most for low, high in reaches):
             return False
-        return self._weight + self._weight_of(parts) <= GROWTH * self.plan.weight
+        return self._weight + self._weight_of(parts) <= self.plan.growth * self.plan.weight
 
     def _weight_of(self, parts: Sequence[Counted]) -> float:
         return math.fsum(times * _weight(pair, self.plan.deviations, self.plan.tilt) for pair, times in parts)
@@ -207,7 +206,7 @@ class Composition:
             discretise = _on_grid if known is None else _cached_on_grid
             indices, offset, on_lattice = discretise(pair, self.plan.grid, self.plan.deviations, self.side)
             logs = _logs(on_lattice)
-            cumulants = _cumulants(logs, self._tilts) if known is None else known
+            cumulants = _shifted_cumulants(logs, self.plan.tilt, self.plan.shifts) if known is None else known
             losses, log_masses = logs
             tilted = np.exp(log_masses + self.plan.tilt * losses - cumulants[0])
             places = indices[on_lattice.masses > 0] % self.plan.size
@@ -346,6 +345,29 @@ def _cumulants(logs: tuple[Array, Array], tilts: Array) -> Array:
         exponents -= largest[:, None]
         cumulants[first : first + rows] = largest + np.log(np.exp(exponents, out=exponents).sum(axis=1))
     return cumulants
+
+
+def _shifted_cumulants(logs: tuple[Array, Array], tilt: float, shifts: Array) -> Array:
+    """Return log E e^(theta loss) over the finite losses at the tilt, the tilt plus each shift, and the tilt minus each
+    shift, where every shift is twice the one before. Those at shifts are upper bounds."""
+    losses, log_masses = logs
+    exponents = tilt * losses + log_masses
+    largest = float(exponents.max())
+    weights = np.exp(exponents - largest)
+    total = float(weights.sum())
+    middle = float(weights @ losses) / total
+    sums = np.empty((2, len(shifts)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row, sign in enumerate((1, -1)):
+            # Powers by squaring: an exponential function takes ten times as long.
+            factors = np.exp(sign * float(shifts[0]) * (losses - middle))
+            for place in range(len(shifts)):
+                sums[row, place] = weights @ factors
+                factors *= factors
+        known = np.isfinite(sums) & (sums > SMALLEST_SUM)
+        moved = largest + np.log(np.where(known, sums, 1.0)) + np.array([[1.0], [-1.0]]) * shifts * middle
+    moved[~known] = _cumulants(logs, (tilt + np.array([[1.0], [-1.0]]) * shifts)[~known])
+    return np.concatenate([[largest + math.log(total)], (moved + SHIFTING).ravel()])
 
 
 def _times_exp(value: float, exponent: float) -> float:
