@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.runtime.philox import NormalStream
 from airfl.runtime.streams import Purpose
-from airfl.runtime.threads import run_threads
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
@@ -18,7 +16,7 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
-from channels.noise import interference_std, receiver_noise
+from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
@@ -129,10 +127,11 @@ class _AnalogLink:
 
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
-        received = signal + self._draw_noise(signal, self._disturbance(self._energy, self._received))
+        receive_snr_db = float(self._snr_db(np.array(energy(signal))))
+        received = self._add_noise(signal, self._disturbance(self._energy, self._received))
         return Reception(
-            mean=received * self._decoder(signal),
-            receive_snr_db=float(self._snr_db(np.array(energy(signal)))),
+            mean=received * self._decoder(received),
+            receive_snr_db=receive_snr_db,
             report=self._report(self._energy, self._received),
             signals=self._signals(received) if context.record else None,
         )
@@ -288,16 +287,19 @@ class _AnalogLink:
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _draw_noise(self, signal: Tensor, disturbance: float) -> Tensor | float:
+    def _add_noise(self, signal: Tensor, disturbance: float) -> Tensor:
+        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device."""
         import torch
 
-        context = self._context
-        noise: Tensor | float = 0.0
-        for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
-            if std:
-                stream = NormalStream(context.streams.address(purpose, context.round_index), run_threads())
-                noise = noise + torch.from_numpy(receiver_noise(stream, context.entries, std)).to(signal)
-        return noise
+        from airfl.runtime.philox.tensors import add_normals_
+
+        stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
+        drawn = [(purpose, std) for purpose, std in stds if std]
+        # Rounding depends on the order: noise and interference are added up before they are added to the signal.
+        total = torch.zeros_like(signal) if len(drawn) > 1 else signal
+        for purpose, std in drawn:
+            add_normals_(total, self._context.streams.address(purpose, self._context.round_index), None, std)
+        return signal if total is signal else signal.add_(total)
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing

@@ -56,7 +56,8 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         asked = kwargs.get("device")
         if bare in BETWEEN_DEVICES:
             moved = asked is not None and any(part.device.type != torch.device(asked).type for part in tensors)
-            if moved or (any(of_gpu) and not all(of_gpu)):
+            pinned = kwargs.get("non_blocking") and all(part.is_cuda or part.is_pinned() for part in tensors)
+            if not pinned and (moved or (any(of_gpu) and not all(of_gpu))):
                 self._waits.note(f"{name} between CPU and GPU")
         elif any(of_gpu):
             by_mask = bare in INDEXING and any(part.dtype in (torch.bool, torch.uint8) for part in _indices(args))

@@ -32,6 +32,8 @@ BESIDE = {
     "airfl/core/callbacks/dispatch.py",
 }
 """Files that are told of beta on its way, but do not hand it on."""
+NOISE = {"airfl/runtime/philox/tensors.py"}
+"""Files that add random numbers to an update in place, but do not hand it on."""
 
 
 def parts(value: Any) -> Iterator[Any]:
@@ -95,7 +97,7 @@ def test_an_update_passes_the_files_that_are_listed() -> None:
         run_round(built, state)
     names = listed("From a device's update to the model")
     assert len(names) <= MOST_FILES
-    assert set(files) == set(names)
+    assert set(files) - NOISE == set(names)
 
 
 def test_beta_passes_the_files_that_are_listed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Encoder stages: clip and rand-k, individually and chained; top-k, its masks and its bits; signs by majority vote."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -233,6 +234,21 @@ def test_what_goes_along_with_a_batch() -> None:
     torch.testing.assert_close(batch.scale, torch.ones(2))
     torch.testing.assert_close(batch.norms, torch.full((2,), math.sqrt(3)))
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
+
+
+def test_positions_of_a_batch_are_those_of_its_coordinates() -> None:
+    """A stage that replaces the coordinates alone leaves no tensor of the former ones behind."""
+    coordinates = np.array([2, 5, 7])
+    batch = Batch(torch.zeros(2, 9), torch.ones(2)).restricted(torch.from_numpy(coordinates), coordinates)
+    assert isinstance(batch.positions, Tensor)
+    assert batch.positions.tolist() == [2, 5, 7]
+    slab = Batch(torch.zeros(2, 3), torch.ones(2), part=slice(4, 7))
+    kept = slab.restricted(torch.from_numpy(coordinates), coordinates).positions
+    assert kept is not None
+    assert kept.tolist() == [5]
+    other = np.array([0, 1, 2])
+    assert replace(batch, coordinates=other).positions is other
+    assert replace(batch, coordinates=None).positions is None
 
 
 def test_bounds_of_signs() -> None:

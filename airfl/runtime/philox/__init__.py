@@ -3,14 +3,13 @@
 The key is a hash of (seed, purpose), and the counter is (position, round, device). Any number of a stream can be
 computed without those before it, on a CPU or a GPU, in any order, with the same bits. Normal numbers are made by the
 method of Box and Muller from two words each, and lie within +-6.8. kernel.c computes them where a C compiler is found,
-else numpy (reference.py).
+else numpy (reference.py); on a GPU triton_kernels.py, or torch where Triton is not found (tensors.py).
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,7 +22,6 @@ from airfl.runtime.streams import Address
 
 __all__ = [
     "MOST_TRIALS",
-    "NormalStream",
     "add_fair_binomials",
     "add_normals",
     "add_normals_at",
@@ -47,23 +45,6 @@ MOST_TRIALS = 512
 """Most trials of a binomial number. Counting more random bits is slower than a sampler."""
 BLOCKS = 1 << 12
 """Blocks that numpy computes at a time, so that they stay in the processor's cache."""
-
-
-@dataclass(frozen=True)
-class NormalStream:
-    """The normal numbers of an address without a device, with the method of numpy's generators.
-
-    Attributes:
-        address: Seed, purpose and round.
-        threads: Number of threads that compute them.
-    """
-
-    address: Address
-    threads: int = 1
-
-    def standard_normal(self, size: int, dtype: type[np.float32] = np.float32) -> Floats:
-        """Return the first `size` numbers of the stream."""
-        return normals(self.address, None, size, threads=self.threads)
 
 
 def normals(address: Address, devices: Ids | None, count: int, *, start: int = 0, threads: int = 1) -> Floats:
@@ -146,17 +127,20 @@ def round_stochastically(
 
 
 def add_normals(
-    rows: Floats, address: Address, devices: Ids, scale: float, *, start: int = 0, threads: int = 1
+    rows: Floats, address: Address, devices: Ids | None, scale: float, *, start: int = 0, threads: int = 1
 ) -> None:
-    """Add scale * N(0, 1) to `rows` [devices, count] in place; the numbers are those of `normals`."""
+    """Add scale * N(0, 1) to `rows` [devices, count] in place; [1, count] if `devices` is None.
+
+    The numbers are those of `normals`.
+    """
     compiled = load_library()
 
     def add(row: int, first: int, last: int) -> None:
-        part = rows[row, first:last]
+        part, device = rows[row, first:last], None if devices is None else devices[row]
         if compiled is None:
-            part += np.float32(scale) * _by_numpy(reference.normals_of, address, devices[row], start + first, len(part))
+            part += np.float32(scale) * _by_numpy(reference.normals_of, address, device, start + first, len(part))
         else:
-            at = _address(address, devices[row])
+            at = _address(address, device)
             compiled.airfl_add_normals(at, start + first, len(part), scale, part.ctypes.data)
 
     _check(rows, start)
@@ -166,22 +150,24 @@ def add_normals(
 def add_normals_at(
     rows: Floats,
     address: Address,
-    devices: Ids,
+    devices: Ids | None,
     positions: NDArray[np.int64],
     scale: float,
     *,
     threads: int = 1,
 ) -> None:
-    """Add scale * N(0, 1) to `rows` [devices, count] in place, where the numbers are at `positions` of each stream.
+    """Add scale * N(0, 1) to `rows` [devices, count] in place, where the numbers are at `positions` of each stream;
+    [1, count] if `devices` is None.
 
     positions: ascending, [count].
     """
     compiled = load_library()
     span = int(positions[-1]) + 1 if len(positions) else 0
     positions = np.ascontiguousarray(positions, dtype=np.int64)
+    ids: Ids | Sequence[None] = [None] if devices is None else devices
 
     def add(start: int, end: int) -> None:
-        for row, device in zip(rows[start:end], devices[start:end], strict=True):
+        for row, device in zip(rows[start:end], ids[start:end], strict=True):
             if compiled is not None and span > SPARSE * len(positions):
                 at = _address(address, device)
                 compiled.airfl_add_normals_at(at, positions.ctypes.data, len(positions), scale, row.ctypes.data)
@@ -190,7 +176,8 @@ def add_normals_at(
                 drawn = reference.normals_of(reference.words_of_blocks(address, device_word(device), blocks))
                 row += np.float32(scale) * drawn[places, positions & 3]
             else:
-                row += np.float32(scale) * normals(address, [device], span)[0, positions]
+                drawn = normals(address, None if device is None else [device], span).ravel()
+                row += np.float32(scale) * drawn[positions]
 
     _check(rows, span)
     spread(add, len(rows), threads if rows.size >= PARALLEL else 1)

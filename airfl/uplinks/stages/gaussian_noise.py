@@ -41,6 +41,6 @@ class GaussianNoise:
             if not std:
                 return batch
             devices = opened.devices[batch.rows].tolist()
-            return batch.of(add_normals_(batch.messages, address, devices, std, positions=batch.coordinates))
+            return batch.of(add_normals_(batch.messages, address, devices, std, positions=batch.positions))
 
         return Coder(encode, decode=lambda mean: mean)

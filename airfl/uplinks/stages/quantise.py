@@ -13,9 +13,8 @@ from math import hypot, log2, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.philox import MOST_TRIALS, add_fair_binomials, fair_binomials, round_stochastically, uniforms
+from airfl.runtime.philox import MOST_TRIALS
 from airfl.runtime.streams import Purpose
-from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
@@ -55,23 +54,14 @@ class StochasticQuantise:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which draws one uniform number per entry when a message is encoded."""
-        import torch
+        from airfl.runtime.philox.tensors import round_stochastically_
 
         address = opened.streams.address(Purpose.QUANTISER, opened.index)
+        grid = self.limit, self.step, self.levels
 
         def encode(batch: Batch) -> Batch:
-            messages, devices, threads = batch.messages, _devices(opened, batch), run_threads()
-            if _in_place(batch):
-                round_stochastically(
-                    messages.numpy(), address, devices, self.limit, self.step, (self.levels - 1) / 2, threads=threads
-                )
-                return batch.of(messages)
-            drawn = uniforms(address, devices, _drawn(batch), threads=threads)
-            # With many levels, float32 has too few digits for the fractional part.
-            above = (messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
-            lower = above.floor()
-            up = torch.from_numpy(_sent(batch, drawn)).to(above.device) < above - lower
-            return batch.of((lower + up - (self.levels - 1) / 2).to(batch.values.dtype))
+            devices = _devices(opened, batch)
+            return batch.of(round_stochastically_(batch.messages, address, devices, *grid, positions=batch.positions))
 
         return Coder(
             encode,
@@ -117,59 +107,35 @@ class BinomialNoise:
         """Return the coder, which draws a device's noise when its message is encoded."""
         import torch
 
+        from airfl.runtime.philox.tensors import add_fair_binomials_
+
+        address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
+
         def encode(batch: Batch) -> Batch:
             if not self.trials:
                 return batch
-            messages = batch.messages
-            if _in_place(batch) and self.trials <= MOST_TRIALS:
-                address, devices = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index), _devices(opened, batch)
-                add_fair_binomials(messages.numpy(), address, devices, self.trials, self.scale, threads=run_threads())
-                return batch.of(messages)
+            messages, devices = batch.messages, _devices(opened, batch)
+            if self.trials <= MOST_TRIALS:
+                given = self.trials, self.scale
+                return batch.of(add_fair_binomials_(messages, address, devices, *given, positions=batch.positions))
             # Centred in float64: float32 cannot represent large counts, but what is left of them.
-            noise = torch.from_numpy(self._counts(opened, batch) - self.trials / 2).to(batch.values)
+            noise = torch.from_numpy(self._counts(opened, batch) - self.trials / 2).to(messages)
             return batch.of(messages + self.scale * noise)
 
         return Coder(encode, decode=lambda mean: mean)
 
     def _counts(self, opened: Round, batch: Batch) -> NDArray[np.float64]:
-        """Return numbers from Bin(trials, 1/2) for the entries that are sent, [chunk, entries].
-
-        For few trials, counting random bits takes a fraction of the time of a general sampler.
-        """
-
-        count = _drawn(batch)
-        if self.trials > MOST_TRIALS:
-            numbers: NDArray[np.float64] = of_each_device(
-                opened,
-                batch,
-                Purpose.PRIVACY_NOISE,
-                lambda generator: generator.binomial(self.trials, 0.5, count),
-                np.float64,
-            )
-            return numbers
-        address = opened.streams.address(Purpose.PRIVACY_NOISE, opened.index)
-        threads = run_threads()
-        drawn = fair_binomials(address, _devices(opened, batch), self.trials, count, threads=threads)
-        return _sent(batch, drawn).astype(np.float64)
+        """Return numbers from Bin(trials, 1/2) for the entries that are sent by a general sampler, [chunk, entries]."""
+        count = batch.values.shape[1] if batch.coordinates is None else int(batch.coordinates.max()) + 1
+        return of_each_device(
+            opened,
+            batch,
+            Purpose.PRIVACY_NOISE,
+            lambda generator: generator.binomial(self.trials, 0.5, count),
+            np.float64,
+        )
 
 
 def _devices(opened: Round, batch: Batch) -> list[int]:
     devices: list[int] = opened.devices[batch.rows].tolist()
     return devices
-
-
-def _in_place(batch: Batch) -> bool:
-    """Whether messages can be changed in this computer's memory, in the order of their random numbers."""
-    values = batch.values
-    single = values.is_floating_point() and values.dtype.itemsize == 4
-    return single and values.device.type == "cpu" and batch.coordinates is None
-
-
-def _sent(batch: Batch, numbers: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the numbers of the coordinates that are sent."""
-    return numbers if batch.coordinates is None else numbers[:, batch.coordinates]
-
-
-def _drawn(batch: Batch) -> int:
-    """Return how many numbers a device draws, in the order of coordinates, to cover all coordinates that it sends."""
-    return batch.values.shape[1] if batch.coordinates is None else int(batch.coordinates.max()) + 1

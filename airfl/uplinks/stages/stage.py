@@ -34,6 +34,7 @@ class Batch:
         coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
         part: The entries of the messages that `values` holds if messages are processed a slab at a time
             (`Coder.elementwise`); None for all m.
+        there: `coordinates` and the same as a tensor on the device of the values, [m]; None where that is not at hand.
     """
 
     values: Tensor
@@ -42,12 +43,20 @@ class Batch:
     rows: slice = field(default_factory=lambda: slice(None))
     coordinates: NDArray[np.int64] | None = None
     part: slice | None = None
+    there: tuple[NDArray[np.int64], Tensor] | None = None
 
     @property
     def norms(self) -> Tensor:
         """l2 norms of the rows of `values` for whole messages, [chunk]; for a slab they must be in `known_norms`."""
         assert self.known_norms is not None or self.part is None
         return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
+
+    @property
+    def positions(self) -> Tensor | NDArray[np.int64] | None:
+        """`coordinates`, as a tensor on the device of the values if that is at hand, [m]."""
+        if self.there is None or self.there[0] is not self.coordinates:
+            return self.coordinates
+        return self.there[1]
 
     @property
     def messages(self) -> Tensor:
@@ -69,9 +78,11 @@ class Batch:
         if self.part is not None:
             begin, end = self.part.start, self.part.stop
             part = slice(*np.searchsorted(coordinates, (begin, end)).tolist())
-            columns, coordinates = kept[part] - begin, coordinates[part]
+            kept, coordinates = kept[part], coordinates[part]
+            columns = kept - begin
+        there = coordinates, kept
         values = self.values.gather(1, columns.expand(len(self.values), -1))
-        return replace(self, values=values, known_norms=None, coordinates=coordinates, part=part)
+        return replace(self, values=values, known_norms=None, coordinates=coordinates, there=there, part=part)
 
     def of(self, messages: Tensor) -> Batch:
         """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
