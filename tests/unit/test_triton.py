@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from airfl.runtime import philox
 from airfl.runtime.philox import gpu, tensors
 from airfl.runtime.streams import Purpose, Streams
 from experiments.gpu.imitation import CUDA, imitated_gpu
@@ -89,6 +90,13 @@ def test_without_triton_torch_computes_the_numbers_and_it_is_said_once(
         gpu.load_kernels.cache_clear()
     (record,) = caplog.records
     assert record.getMessage() == f"{gpu.OTHERWISE}, {said}"
+
+
+def test_a_stream_has_an_end_on_a_gpu_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kernels in (object(), None):  # with Triton, and without
+        monkeypatch.setattr(gpu, "kernels_for", lambda rows, found=kernels: found)
+        with imitated_gpu(), pytest.raises(ValueError, match=r"17179869183, got 17179869180 to 17179869184"):
+            tensors.add_normals_(torch.zeros(3, 5, device=CUDA), ADDRESS, DEVICES, 1.0, start=philox.LONGEST - 4)
 
 
 @pytest.mark.parametrize("at_positions", [None, "an array", "a tensor"])

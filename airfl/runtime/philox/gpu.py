@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.runtime.philox import reference
+from airfl.runtime.philox import LONGEST, reference
 from airfl.runtime.streams import Address
 
 logger = logging.getLogger("airfl")
@@ -92,6 +92,8 @@ def put(
         scale: Factor of normal numbers.
     """
     count, address_words = rows.shape[1], _address_words(address)
+    if not 0 <= start <= LONGEST - count:
+        raise ValueError(f"positions must be from 0 to {LONGEST - 1}, got {start} to {start + count - 1}")
     if positions is None:
         first, skipped = start >> 2, start & 3
         parts = -(-(count + skipped) // (4 * kernels.BLOCK))
