@@ -123,7 +123,7 @@ def test_binomial_numbers_are_added_to_what_is_there(trials: int, monkeypatch: p
 
 @pytest.mark.parametrize(("trials", "count"), [(0, 5), (philox.MOST_TRIALS + 1, 5), (512, 2**31)])
 def test_binomial_numbers_that_a_stream_does_not_have(trials: int, count: int) -> None:
-    with pytest.raises(ValueError, match="trials"):
+    with pytest.raises(ValueError, match=r"trials must be|words of a stream"):
         philox.fair_binomials(ADDRESS, [], trials, count)
 
 
