@@ -90,6 +90,12 @@ def give_back() -> None:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
+@pytest.fixture(autouse=True)
+def _large_tests_begin_without_what_others_have_freed(request: pytest.FixtureRequest) -> None:
+    if request.node.get_closest_marker("full"):
+        give_back()
+
+
 @pytest.fixture(scope="session")
 def demo() -> Path:
     return DEMO

@@ -32,6 +32,11 @@ class LocalSettings(Section):
     gradient_bound: Scale | None = Field(
         None, description="C1, bound on the gradient norm; instead of clip_norm, C = learning_rate x steps x C1"
     )
+    gradient_clip_norm: Scale | None = Field(
+        None,
+        description="C1, to which the gradient of every step, a mean over its samples, is clipped as well (PFELS "
+        "assumption 1); without it, only the update is clipped",
+    )
     engine: Literal[
         "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel", "dense"
     ] = Field(

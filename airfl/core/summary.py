@@ -57,6 +57,8 @@ class Summary:
         waits_for_ever: Whether the link is the ideal one without a deadline. There, a device in a deep fade transmits
             for as long as its message takes, so that the costs are not those of a real system.
         stopped_early: Why the run is complete with fewer rounds than its settings say, "" if it has all rounds.
+        best_accuracy: Largest test accuracy of an evaluated round, from 0 to 1. The test set has chosen the round, so
+            that it is larger than the accuracy on new data.
     """
 
     scheme: str
@@ -91,6 +93,7 @@ class Summary:
     silent_share: float = 0.0
     waits_for_ever: bool = False
     stopped_early: str = ""
+    best_accuracy: float = math.nan
 
     def __repr__(self) -> str:
         keys = ("scheme", "seed", "rounds", "test_accuracy", "energy", "resource_elements", "epsilon_paper", "epsilon")
@@ -157,6 +160,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         silent_share=_silent_share(dataset),
         waits_for_ever=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
         stopped_early=str(dataset.attrs.get("stopped_early", "")),
+        best_accuracy=_largest(dataset["test_accuracy"].values),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 from airfl.learning.flat import FlatModel
+from airfl.uplinks.stages.clip import clip_factor
 
 Parameters = tuple[Tensor, ...]
 Gradients = Callable[[Parameters, Tensor, Tensor, Tensor], Parameters]
@@ -34,14 +36,31 @@ def _per_channel(like: Tensor, numbers: tuple[float, ...]) -> Tensor:
     return torch.cat([like.new_full((1, 1, 1), number) for number in numbers])
 
 
-def build_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
-    """Return a step that takes its gradients from vmapped autograd; see `move_by`."""
+def build_move(
+    model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...], gradient_clip_norm: float = math.inf
+) -> Move:
+    """Return a step that takes its gradients from vmapped autograd; see `move_by`.
+
+    gradient_clip_norm: limit of the l2 norm of each device's gradient, inf for none.
+    """
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
         losses = model.losses(parameters, normalise(inputs, mean, std), targets)
         return (losses * present).sum() / present.sum().clamp(min=1)
 
-    return move_by(torch.func.vmap(torch.func.grad(loss)))
+    gradients = torch.func.vmap(torch.func.grad(loss))
+    if math.isinf(gradient_clip_norm):
+        return move_by(gradients)
+    return move_by(lambda *batch: clipped(gradients(*batch), gradient_clip_norm))
+
+
+def clipped(gradients: Sequence[Tensor], limit: float) -> Parameters:
+    """Clip each device's gradient to this l2 norm, one tensor [chunk, *shape] per parameter."""
+    if not gradients:
+        return ()
+    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients]).norm(dim=0)
+    factors = clip_factor(norms, limit)
+    return tuple(gradient * factors.view(-1, *[1] * (gradient.dim() - 1)) for gradient in gradients)
 
 
 def move_by(gradients: Gradients) -> Move:

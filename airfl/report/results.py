@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FIGURES = tuple(field.name for field in fields(Summary) if field.type in ("float", "int") and field.name != "seed")
 """The numeric fields of a summary, which are averaged over seeds."""
-BEST_FIRST = ("test_accuracy",)
+BEST_FIRST = ("test_accuracy", "best_accuracy")
 
 
 def averages(group: Group) -> dict[str, Average]:

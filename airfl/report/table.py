@@ -36,6 +36,7 @@ class Column:
         scatter: Whether the standard deviation over seeds is added.
         cost: Whether it is a cost of the radio.
         usual: The column is left out if all runs have this value; nan for none.
+        other_than: The column is left out if every run has this value; None for none.
         note: Explanation below the table, "" for none.
     """
 
@@ -46,7 +47,14 @@ class Column:
     scatter: bool = False
     cost: bool = False
     usual: float = math.nan
+    other_than: Callable[[Summary], float] | None = None
     note: str = ""
+
+    def tells(self, run: Summary) -> bool:
+        """Whether the run has a value other than the usual one."""
+        value = self.value(run)
+        usual = self.usual if self.other_than is None else self.other_than(run)
+        return not math.isnan(value) and value != usual
 
 
 def _percent(value: float) -> str:
@@ -71,6 +79,14 @@ def _bits(value: float) -> str:
 
 COLUMNS = (
     Column("accuracy %", "test_accuracy", lambda run: run.test_accuracy, _percent, scatter=True),
+    Column(
+        "best %",
+        "best_accuracy",
+        lambda run: run.best_accuracy,
+        _percent,
+        scatter=True,
+        other_than=lambda run: run.test_accuracy,
+    ),
     Column("not heard %", "silent_share", lambda run: run.silent_share, _percent, usual=0.0),
     Column("energy", "energy", lambda run: run.energy, scientific, cost=True),
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count, cost=True),
@@ -125,6 +141,7 @@ BETA_TELLS = {
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"
 """Part of the notes below every table, by which a file is recognised as written by airfl."""
+BEST_NOTE = "accuracy: after the last evaluated round; best: the largest of all, so that the test set chose the round. "
 # The parts of the privacy guarantee.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"delta {run.delta:g}",
@@ -178,11 +195,7 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 def shown(rows: Sequence[TableRow]) -> list[Column]:
     """Return the columns to show: those in which any run has a value other than the usual one."""
     runs = [run for row in rows for run in row.runs]
-    return [
-        column
-        for column in COLUMNS
-        if any(not math.isnan(value) and value != column.usual for value in map(column.value, runs))
-    ]
+    return [column for column in COLUMNS if any(map(column.tells, runs))]
 
 
 def without_costs(row: TableRow, rows: Sequence[TableRow]) -> bool:
@@ -255,12 +268,13 @@ def notes(rows: Sequence[TableRow]) -> str:
     seeds = len(rows[0].runs)
     scatter = "both values of the accuracy" if seeds < FEWEST else "± standard deviation"
     averaged = f"Mean over {seeds} seeds, {scatter}. " if seeds > 1 else ""
+    best = BEST_NOTE if any(column.key == "best_accuracy" for column in shown(rows)) else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
     meanings = "; ".join(column.note for column in shown(rows) if column.note)
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
-        f"{averaged}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "
+        f"{averaged}{best}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "
         f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}{stopped_early(rows)}"
     )
 

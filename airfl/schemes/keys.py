@@ -18,7 +18,7 @@ STEP = frozenset(f"local.{name}" for name in ("learning_rate", "schedule", "deca
 """Keys of schemes whose devices send a gradient: the size of the step along it."""
 LOCAL_STEPS = STEP | {"local.epochs", "local.steps", "local.momentum"}
 """Keys of schemes whose devices take several steps per round."""
-LOCAL_SGD = LOCAL_STEPS | {"local.clip_norm", "local.gradient_bound"}
+LOCAL_SGD = LOCAL_STEPS | {"local.clip_norm", "local.gradient_bound", "local.gradient_clip_norm"}
 """Keys of schemes whose devices clip their updates."""
 PRIVACY = frozenset(("privacy.epsilon", "privacy.bound"))
 """Keys of schemes that keep to a target epsilon."""

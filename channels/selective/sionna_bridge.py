@@ -266,7 +266,7 @@ def _array(request: SelectiveRequest, antennas: int) -> Any:
     from sionna.phy.channel.tr38901 import PanelArray
 
     array = request.array or AntennaArray()
-    if array.kind not in ("linear", "rectangular") or request.spatial_roots is not None:
+    if antennas > 1 and (array.kind not in ("linear", "rectangular") or request.spatial_roots is not None):
         what = "correlated antennas" if request.spatial_roots is not None else f"a {array.kind} array"
         raise ValueError(f"{what}: channel models with path angles support only linear and rectangular arrays")
     rows = array.rows if antennas > 1 and array.kind == "rectangular" else 1

@@ -1,6 +1,7 @@
 """Every engine gives the updates of a plain loop, for every model, momentum, unequal data and smaller last chunks."""
 
 import functools
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from airfl.config import Settings
+from airfl.learning.batches import BatchRule, plan_batches
 from airfl.learning.dense import library as dense
 from airfl.learning.engines import choose
 from airfl.learning.engines.compiled import _compiled_training, compiler_found
@@ -63,7 +65,7 @@ def task_of(name: str, dtype: torch.dtype) -> DividedTask:
 
 
 def trainer_of(
-    task: DividedTask, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: int
+    task: DividedTask, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: float
 ) -> LocalTrainer:
     """Of five devices, 4 samples a batch but for the largest models."""
     run = {"devices": 5, "selected": 5, "chunk": chunk, "rounds": rounds}
@@ -109,6 +111,42 @@ def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentu
         assert (trainer.engine, trainer.chunk) == (engine, chunk)
         found = updates(trainer, task)
         torch.testing.assert_close(found, wanted, rtol=0, atol=close * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("name", ["mlp", "cnn", "lstm"])
+def test_clipped_gradients(name: str, momentum: float) -> None:
+    """The loop as by torch's own clipping, the other engines as the loop. C1 lies between the norms of the steps."""
+    task = task_of(name, torch.float64)
+    rule = BatchRule(0, 4, 1 if name in HEAVY else 4)
+    plan = plan_batches(rule, STREAMS, 3, np.array([1]), SIZES[1:2], int(SIZES.max()))
+    work = Work(task, np.array([1]), plan, 0.05)
+    norms, limit = [], 0.0
+    for wanted_norms in (True, False):
+        model = FlatModel(task.model)
+        initial = model.initial()
+        noise = torch.randn(len(initial), generator=torch.Generator().manual_seed(2), dtype=initial.dtype)
+        leaves = [part.clone().requires_grad_() for part in model.split(initial + 0.01 * noise)]
+        optimiser = torch.optim.SGD(leaves, lr=0.05, momentum=momentum)
+        for rows, present in zip(work.rows[0], torch.from_numpy(work.present[0]), strict=True):
+            own = rows[present]
+            optimiser.zero_grad()
+            torch.autograd.backward(model.losses(tuple(leaves), work.inputs(own), work.targets(own)).mean())
+            norm = torch.nn.utils.clip_grad_norm_(leaves, math.inf if wanted_norms else limit)
+            norms += [float(norm)] if wanted_norms else []
+            optimiser.step()
+        limit = float(np.median(norms))
+    assert min(norms) < limit < max(norms)
+    moved = torch.cat([leaf.detach().flatten() for leaf in leaves]) - (initial + 0.01 * noise)
+    clip = {"steps": 4, "gradient_clip_norm": limit}
+    wanted = updates(trainer_of(task, name, "loop", 1, momentum, **clip), task)
+    # Torch divides by the norm plus 1e-6.
+    torch.testing.assert_close(wanted[1], moved, rtol=0, atol=1e-5 * float(moved.abs().max()))
+    if not momentum:
+        assert wanted.norm(dim=1).max() <= 4 * 0.05 * limit * (1 + 1e-9)  # lemma 2
+    for engine in ("layers", *(["vmap"] if MODELS[name].batched else [])):
+        found = updates(trainer_of(task, name, engine, 5, momentum, **clip), task)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10 * float(wanted.abs().max()))
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,10 @@ def test_panels_are_those_that_are_asked_for(name: str) -> None:
     assert np.abs(response - plain).min() > 0
     with pytest.raises(ValueError, match="a circular array"):
         respond(name, request(2, array=AntennaArray(kind="circular", count=4)))
+    one = [
+        respond(name, request(2, array=AntennaArray(kind=kind, rows=2), antennas=1)) for kind in ("circular", "linear")
+    ]
+    np.testing.assert_array_equal(*one)  # a single antenna has no geometry
     with pytest.raises(ValueError, match="correlated antennas"):
         respond(name, request(2, spatial_roots=np.zeros((2, 4, 4), complex)))
 

@@ -42,13 +42,22 @@ DRAWN = ["claimed for each round", "one round", "run", "run as Poisson", "run at
 
 
 def test_a_row_of_one_seed_of_two_and_of_three() -> None:
-    assert cells(TableRow("PFELS", [PRIVATE]))[:6] == ["PFELS", "78.0", "0.0", "6.28e9", "1,145,250", "0.032"]
+    assert cells(TableRow("PFELS", [PRIVATE]))[:7] == ["PFELS", "78.0", "-", "0.0", "6.28e9", "1,145,250", "0.032"]
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
     assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
     three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
     assert cells(three)[1] == "80.0 ± 2.0"  # sample standard deviation
     assert notes([two]).startswith("Mean over 2 seeds, both values of the accuracy. energy")
     assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. energy")
+
+
+def test_the_best_round_stands_beside_the_last_where_it_differs() -> None:
+    same, better = replace(PRIVATE, best_accuracy=0.78), replace(PRIVATE, best_accuracy=0.801)
+    assert "best" not in markdown_table([TableRow("a", [same]), TableRow("b", [PRIVATE])])
+    table = markdown_table([TableRow("a", [same]), TableRow("b", [better])])
+    assert table.startswith("|  | accuracy % | best % | energy")
+    assert "| b | 78.0 | 80.1 |" in table
+    assert "best: the largest of all" in table
 
 
 def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() -> None:

@@ -78,7 +78,8 @@ def choose(
 ) -> EngineChoice:
     """Return the engine and chunk that the settings name, or, where they leave them open, those that suit the run."""
     workload = workload_of(local, run, task.partition.sizes)
-    spec = EngineSpec(model, task, local.momentum, 1, workload.steps, workload.batch)
+    limit = math.inf if local.gradient_clip_norm is None else local.gradient_clip_norm
+    spec = EngineSpec(model, task, local.momentum, 1, workload.steps, workload.batch, limit)
     if task.own is not None:
         return _choose_for_own(local, run.chunk, spec, workload, streams)
     name: str = local.engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 import torch
@@ -34,8 +35,9 @@ class DenseEngine:
 
 
 def dense_engine(spec: EngineSpec) -> DenseEngine | None:
-    """Return the engine; None if the model, its precision or the data are not what kernel.c computes."""
+    """Return the engine; None if the model, its precision or the data are not what kernel.c computes, or if
+    gradients are clipped."""
     network = dense_network_of(spec.model, spec.task)
-    if network is None:
+    if network is None or math.isfinite(spec.gradient_clip_norm):
         return None
     return DenseEngine(network, DenseSamples.of(spec.task), spec.momentum, torch.get_num_threads())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from airfl.learning.engines.engine import Work
 from airfl.learning.engines.factored import Factored, worth_factoring
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, Node, logit_gradients, parametric
+from airfl.learning.sgd import clipped
 
 
 class LayersEngine:
@@ -22,8 +24,11 @@ class LayersEngine:
     the chunk and nothing is computed for the others.
     """
 
-    def __init__(self, model: FlatModel, layered: LayeredModel, momentum: float) -> None:
+    def __init__(
+        self, model: FlatModel, layered: LayeredModel, momentum: float, gradient_clip_norm: float = math.inf
+    ) -> None:
         self._model, self._layered, self._momentum = model, layered, momentum
+        self._clip_norm = gradient_clip_norm
 
     @torch.no_grad()
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
@@ -43,17 +48,31 @@ class LayersEngine:
             active = int((sorted_steps > step).sum())
             current = [part[:active] if index in copied else part for index, part in enumerate(trained)]
 
-            def visit(_: int, node: Node, saved: Any, grad_output: Tensor, current: list[Tensor] = current) -> None:
+            kept: dict[int, Tensor] = {}  # until the norm of all is known, where gradients are clipped
+
+            def visit(
+                _: int,
+                node: Node,
+                saved: Any,
+                grad_output: Tensor,
+                current: list[Tensor] = current,
+                kept: dict[int, Tensor] = kept,
+            ) -> None:
                 if isinstance(node.layer, Factored):
                     node.layer.step(saved, grad_output)
                     return
                 gradients = parametric(node).gradient(saved, grad_output, len(current[node.parameter_indices[0]]))
                 for index, gradient in zip(node.parameter_indices, gradients, strict=True):
+                    if math.isfinite(self._clip_norm):
+                        kept[index] = gradient
+                        continue
                     self._move(current[index], velocities, index, gradient, work.learning_rate)
 
             inputs, targets = samples.at(active, step)
             tape = layered.forward(current, inputs)
             layered.backward(current, tape, logit_gradients(tape.logits, targets, weights[:active, step]), visit)
+            for index, gradient in zip(kept, clipped([*kept.values()], self._clip_norm), strict=True):
+                self._move(current[index], velocities, index, gradient, work.learning_rate)
         self._write(updates, start, trained, order, factored)
 
     def _move(
@@ -71,7 +90,7 @@ class LayersEngine:
         _, steps, batch = work.plan.shape
         nodes, factored = [], []
         for node in self._layered.nodes:
-            if worth_factoring(node, start, steps * batch):
+            if math.isinf(self._clip_norm) and worth_factoring(node, start, steps * batch):
                 layer = Factored(node.layer, self._momentum, work.learning_rate)
                 factored.append((node, layer))
                 node = replace(node, layer=layer)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from airfl.learning.engines.engine import Work
 from airfl.learning.flat import FlatModel
+from airfl.uplinks.stages.clip import clip_factor
 
 
 class LoopEngine:
     """PFELS algorithm 2, lines 6 to 11, with momentum, for any model."""
 
-    def __init__(self, model: FlatModel, momentum: float) -> None:
-        self._model, self._momentum = model, momentum
+    def __init__(self, model: FlatModel, momentum: float, gradient_clip_norm: float = math.inf) -> None:
+        self._model, self._momentum, self._gradient_clip_norm = model, momentum, gradient_clip_norm
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Train device by device, and write theta_i - theta into `updates`."""
@@ -27,8 +31,18 @@ class LoopEngine:
                 optimiser.zero_grad()
                 inputs = _channels_last(work.inputs(own)) if work.task.by_pixel else work.inputs(own)
                 torch.autograd.backward(self._model.losses(leaves, inputs, work.targets(own)).mean())
+                if math.isfinite(self._gradient_clip_norm):
+                    _clip(leaves, self._gradient_clip_norm)
                 optimiser.step()
         updates.sub_(parameters)
+
+
+def _clip(leaves: Sequence[Tensor], limit: float) -> None:
+    """Clip the gradient of all leaves together to this norm, in place."""
+    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_(clip_factor(norm, limit))
 
 
 def _channels_last(inputs: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ class EngineVerifier:
         start = spec.model.initial()
         actual, expected = (torch.empty(len(devices), spec.model.dimension, device=spec.device) for _ in range(2))
         try:
-            LoopEngine(spec.model, local.momentum).train(start, work, expected)
+            LoopEngine(spec.model, local.momentum, spec.gradient_clip_norm).train(start, work, expected)
         except Exception as error:  # of user code, which has been tried on a CPU only
             raise UserError(f"task {self.name!r}: cannot be trained on {spec.device} ({first_line(error)})") from error
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +22,7 @@ class EngineSpec:
         chunk: Devices in a chunk.
         steps: Largest number of steps of a device in a round.
         batch: Samples in a batch.
+        gradient_clip_norm: Limit of the l2 norm of a step's gradient, inf for none.
     """
 
     model: FlatModel
@@ -29,6 +31,7 @@ class EngineSpec:
     chunk: int
     steps: int
     batch: int
+    gradient_clip_norm: float = math.inf
 
     @property
     def device(self) -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 
 import torch
@@ -21,26 +22,30 @@ from airfl.learning.sgd import build_move, in_place
 
 def loop(spec: EngineSpec) -> Engine:
     """Return the engine that trains one device after another, for any model."""
-    return LoopEngine(spec.model, spec.momentum)
+    return LoopEngine(spec.model, spec.momentum, spec.gradient_clip_norm)
 
 
 def layers(spec: EngineSpec) -> Engine | None:
     """Return the engine of hand-batched layers, for models made of known layers under cross-entropy; else None."""
     layered = as_layers(spec.model.module, spec.model.loss)
-    return None if isinstance(layered, str) else LayersEngine(spec.model, layered, spec.momentum)
+    return (
+        None if isinstance(layered, str) else LayersEngine(spec.model, layered, spec.momentum, spec.gradient_clip_norm)
+    )
 
 
 def vmap(spec: EngineSpec) -> Engine | None:
     """Return the engine of vmapped autograd, for models that torch.func.vmap supports."""
-    move = build_move(spec.model, spec.task.mean, spec.task.std)
+    move = build_move(spec.model, spec.task.mean, spec.task.std, spec.gradient_clip_norm)
     return VmapEngine(spec.model, spec.task, spec.momentum, in_place(move))
 
 
 def compiled(spec: EngineSpec, threads: int = 0) -> Engine | None:
-    """Return the compiled engine, for models of either kind; None if there is no compiler.
+    """Return the compiled engine, for models of either kind; None if there is no compiler or if gradients are clipped.
 
     threads: number of threads on a CPU, 0 for all that the run has.
     """
+    if math.isfinite(spec.gradient_clip_norm):
+        return None
     shape = Shape(spec.chunk, spec.steps, spec.batch)
     return compiled_engine(spec.model, spec.task, spec.momentum, shape, threads or torch.get_num_threads())
 
