@@ -75,7 +75,12 @@ def loading() -> None:
         )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print both tables."""
     budgets()
     print()
     loading()
+
+
+if __name__ == "__main__":
+    main()

@@ -28,6 +28,11 @@ from airfl.runtime.store import Store
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 TURNS = 7
+ENGINES = ("vmap", "compiled", "layers", "layers-parallel", "loop")
+MODELS = {"mlp": 10, "cnn": 1, "cnn-fashion": 1}
+"""Repetitions of a round's training in a turn, by model."""
+ROUNDS, ENGINE = 30, "compiled"
+"""Whole rounds of a turn, and their engine."""
 CPU = torch.device("cpu")
 
 
@@ -70,8 +75,7 @@ def seconds(work: Callable[[], None], repeats: int) -> float:
 def compare_engines(model: str, repeats: int) -> None:
     """Compare local training of 32 devices x 5 steps of 10 samples; prints one line per engine."""
     base = airfl.load_settings(DEMO, [f"task.model={model}"])
-    engines = ("vmap", "compiled", "layers", "layers-parallel", "loop")
-    worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in engines}
+    worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in ENGINES}
     loop_world = worlds["loop"]
     works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world, base.local)}
     for world in worlds.values():
@@ -103,15 +107,14 @@ def whole_rounds(settings: Settings, rounds: int) -> float:
 def main() -> None:
     """Print all figures."""
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
-    compare_engines("mlp", repeats=10)
-    compare_engines("cnn", repeats=1)
-    compare_engines("cnn-fashion", repeats=1)
+    for model, repeats in MODELS.items():
+        compare_engines(model, repeats)
     print("\nwhole rounds of the demo (mlp, compiled where possible), without evaluation")
     for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp"):
         settings = airfl.load_settings(
-            DEMO, [f"scheme.name={name}", "local.engine=compiled", "run.rounds=1000", "run.evaluate_every=1000"]
+            DEMO, [f"scheme.name={name}", f"local.engine={ENGINE}", "run.rounds=1000", "run.evaluate_every=1000"]
         )
-        print(f"  {name:26s} {statistics.median(whole_rounds(settings, 30) for _ in range(TURNS)):8.1f} rounds/s")
+        print(f"  {name:26s} {statistics.median(whole_rounds(settings, ROUNDS) for _ in range(TURNS)):8.1f} rounds/s")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import time
 import numpy as np
 import torch
 
+from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
@@ -30,7 +31,7 @@ PARAMETERS = {"tapped-line": {"taps": 18}}
 def round_request(round_index: int) -> SelectiveRequest:
     """Return a request for devices at walking speed around a base station with one antenna, with one channel per
     symbol."""
-    streams, devices = Streams(1), range(DEVICES)
+    streams, devices = Streams(1), np.arange(DEVICES)
     angles = np.arange(DEVICES)
     return SelectiveRequest(
         frame=Frame(
@@ -44,8 +45,8 @@ def round_request(round_index: int) -> SelectiveRequest:
         speed_m_s=1.4,
         variation="independent",
         start_s=0.0,
-        per_round=lambda count: streams.device_uniforms(Purpose.FADING, round_index, devices, count),
-        per_run=lambda count: streams.device_uniforms(Purpose.FADING, None, devices, count),
+        per_round=lambda count: device_uniforms.draw(streams, Purpose.FADING, round_index, devices, count),
+        per_run=lambda count: device_uniforms.draw(streams, Purpose.FADING, None, devices, count),
         bandwidth_hz=SUBCARRIERS * SPACING_HZ,
         positions_m=np.stack([100 * np.cos(angles), 100 * np.sin(angles), np.full(DEVICES, 1.5)], axis=1),
     )

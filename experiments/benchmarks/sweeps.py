@@ -1,6 +1,6 @@
 """Benchmark the overhead of sweeps: per point, with two jobs against one, and for listing a thousand points.
 
-    python experiments/benchmarks/sweeps.py [--points 24] [--rounds 20] [--turns 3]
+    python experiments/benchmarks/sweeps.py [--points 24] [--rounds 20] [--turns 3] [--listed 1000]
 
 Uses small runs of the demo with one thread each. The processes of a sweep start once, so the difference between two
 sweeps of different length gives the time per point. A single run is timed in a warm process. Results are medians.
@@ -24,7 +24,6 @@ import airfl
 from airfl.study.sweeps.job import settings_of_a_point
 
 CONFIG = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
-LISTED = 1000
 
 
 def main() -> None:
@@ -33,6 +32,7 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=24, help="points of the compared sweeps")
     parser.add_argument("--rounds", type=int, default=20, help="rounds per point")
     parser.add_argument("--turns", type=int, default=3, help="repetitions of each measurement")
+    parser.add_argument("--listed", type=int, default=1000, help="points that `airfl results` lists")
     arguments = parser.parse_args()
     settings = airfl.load_settings(CONFIG, [f"run.rounds={arguments.rounds}"])
     with tempfile.TemporaryDirectory() as folder:
@@ -45,8 +45,9 @@ def main() -> None:
         print(f"a further point of a sweep       {point:8.3f} s   {point - alone:+.3f} s beyond its run")
         print(f"{arguments.points} points, one job               {one:8.2f} s")
         print(f"{arguments.points} points, two jobs              {two:8.2f} s   {one / two:.2f} x one job")
-        seconds = statistics.median(_listing(root / "0" / "one", root / f"listed-{turn}") for turn in range(3))
-        print(f"airfl results, {LISTED:,} points      {seconds:8.2f} s")
+        listed = arguments.listed
+        times = [_listing(root / "0" / "one", root / f"listed-{turn}", listed) for turn in range(arguments.turns)]
+        print(f"airfl results, {listed:,} points      {statistics.median(times):8.2f} s")
 
 
 def _timed(work: Callable[[], Any]) -> float:
@@ -73,14 +74,16 @@ def _one_and_two_jobs(settings: airfl.Settings, points: int, root: Path) -> tupl
     return sweep("one", points, 1), sweep("two", points, 2), sweep("few", points // 4, 1)
 
 
-def _listing(sweep: Path, root: Path) -> float:
-    """Return the time of `airfl results` on copies of a finished point, including imports and the table."""
+def _listing(sweep: Path, root: Path, count: int) -> float:
+    """Return the time of `airfl results` on copies of a finished point, including imports and the table.
+
+    The copies are told apart by their labels, because the values of a point must be those of its trace.
+    """
     root.mkdir()
-    point = next(path.parent for path in sweep.glob("*/trace.h5"))
-    entries = []
-    for number in range(LISTED):
-        shutil.copytree(point, root / f"{number:04}")
-        entries.append({"folder": f"{number:04}", "label": "", "values": {"scheme.ratio": number}, "seed": 0})
+    entry = json.loads((sweep / "sweep.json").read_text())["points"][0]
+    entries = [{**entry, "folder": f"{number:04}", "label": f"copy {number:04}"} for number in range(count)]
+    for copy in entries:
+        shutil.copytree(sweep / entry["folder"], root / copy["folder"])
     (root / "sweep.json").write_text(json.dumps({"schema": "airfl-sweep/1", "points": entries}))
     command = [sys.executable, "-m", "airfl", "results", str(root)]
     seconds = _timed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True))

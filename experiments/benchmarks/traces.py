@@ -45,7 +45,7 @@ def seconds(open_it: Callable[[Path], Any], file: Path) -> float:
     return statistics.median(turns[1:])
 
 
-def main(file: Path) -> None:
+def compare(file: Path) -> None:
     """Print the comparison."""
     import xarray
 
@@ -57,9 +57,14 @@ def main(file: Path) -> None:
     print(f"{what} {ours:.3f} s; xarray's h5netcdf engine {plain:.3f} s, {plain / ours:.0f} x")
 
 
+def main(arguments: list[str]) -> None:
+    """Compare on the trace that is given, or on a new one."""
+    if arguments:
+        compare(Path(arguments[0]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        compare(airfl.run(airfl.load_settings(DEMO, LONG), folder).path)
+
+
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        main(Path(sys.argv[1]))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            main(airfl.run(airfl.load_settings(DEMO, LONG), folder).path)
+    main(sys.argv[1:])

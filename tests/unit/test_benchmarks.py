@@ -1,4 +1,4 @@
-"""Arithmetic of the benchmarks: workloads, results of peers, operations, tables, slopes. No timing."""
+"""The benchmarks: workloads, peers' results, operations, tables, slopes, and a short run of each script. No timing."""
 
 import importlib
 import re
@@ -13,16 +13,20 @@ import pytest
 import torch
 from torch import nn
 
+import airfl
 from airfl.analysis.profile import STAGES
+from airfl.analysis.results import read_results
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
+from airfl.learning.tasks.datasets import DATASETS
 from airfl.learning.tasks.models import MODELS
 from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
-from tests.conftest import DEMO, ROOT
+from tests.conftest import DEMO, ROOT, small_settings
 from tests.local_steps import own_rows
+from tests.small_data import OF_PEOPLE
 
 FOLDER = ROOT / "experiments" / "benchmarks"
 OWN = {"mnist-cnn": "cnn", "fmnist-cnn": "cnn-fashion", "text-lstm": "lstm"}
@@ -219,3 +223,130 @@ def test_the_peak_of_memory_counts_from_its_reset(load: Any) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True)
     assert 60 < float(done.stdout) < 90
+
+
+def shortly(
+    load: Any, monkeypatch: pytest.MonkeyPatch, name: str, constants: dict[str, Any], words: tuple[str, ...] = ()
+) -> Any:
+    """Import a benchmark, make it short by these constants and words of its command line."""
+    script = load(name)
+    for constant, value in constants.items():
+        monkeypatch.setattr(script, constant, value)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *words])
+    return script
+
+
+SHORT: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
+    "machine": ({"SIZE": 32, "COPY_FLOATS": 1000, "REPEATS": 1}, (), ("matrix product", "digits-mlp", "text-lstm")),
+    "random_numbers": ({}, ("--count", "4096", "--turns", "1"), ("uniform", "normal")),
+    "rounds": (
+        {"TURNS": 1, "ROUNDS": 1, "ENGINES": ("layers", "loop"), "MODELS": {"mlp": 1}, "ENGINE": "layers"},
+        (),
+        ("plain loop over clients", "engine layers", "wfl-pdp"),
+    ),
+    "selective_channels": (
+        {"TURNS": 1, "DEVICES": 2, "SUBCARRIERS": 24, "SYMBOLS": 2, "MODELS": ("tapped-line", "tdl-a")},
+        (),
+        ("2 devices x 24 subcarriers", "tdl-a"),
+    ),
+    "superposition": ({"DEVICES": 80}, ("--smaller", "100000"), ("80 devices x 100", "selective channel")),
+}
+"""Script -> constants and words that make it short, and what it prints."""
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_script_runs_shortly(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    constants, words, told = SHORT[name]
+    script, threads = shortly(load, monkeypatch, name, constants, words), torch.get_num_threads()
+    try:
+        script.main()
+    finally:
+        torch.set_num_threads(threads)
+    printed = capsys.readouterr().out
+    assert [word for word in told if word not in printed] == [], printed
+
+
+FULL: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
+    "budget_and_data": ({"TURNS": 1, "DATASETS": {"mnist": DATASETS["mnist"]}}, (), ("pfels-femnist fedavg",)),
+    "large_round": (
+        {"ROUNDS": 1},
+        ("--without-training", "task.model=cnn-cifar10", "run.selected=2", "run.chunk=2"),
+        ("local training", "peak memory"),
+    ),
+    "privacy": ({}, ("--rounds", "2", "--only", "rdp"), ("rdp", "epsilon")),
+    "speed": ({}, ("--turns", "1", "--workloads", "digits-mlp", "--peers", "airfl", "loop"), ("| airfl", "| loop")),
+}
+"""Those that take longer."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", FULL)
+def test_a_longer_script_runs_shortly(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    constants, words, told = FULL[name]
+    script, threads = shortly(load, monkeypatch, name, constants, words), torch.get_num_threads()
+    try:
+        script.main(list(words)) if name == "large_round" else script.main()
+    finally:
+        torch.set_num_threads(threads)
+    printed = capsys.readouterr().out
+    assert [word for word in told if word not in printed] == [], printed
+
+
+def test_a_trace_is_timed(load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    short = (*load("traces").LONG, "run.rounds=2", "run.devices=20")
+    shortly(load, monkeypatch, "traces", {"TURNS": 1, "LONG": short}).main([])
+    assert "2 rounds" in capsys.readouterr().out
+
+
+def test_costs_of_a_point_are_measured_and_drawn(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = shortly(load, monkeypatch, "scaling", {"LEAST_S": 0.0, "LEAST_ROUNDS": 1, "OPENINGS": 1, "ROWS": 40})
+    point = script.Point("r", selected=2, parameters=1000, devices=10)
+    cost = script.measure(point)
+    assert (cost.varied, cost.place) == ("r", 2)
+    assert cost.seconds > 0
+    costs = [replace(cost, varied=axis, place=place) for axis in script.AXES for place in (1, 10, 100)]
+    script.draw([replace(one, memory_mb=float(one.place)) for one in costs], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"scaling.png", "scaling.pdf"}
+
+
+@pytest.fixture
+def listed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The labels of the runs in the folders that `airfl results` is called with, which are read instead."""
+    labels: list[list[str]] = []
+    run = subprocess.run
+
+    def results(command: list[str], **options: Any) -> Any:
+        if "results" not in command:
+            return run(command, **options)
+        found = read_results(Path(command[-1]))
+        assert not found.unreadable
+        return labels.append([one.label for one in found.runs])
+
+    monkeypatch.setattr(subprocess, "run", results)
+    return labels
+
+
+def test_the_copies_of_a_point_that_are_listed_can_be_read(load: Any, listed: list[list[str]], tmp_path: Path) -> None:
+    """Values that are not those of the trace would be refused."""
+    airfl.sweep(small_settings(*OF_PEOPLE), {"scheme.ratio": [0.3]}, out=tmp_path / "one")
+    assert load("sweeps")._listing(tmp_path / "one", tmp_path / "listed", 3) > 0
+    assert listed == [["copy 0000", "copy 0001", "copy 0002"]]
+
+
+@pytest.mark.full
+def test_the_overhead_of_sweeps_is_measured(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], listed: list[list[str]]
+) -> None:
+    words = ("--points", "4", "--rounds", "1", "--turns", "1", "--listed", "2")
+    shortly(load, monkeypatch, "sweeps", {}, words).main()
+    assert [len(labels) for labels in listed] == [2]
+    assert "airfl results, 2 points" in capsys.readouterr().out
+
+
+def test_every_script_is_run_shortly() -> None:
+    """gpu.py in test_gpu_benchmark.py."""
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*SHORT, *FULL, "gpu", "scaling", "sweeps", "traces"}
