@@ -32,7 +32,7 @@ from airfl.core.checkpoint import (
     stored_records,
 )
 from airfl.core.checkpoint.state import from_arrays
-from airfl.core.device import find_device
+from airfl.core.device import current, find_device
 from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
 from airfl.core.round import as_last, run_round
@@ -120,7 +120,7 @@ def run(
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
         out: A new folder, or the folder of a run to resume (`resume`).
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda", or "cuda:1" for the second GPU. A trace does not depend on which GPU it is.
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
             after every round with the finished rounds, the rounds of the run, and the round's record.
         data_dir: Where to look for data sets before AIRFL_DATA and ./data.
@@ -149,6 +149,7 @@ def run(
     alone, begun = written_alone(folder, resume), resume and folder.is_dir()
     try:
         with ExitStack() as held, precision(settings.local.precision):
+            held.enter_context(current(torch_device))
             saved = None
             if begun:
                 held.enter_context(alone)

@@ -17,7 +17,7 @@ import torch
 from airfl.analysis.profile import profiled_round, settle
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
-from airfl.core.device import find_device
+from airfl.core.device import current, find_device
 from airfl.core.round import run_round
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
@@ -99,7 +99,7 @@ def bench(
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
     try:
-        with precision(settings.local.precision):
+        with precision(settings.local.precision), current(torch_device):
             return _bench(settings, rounds, torch_device, data_folders(data_dir), profile)
     finally:
         torch.set_num_threads(threads)

@@ -60,7 +60,9 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="output folder, new or em
 Device = Annotated[
     str,
     typer.Option(
-        metavar="|".join(KINDS), help="device for the computation", autocompletion=completion.one_of(lambda: KINDS)
+        metavar="|".join((*KINDS, "cuda:K")),
+        help="device for the computation; cuda:K is GPU number K, from 0",
+        autocompletion=completion.one_of(lambda: KINDS),
     ),
 ]
 DataDir = Annotated[

@@ -83,7 +83,7 @@ FOLDER = (_is_path, "the path of a folder, for instance 'runs/first'")
 EXPECTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "out": FOLDER,
     "data_dir": FOLDER,
-    "device": (_is_device, "'cpu' or 'cuda'"),
+    "device": (_is_device, "'cpu', 'cuda' or 'cuda:1'"),
     "seeds": COUNT,
     "jobs": COUNT,
     "trials": COUNT,

@@ -66,7 +66,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "paper": entry.paper,
             "link": scenario.link,
             "dimension": world.model.dimension,
-            "device": str(world.device),
+            "device": world.device.type,
             "numerics": to_json(numerics(world.device, resolved.local.engine)),
             "paper_cost_mb": paper_cost_mb(scenario),
             **_own_parts(resolved),

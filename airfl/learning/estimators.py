@@ -15,6 +15,7 @@ from airfl.config.learning import LocalSettings
 from airfl.config.run import RunSettings
 from airfl.learning.batches import NOBODY, independent_batches
 from airfl.learning.flat import FlatModel
+from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Estimator, GradientEstimate, Ids
@@ -133,6 +134,8 @@ def saga(chunk: Chunk) -> Tensor:
 
 
 ESTIMATORS: dict[Estimator, Callable[[Chunk], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
+STATELESS = ("sgd", "gd")
+"""Those that keep nothing, so that a call that fails can be repeated."""
 
 
 class GradientTrainer:
@@ -153,18 +156,24 @@ class GradientTrainer:
         device: torch.device,
     ) -> None:
         self._work, self._task, self._streams, self._device = work, task, streams, device
+        self._measure, self._halved = local.measure, Halved()
         self._batch_size = local.batch_size
         self._gradients = SampleGradients.of(FlatModel(task.model, task.loss), task, local.engine)
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)
         looped = local.engine == "loop" or self._gradients.engine == "loop"
-        self.chunk = run.chunk or (1 if looped else self._fitting(run.selected))
         self.engine: str = "loop" if looped else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
+        self.chunk = run.chunk or (1 if looped else self._fitting(run.selected))
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
         """Return -(g~_i + xi_i) of each device, [devices, d], xi ~ N(0, noise_std^2 I); parameters: x^t, [d]."""
+        if self._work.estimator in STATELESS:
+            return self._halved(lambda part: self._updates(parameters, devices[part], round_index, store), len(devices))
+        return self._updates(parameters, devices, round_index, store)
+
+    def _updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
         chunk = self._chunk_of(parameters, devices, round_index, store)
         estimates = ESTIMATORS[self._work.estimator](chunk)
         if math.isfinite(self._whole_bound):
@@ -205,11 +214,23 @@ class GradientTrainer:
         return bool(self._streams.generator(Purpose.SNAPSHOT, round_index).random() < self._work.refresh)
 
     def _fitting(self, most: int) -> int:
-        """Return the number of devices in a chunk, at most `most`; SAGA materialises the gradients of their batches."""
+        """Return the number of devices in a chunk, at most `most`; on a GPU it is measured. SAGA materialises the
+        gradients of their batches."""
+        if self._device.type == "cuda":
+            return self._measured(most)
         width = min(self._batch_size, int(self._sizes.max()))
         if self._work.estimator == "saga":
             most = min(most, max(1, SLICE_BYTES // (4 * width * self._gradients.model.dimension)))
         return self._gradients.chunk(most, width)
+
+    def _measured(self, most: int) -> int:
+        """Return the number of devices that fit on a GPU, with what they store in their first round."""
+        initial, largest = self._gradients.model.initial(), np.argsort(-self._sizes, kind="stable").astype(np.int64)
+        chunk = measured_chunk(
+            lambda several: self._updates(initial, largest[:several], 0, Store()), most, self._device, self._measure
+        )
+        self._counted = (-1, {})
+        return chunk
 
 
 def _move_snapshots(chunk: Chunk, rows: list[int]) -> None:

@@ -17,6 +17,7 @@ from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.batches import BatchRule, independent_batches
 from airfl.learning.flat import FlatModel
+from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import Rows, SampleGradients, samples_of
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
@@ -121,8 +122,9 @@ class PerturbedTrainer:
         self._sizes = task.partition.sizes
         looped = local.engine == "loop" or self._gradients.engine == "loop"
         width = min(self._rule.batch_size, int(self._sizes.max()))
-        self.chunk = run.chunk or (1 if looped else self._gradients.chunk(run.selected, width))
         self.engine: str = "loop" if looped else self._gradients.engine
+        self._halved = Halved()
+        self.chunk = run.chunk or (1 if looped else self._fitting(run.selected, width))
 
     @functools.cached_property
     def coordinate_clip(self) -> float:
@@ -147,6 +149,9 @@ class PerturbedTrainer:
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
         """Return theta_i^tau - theta^t of each device, [devices, d], 0 outside its mask; parameters: theta^t, [d]."""
+        return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))
+
+    def _updates(self, parameters: Tensor, devices: Ids, round_index: int) -> Tensor:
         steps = self._rule.steps_of(self._sizes[devices])
         order = np.argsort(-steps, kind="stable")  # devices with steps left are then always at the front
         theta = parameters.repeat(len(devices), 1)
@@ -161,6 +166,15 @@ class PerturbedTrainer:
         """Return tau b, the per-sample gradients without those of the initial round, [devices]."""
         sizes = self._sizes[devices]
         return np.asarray(self._rule.steps_of(sizes) * np.minimum(sizes, self._rule.batch_size))
+
+    def _fitting(self, most: int, width: int) -> int:
+        """Return the number of devices in a chunk, at most `most`, with `width` samples; on a GPU it is measured."""
+        if self._device.type != "cuda":
+            return self._gradients.chunk(most, width)
+        initial, largest = self._model.initial(), np.argsort(-self._sizes, kind="stable").astype(np.int64)
+        return measured_chunk(
+            lambda several: self._updates(initial, largest[:several], 0), most, self._device, self._local.measure
+        )
 
     def _train(self, theta: Tensor, devices: Ids, steps: NDArray[np.int64], round_index: int) -> None:
         """Apply eq. 5 `steps` times (largest first) to theta [devices, d], in place.

@@ -14,6 +14,7 @@ from airfl.learning.engines.choose import choose
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.own_model import rule_of
 from airfl.learning.flat import FlatModel
+from airfl.learning.gpu_memory import Halved
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
 from airfl.runtime.store import Store
@@ -31,6 +32,7 @@ class LocalTrainer:
         self._largest = int(self._sizes.max())
         chosen = choose(local, run, FlatModel(task.model, task.loss), task, streams)
         self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
+        self._halved = Halved()
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
         """Return the number of per-sample gradients that each device computes in a round, [devices]."""
@@ -41,6 +43,9 @@ class LocalTrainer:
 
         parameters: theta^t, [d]. The store is not used.
         """
+        return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))
+
+    def _updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
         plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
         work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
         updates = parameters.new_empty(len(devices), len(parameters))

@@ -91,7 +91,7 @@ def compare(
             `airfl.load_settings`; or a list of complete rows, as returned by `airfl.config.load_rows`.
         seeds: Number of runs per row, with consecutive seeds that start at the row's own.
         out: A new folder, or with `resume` the folder of a comparison. Required.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda" or "cuda:1".
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
             after every round with the run's label, rounds done, total rounds, and the round's record.
         data_dir: As in `airfl.run`.

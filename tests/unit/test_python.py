@@ -87,7 +87,7 @@ WRONG = {
     "run('demo', rounds=5)": "run: unknown argument 'rounds'; did you mean overrides={'run.rounds': ...}?",
     "run('demo', ratio=0.1)": "run: unknown argument 'ratio'; did you mean overrides={'scheme.ratio': ...}?",
     "run('demo', out=5)": "run: out must be the path of a folder, for instance 'runs/first', got 5",
-    "run('demo', device=5)": "run: device must be 'cpu' or 'cuda', got 5",
+    "run('demo', device=5)": "run: device must be 'cpu', 'cuda' or 'cuda:1', got 5",
     "run('demo', device='gpu')": "--device: unknown value 'gpu'; did you mean cpu?",
     "run('demo', progress='yes')": "run: progress must be True, False or a function, got 'yes'",
     "run('demo', overrides='run.rounds=5')": (

@@ -16,7 +16,7 @@ from airfl.analysis.audit.options import Options, check_audit, check_options, ch
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
-from airfl.core.device import find_device
+from airfl.core.device import current, find_device
 from airfl.core.progress import RoundProgress, asked_progress
 from airfl.core.state import World
 from airfl.core.world import build_world
@@ -108,7 +108,7 @@ def audit(
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
         options: The options that follow `overrides` as one object, see `airfl.analysis.audit.options.Options`.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda" or "cuda:1".
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
             with the attack, the steps done, and the total number of steps.
         data_dir: As in `airfl.run`.
@@ -143,11 +143,14 @@ def audit(
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
     try:
-        world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
-        check_scenario(world.scenario, settings, options)
-        with asked_progress(progress, reporter, ()) as report:
-            rounds = audit_rounds(world, options, _labelled(report, "one round")) if options.attack != "run" else None
-            run = audit_run(world, options, _labelled(report, "one run")) if options.attack != "round" else None
+        with current(torch_device):
+            world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
+            check_scenario(world.scenario, settings, options)
+            with asked_progress(progress, reporter, ()) as report:
+                rounds = (
+                    audit_rounds(world, options, _labelled(report, "one round")) if options.attack != "run" else None
+                )
+                run = audit_run(world, options, _labelled(report, "one run")) if options.attack != "round" else None
     finally:
         torch.set_num_threads(threads)
     return _combined(world, settings.scheme.name, options, rounds, run)

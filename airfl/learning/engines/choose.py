@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from airfl.learning.engines.own_model import EngineVerifier, first_line, rule_of
 from airfl.learning.engines.spec import EngineSpec, Workload
 from airfl.learning.engines.table import ENGINES
 from airfl.learning.flat import FlatModel
+from airfl.learning.gpu_memory import measured_chunk
 from airfl.learning.layers import as_layers
 from airfl.learning.sample_layers import numbers_in
 from airfl.learning.sgd import normalise
@@ -90,7 +91,7 @@ def choose(
         name, chunk = _measured(local, chunk, spec, workload, streams)
     if name == "auto":
         name = usual_engine(spec, workload)
-    chunk = chunk or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)
+    chunk = _chunk_for(name, run.chunk, chunk, local, spec, workload, streams)
     engine = ENGINES[name](replace(spec, chunk=chunk))
     if engine is None:  # no compiler, or a module that this engine does not support
         name = usual_engine(spec, replace(workload, rounds=0))
@@ -105,14 +106,14 @@ def _choose_for_own(
     """Choose for a user-defined model: the engine's updates must agree with the loop's, and the choice is logged."""
     verifier = EngineVerifier(local, spec, streams)
     name: str = local.engine
-    usual, measured = _usual_for_own(spec, workload, verifier), False
+    usual, measured, given = _usual_for_own(spec, workload, verifier), False, chunk
     work = spec.model.dimension * workload.batch * workload.steps * workload.selected * workload.rounds
     if local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
         measured = True
         name, chunk = _measured(local, chunk, spec, workload, streams, usual, verifier)
     if name == "auto":
         name = usual
-    chunk = chunk or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)
+    chunk = _chunk_for(name, given, chunk, local, spec, workload, streams)
     engine = verifier.build(name, chunk)
     if engine is None and local.engine != "auto":
         raise UserError(
@@ -164,13 +165,51 @@ def usual_chunk(name: str, spec: EngineSpec, workload: Workload, memory_bytes: i
     if name == "loop":
         return 1
     if spec.device.type == "cuda":
-        memory_bytes = max(memory_bytes, torch.cuda.mem_get_info(spec.device)[0] // 4)
+        memory_bytes = max(memory_bytes, torch.cuda.mem_get_info(spec.device)[1] // 8)
     # Parameters, velocities, gradients and update; activations and their gradients for a batch.
     task = spec.task
     activations = _activations(task.model, normalise(task.train.inputs[:1], task.mean, task.std))
     floats = 4 * spec.model.dimension + 3 * workload.batch * activations
     chunk = max(1, min(workload.selected, memory_bytes // (4 * floats)))
     return max(chunk, min(torch.get_num_threads(), workload.selected)) if name.endswith("parallel") else chunk
+
+
+def _chunk_for(
+    name: str,
+    given: int,
+    fastest: int,
+    local: LocalSettings,
+    spec: EngineSpec,
+    workload: Workload,
+    streams: Streams,
+) -> int:
+    """Return the number of devices in a chunk for this engine.
+
+    On a GPU it is what fits, by measured memory, unless a smaller chunk was faster.
+
+    Args:
+        name: The engine.
+        given: run.chunk, 0 for none.
+        fastest: The chunk that was measured to be the fastest, 0 if none was measured.
+        local: The section of local training.
+        spec: What the engine is built for.
+        workload: The size of the training.
+        streams: Random streams of the run.
+    """
+    if given or spec.device.type != "cuda" or name == "loop":
+        return given or fastest or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)
+    # A compiled step pads every chunk to one size; it takes no more memory than the engine that it is compiled from.
+    eager = usual_engine(spec, replace(workload, rounds=0)) if name.startswith("compiled") else name
+    engine = ENGINES[eager](spec)
+    if engine is None or eager == "loop":
+        return fastest or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)
+
+    def train(devices: int) -> None:
+        start, work, updates = _one_chunk(local, spec, devices, streams)
+        engine.train(start, work, updates)
+
+    fitting = measured_chunk(train, workload.selected, spec.device, local.measure)
+    return min(fastest, fitting) if 0 < fastest < usual_chunk(name, spec, workload, CHUNK_MEMORY_BYTES) else fitting
 
 
 def _can_vmap(spec: EngineSpec, why_not: dict[str, str]) -> bool:
@@ -294,21 +333,35 @@ def candidates(
 def _seconds(
     engine: Engine, local: LocalSettings, spec: EngineSpec, chunk: int, streams: Streams, least: float
 ) -> float:
-    """Return the seconds per device of a chunk with this engine, the least of several measurements."""
+    """Return the seconds per device of a chunk with this engine, the least of several measurements; inf if a GPU has
+    not enough memory for it."""
+    try:
+        start, work, updates = _one_chunk(local, spec, chunk, streams)
+        return _least_seconds(lambda: engine.train(start, work, updates), len(updates), spec, least)
+    except torch.cuda.OutOfMemoryError:
+        return math.inf
+
+
+def _one_chunk(local: LocalSettings, spec: EngineSpec, chunk: int, streams: Streams) -> tuple[Tensor, Work, Tensor]:
+    """Return parameters [d], the work of the first round for the devices with most samples, and room for updates."""
     sizes = spec.task.partition.sizes
     devices = np.argsort(-sizes, kind="stable")[:chunk].astype(np.int64)
     plan = plan_batches(rule_of(local), streams, 0, devices, sizes[devices], int(sizes.max()))
     work = Work(spec.task, devices, plan, local.learning_rate)
     updates = torch.empty(len(devices), spec.model.dimension, device=spec.device)
-    start = spec.model.initial()
+    return spec.model.initial(), work, updates
+
+
+def _least_seconds(train: Callable[[], None], devices: int, spec: EngineSpec, least: float) -> float:
+    """Return the seconds per device, the least of several calls."""
     timings: list[float] = []
-    while not timings or (sum(timings) < SECONDS_PER_CANDIDATE and min(timings) < TOO_SLOW * least * len(devices)):
+    while not timings or (sum(timings) < SECONDS_PER_CANDIDATE and min(timings) < TOO_SLOW * least * devices):
         begin = time.perf_counter()
-        engine.train(start, work, updates)
+        train()
         if spec.device.type == "cuda":
             torch.cuda.synchronize(spec.device)
         timings.append(time.perf_counter() - begin)
-    return min(timings) / len(devices)
+    return min(timings) / devices
 
 
 def _activations(module: nn.Module, inputs: Tensor) -> int:
