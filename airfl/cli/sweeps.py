@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from airfl.analysis.results.result import Group
 
 Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds per point, counted from run.seed")]
-Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points run in parallel on this machine")]
+Jobs = Annotated[
+    int,
+    typer.Option(metavar="N", min=0, help="points run in parallel on this machine; 0 = as many as cores or GPUs allow"),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="address of a Dask scheduler that runs the points", show_default=False),

@@ -57,6 +57,10 @@ def _is_count(value: object) -> bool:
         return False
 
 
+def _is_jobs(value: object) -> bool:
+    return _is_count(value) or (isinstance(value, int) and not isinstance(value, bool) and value == 0)
+
+
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -85,7 +89,7 @@ EXPECTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "data_dir": FOLDER,
     "device": (_is_device, "'cpu', 'cuda' or 'cuda:1'"),
     "seeds": COUNT,
-    "jobs": COUNT,
+    "jobs": (_is_jobs, "a positive integer, or 0 for as many as fit"),
     "trials": COUNT,
     "resume": SWITCH,
     "finish_rounds": SWITCH,

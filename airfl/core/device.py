@@ -52,7 +52,7 @@ def check_among(name: str, count: int, option: str = "--device", where: str = "o
     number = number_of(name)
     if number is not None and number >= count:
         known = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
-        raise UserError(f"{option}: there is no {name} {where}, only {known} of those that CUDA_VISIBLE_DEVICES shows")
+        raise UserError(f"{option}: no {name} {where}; use {known}, or show it further ones by CUDA_VISIBLE_DEVICES")
 
 
 def current(device: torch.device) -> AbstractContextManager[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -35,7 +36,7 @@ from airfl.runtime.streams import Streams
 from experiments.benchmarks.large_round import PAPER, Untrained
 from experiments.benchmarks.superposition import flat_channel, selective_channel
 from experiments.gpu.environment import copy_bandwidth
-from experiments.gpu.rows import IMITATED, Given, Row, figure, guarded
+from experiments.gpu.rows import CPU, IMITATED, Given, Row, figure, guarded
 from experiments.gpu.worlds import CLASSES, SHAPE, cifar10, first_state, random_images, steady, timed
 
 PEERS = Path(__file__).resolve().parents[1] / "benchmarks" / "peers"
@@ -212,7 +213,8 @@ def blazefl(given: Given) -> Iterator[Row]:
 
 
 def sweep(given: Given) -> Iterator[Row]:
-    """Yield the time of a sweep of the demo, in processes that share the device."""
+    """Yield the points a minute of a sweep of the demo: by one process, by several that share one GPU, and by as many
+    as its memory is found to allow."""
     if given.place == IMITATED:
         yield figure("a sweep", "its processes are not imitated")
         return
@@ -221,17 +223,34 @@ def sweep(given: Given) -> Iterator[Row]:
         "scheme.ratio": [round(0.1 * (number + 1), 1) for number in range(ratios)],
         "power.max_snr_db": [float(10 + 2 * number) for number in range(ratios)],
     }
-    jobs = given.pick(min(8, os.cpu_count() or 1), 1)
+    at_once = given.pick((1, 2, 4, 0), (1, 2))
+    rates: dict[int, float] = {}
+    for jobs in at_once:
+        name = f"{jobs} at a time" if jobs else "as many as fit"
+        yield from guarded(name, functools.partial(_swept, given, axes, rounds, jobs, name, rates))
+
+
+def _swept(
+    given: Given, axes: dict[str, list[float]], rounds: int, jobs: int, name: str, rates: dict[int, float]
+) -> Iterator[Row]:
+    """Sweep over these axes with so many jobs. rates: points a second by jobs, to which this one is added."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.perf_counter()
         done = airfl.sweep(
-            "demo", axes, out=folder, overrides=[f"run.rounds={rounds}"], jobs=jobs, device=given.device.type
+            "demo",
+            axes,
+            out=folder,
+            overrides=[f"run.rounds={rounds}"],
+            jobs=jobs,
+            device="cuda:0" if given.on_gpu else CPU,
         )
         seconds = time.perf_counter() - begin
-    points = ratios**2
-    yield Row("points that failed", str(len(done.failed)), "none", not done.failed, str(done.failed)[:2000])
-    what = f"a sweep of the demo, {points} points of {rounds} rounds, {jobs} jobs"
-    yield figure(what, f"{seconds:.1f} s, {seconds / points:.3g} s a point")
+    points = math.prod(map(len, axes.values()))
+    rates[jobs] = points / seconds
+    yield Row(f"points that failed, {name}", str(len(done.failed)), "none", not done.failed, str(done.failed)[:2000])
+    what = f"a sweep of the demo, {points} points of {rounds} rounds, {name}"
+    times = f", {rates[jobs] / rates[1]:.2f} x one at a time" if 1 in rates else ""
+    yield figure(what, f"{60 * rates[jobs]:.1f} points a minute, {seconds / points:.3g} s a point{times}")
 
 
 def superposition(given: Given) -> Iterator[Row]:

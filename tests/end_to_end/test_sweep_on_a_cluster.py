@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import pickle
 import re
 import runpy
@@ -29,6 +30,7 @@ from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.study.sweeps import cluster
 from airfl.study.sweeps.cluster import _security
+from airfl.study.sweeps.gpus import Seen, seen
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.sweep import Status
@@ -272,6 +274,31 @@ def test_what_the_page_starts_listens_on_this_machine_alone(tmp_path: Path) -> N
         found = airfl.sweep(small_settings(), {"run.seed": [1]}, out=tmp_path / "sweep", cluster=address)
         assert len(found.runs) == 1
         assert loopback_only(processes)
+
+
+def test_points_for_a_gpu_go_to_the_worker_that_the_page_starts_for_it(
+    dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No worker here has a GPU, which is said in a line. If they seem to have one, a point arrives at the one that
+    declares it, as the page does, and looks for its GPU there."""
+    with pytest.raises(UserError, match="--device: no worker of the cluster has a GPU; start one") as told:
+        airfl.sweep(small_settings(), out=tmp_path / "none", cluster=dask.address, device="cuda")
+    assert "\n" not in str(told.value)
+    text = next(block.text for block in blocks(PAGE) if "--resources" in block.text)
+    (line,) = re.findall(r"CUDA_VISIBLE_DEVICES=\$gpu dask (worker .*?) &", text.replace("\\\n", ""))
+    words = line.replace("tcp://127.0.0.1:8786", dask.address).replace("$gpu", "2").split()
+    worker = start(tmp_path / "worker", *words, "--no-nanny", CUDA_VISIBLE_DEVICES="2")
+    try:
+        with distributed.Client(dask.address, set_as_default=False) as client:
+            client.wait_for_workers(len(dask.workers) + 1)
+            (declared,) = [one for one in client.run(seen).values() if one.visible]
+        assert (declared.visible, declared.count) == ("2", 0)
+        monkeypatch.setattr(cluster, "seen", lambda: Seen("here", os.environ.get("CUDA_VISIBLE_DEVICES", ""), 1))
+        found = airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=dask.address, device="cuda")
+        (cause,) = found.failed.values()
+        assert "no cuda device found on this machine" in cause
+    finally:
+        worker.send(signal.SIGKILL)
 
 
 def certificates(folder: Path) -> dict[str, str]:

@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from airfl.analysis.results.sweep_folder import check_running, is_point
+from airfl.core.device import is_gpu
 from airfl.core.run_folder import remove_run
 from airfl.errors import MachineError, UserError, one_line
 from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.output_files import DIGEST_NAME, TRACE_NAME
 from airfl.storage.own_files import not_own, open_own
+from airfl.study.sweeps.gpus import RESOURCE, Workers, seen, workers_for
 from airfl.study.sweeps.job import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 from airfl.version import __version__
 
@@ -43,8 +45,11 @@ _one_at_a_time = threading.Lock()
 class Cluster:
     """A connection to a scheduler whose workers have this version of airfl. Closing it cancels unfinished points."""
 
-    def __init__(self, address: str) -> None:
-        """Connect to the scheduler; UserError if it does not answer, or its workers have another version."""
+    def __init__(self, address: str, device: str = "cpu") -> None:
+        """Connect to the scheduler.
+
+        Raises UserError if it does not answer, or its workers have another version, or none of them has the device.
+        """
         try:
             import distributed
         except ImportError:
@@ -71,6 +76,7 @@ class Cluster:
             raise UserError(f"--cluster: no scheduler answers at {address} ({cause}); {remedy}")
         try:
             self._check_workers(address)
+            self._gpus = self._given_gpus(device) if is_gpu(device) else None
         except BaseException:
             self.close()
             raise
@@ -78,7 +84,7 @@ class Cluster:
     @property
     def workers(self) -> int:
         """Number of workers at the beginning. Each runs one point at a time."""
-        return self._workers
+        return self._workers if self._gpus is None else len(self._gpus.devices)
 
     def run_jobs(
         self, jobs: Sequence[Job], data: Mapping[str | Dataset, RawData], task: bytes | None = None
@@ -96,14 +102,17 @@ class Cluster:
         client = self._client
         sent = {name: client.scatter(raw, broadcast=True, hash=False) for name, raw in data.items()}
         own = None if task is None else client.scatter(task, broadcast=True, hash=False)
+        devices, options = ({}, {}) if self._gpus is None else (self._gpus.devices, self._gpus.options)
         futures = {
             client.submit(
                 _run,
                 packed_job(job),
                 sent.get(job.settings.task.dataset),
                 own,
+                devices,
                 pure=False,
                 key=f"airfl-{job.name}-{id(sent)}",
+                **options,
             ): job
             for job in jobs
         }
@@ -142,6 +151,12 @@ class Cluster:
             raise UserError(
                 f"--cluster: the worker {where} must have airfl {__version__}, got {version}; install the same version"
             )
+
+    def _given_gpus(self, device: str) -> Workers:
+        """Return the workers that have a GPU, each with its own."""
+        described = self._client.scheduler_info(n_workers=-1)["workers"]
+        declared = [where for where, one in described.items() if (one.get("resources") or {}).get(RESOURCE)]
+        return workers_for(device, self._client.run(seen), declared)
 
 
 def _security(address: str) -> Any:
@@ -198,20 +213,33 @@ def _version() -> str:
     return __version__
 
 
-def _run(packed: bytes, data: RawData | None, task: bytes | None = None) -> Outcome:
-    """Run a point on a worker, in a temporary folder, and return its files as bytes."""
+def _run(
+    packed: bytes, data: RawData | None, task: bytes | None = None, devices: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a point on a worker, in a temporary folder, and return its files as bytes.
+
+    devices: the GPUs of the workers by address; a later worker uses the first GPU that it sees.
+    """
     from airfl.analysis.results.digest import keep
     from airfl.simulation import run
 
     job = unpacked_job(packed)
+    device = devices.get(_own_address(), job.device) if devices else job.device
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="airfl-") as parent:
         folder, begun = Path(parent) / job.name, time.monotonic()
         try:
-            run(job.settings, folder, job.device, data=data, task=unpacked_task(task) if task else None)
+            run(job.settings, folder, device, data=data, task=unpacked_task(task) if task else None)
             keep(folder)
         except Exception as error:
             return Outcome(job.name, cause_of(error))
         return Outcome(job.name, files=_files(folder), seconds=time.monotonic() - begun)
+
+
+def _own_address() -> str:
+    import distributed
+
+    get_worker: Any = distributed.get_worker
+    return str(get_worker().address)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -26,13 +26,26 @@ class Job:
         name: Name of its folder.
         settings: Its settings.
         data_dir: Folder that is searched first for data; None for the default folders only.
-        device: cpu or cuda.
+        device: cpu, cuda or cuda:k.
     """
 
     name: str
     settings: Settings
     data_dir: Path | None = None
     device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """What a process has taken of a GPU.
+
+    Attributes:
+        taken: Most bytes that it had reserved at a time.
+        free: Bytes that were free beside these.
+    """
+
+    taken: int
+    free: int
 
 
 @dataclass(frozen=True)
@@ -44,12 +57,14 @@ class Outcome:
         cause: The error in one line if it failed, else None.
         files: Contents of its files by name if they are not on disk yet, else None.
         seconds: Duration in s; nan if unknown.
+        use: What its process has taken of a GPU, None without one.
     """
 
     name: str
     cause: str | None = None
     files: dict[str, bytes] | None = None
     seconds: float = math.nan
+    use: GpuUse | None = None
 
 
 def packed_job(job: Job) -> bytes:

@@ -11,14 +11,15 @@ import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.study.sweeps.job import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.gpus import Processes, use_of
+from airfl.study.sweeps.job import GpuUse, Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
@@ -39,7 +40,7 @@ def check_guard() -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None
+    jobs: Sequence[Job], running: Path, processes: int | Processes, task: bytes | None = None
 ) -> Generator[Outcome, None, None]:
     """Run every job in running/NAME, and yield outcomes as they arrive.
 
@@ -49,14 +50,21 @@ def run_jobs(
     Args:
         jobs: The points.
         running: The folder for points in progress.
-        processes: Number of processes.
+        processes: The processes, or only their number, for points that say themselves on which device they run.
         task: A serialised user-defined task.
     """
     waiting = deque(jobs)
-    workers = [_Worker.start(running, task) for _ in range(min(processes, len(jobs)))]
+    several = processes if isinstance(processes, int) else processes.first
+    spread = processes if isinstance(processes, Processes) and len(processes.devices) > 1 else None
+    workers: list[_Worker] = []
+
+    def start() -> _Worker:
+        workers.append(_Worker.start(running, task, spread.device(len(workers)) if spread else None))
+        return workers[-1]
+
     try:
-        for worker in workers:
-            worker.give(waiting.popleft())
+        while waiting and len(workers) < several:
+            start().give(waiting.popleft())
         while busy := [index for index, worker in enumerate(workers) if worker.job]:
             wait([thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)])
             for index in busy:
@@ -66,8 +74,12 @@ def run_jobs(
                 if waiting:
                     if not workers[index].process.is_alive():
                         workers[index].stop()
-                        workers[index] = _Worker.start(running, task)
+                        workers[index] = _Worker.start(running, task, workers[index].device)
                     workers[index].give(waiting.popleft())
+                if outcome.use and isinstance(processes, Processes) and several == processes.first:
+                    several = processes.fitting(outcome.use)
+                    while waiting and len(workers) < several:
+                        start().give(waiting.popleft())
                 yield outcome
     finally:
         for worker in workers:
@@ -89,25 +101,27 @@ def check_began(code: int | None) -> None:
 
 @dataclass
 class _Worker:
-    """A process and its current job."""
+    """A process and its current job. device: on which it runs every job, None for the device that a job names."""
 
     process: BaseProcess
     pipe: Connection
+    device: str | None = None
     job: Job | None = None
     given: float = 0.0
     begun: bool = False
     """Whether it has imported the calling script, which each process does first."""
 
     @classmethod
-    def start(cls, running: Path, task: bytes | None) -> _Worker:
+    def start(cls, running: Path, task: bytes | None, device: str | None = None) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, running, task), daemon=True)
         process.start()
         theirs.close()
-        return cls(process, ours)
+        return cls(process, ours, device)
 
     def give(self, job: Job) -> None:
+        job = replace(job, device=self.device or job.device)
         self.job, self.given = job, time.monotonic()
         # If the process has died meanwhile, `outcome` reports it.
         try:
@@ -128,8 +142,10 @@ class _Worker:
         seconds = time.monotonic() - self.given
         try:
             if self.pipe.poll():
-                cause: str | None = self.pipe.recv()
-                return Outcome(name, cause, seconds=seconds)
+                cause: str | None
+                use: GpuUse | None
+                cause, use = self.pipe.recv()
+                return Outcome(name, cause, seconds=seconds, use=use)
         except (EOFError, OSError):
             pass
         self.process.join()
@@ -172,10 +188,11 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
             sent = pipe.recv_bytes()
         except EOFError:
             return
-        cause = None
+        cause = use = None
         try:
             job = unpacked_job(sent)
             attempt(job, running / job.name, unpacked_task(task) if task else None)
+            use = use_of(job.device)
         except Exception as error:
             cause = cause_of(error)
-        pipe.send(cause)
+        pipe.send((cause, use))

@@ -20,9 +20,9 @@ class Place:
     """Where the points of a sweep run.
 
     Attributes:
-        jobs: Number of processes on this machine.
+        jobs: Number of processes on this machine; 0 for as many as its cores, or its GPUs' memory, allow.
         cluster: Address of a Dask scheduler; None for this machine.
-        device: cpu or cuda.
+        device: cpu, cuda or cuda:k. With cuda, processes are spread over all GPUs, and a cluster's worker has its own.
         data_dir: Folder that is searched first for data; None for the default folders only.
     """
 
@@ -34,8 +34,8 @@ class Place:
 
 def check_points(points: Sequence[SweepPoint], out: Path, where: Place, command: str = SWEEP) -> None:
     """Raise UserError if a point or place is invalid, or the folder has other contents."""
-    if where.jobs < 1:
-        raise UserError(f"--jobs: must be at least 1, got {where.jobs}")
+    if where.jobs < 0:
+        raise UserError(f"--jobs: must be at least 1, or 0 for as many as fit, got {where.jobs}")
     if where.cluster is not None and where.jobs != 1:
         raise UserError("--jobs and --cluster: points run either on this machine or on a cluster; give only one")
     check_kind(where.device)

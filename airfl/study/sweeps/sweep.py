@@ -33,6 +33,7 @@ from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster import Cluster, put
+from airfl.study.sweeps.gpus import processes_for
 from airfl.study.sweeps.job import Job, Outcome, packed_task, settings_of_a_point
 from airfl.study.sweeps.local import check_guard, run_jobs
 from airfl.study.sweeps.place import Place, check_points
@@ -82,9 +83,11 @@ def sweep(
         zipped: Groups of keys of `axes` whose values are paired instead.
         points: Explicit points, each a mapping of settings by dotted key; combined with `axes` if both are given.
         rows: True to combine every point with every [[compare]] row of the file; or rows, label -> overrides.
-        jobs: Number of points that run at a time, in processes on this machine.
+        jobs: Number of points that run at a time, in processes on this machine; 0 for one a core, or for as many as
+            the memory that the first point takes of a GPU allows.
         cluster: The address of a Dask scheduler, whose workers run the points instead.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda", or "cuda:1" for that GPU alone. With "cuda", the processes are spread over all visible
+            GPUs, and every worker of a cluster has one.
         data_dir: As in `airfl.run`.
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
             with an `airfl.study.sweeps.status.Status` at the beginning and after every point.
@@ -163,10 +166,12 @@ def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[tuple[Wor
     if where.cluster is None:
         find_device(where.device)
         _load_data(points, where)
-        yield lambda jobs, running: run_jobs(jobs, running, where.jobs, sent), where.jobs
+        threads = max((point.settings.run.threads for point in points), default=0)
+        processes = processes_for(where.jobs, where.device, threads)
+        yield lambda jobs, running: run_jobs(jobs, running, processes, sent), processes.first
         return
     data = _load_data(points, where)
-    with closing(Cluster(where.cluster)) as cluster:
+    with closing(Cluster(where.cluster, where.device)) as cluster:
 
         def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
             for outcome in cluster.run_jobs(jobs, data, sent):

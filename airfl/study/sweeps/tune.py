@@ -63,9 +63,9 @@ def tune(
         trials: Number of trials per row that Optuna proposes, instead of trying all values. Needs
             `pip install "airfl[optuna]"`.
         seeds: Number of seeds per trial, counted up from run.seed.
-        jobs: Number of runs at a time, in processes on this machine.
+        jobs: Number of runs at a time, in processes on this machine; as in `airfl.sweep`.
         cluster: The address of a Dask scheduler, whose workers run them instead.
-        device: "cpu" or "cuda".
+        device: As in `airfl.sweep`.
         data_dir: As in `airfl.run`.
         progress: As in `airfl.sweep`.
         task: As in `airfl.run`; task.validation_share of its training data is held out.
