@@ -61,7 +61,7 @@ Device = Annotated[
     str,
     typer.Option(
         metavar="|".join((*KINDS, "cuda:K")),
-        help="device for the computation; cuda:K is GPU number K, from 0",
+        help="where to compute; cuda:1 is the second GPU",
         autocompletion=completion.one_of(lambda: KINDS),
     ),
 ]

@@ -19,7 +19,7 @@ from airfl.learning.engines import choose
 from airfl.learning.engines.layers import LayersEngine
 from airfl.learning.gpu_memory import Halved, allowed_bytes, fitting_chunk
 from experiments.gpu.imitation import imitated_gpu
-from experiments.gpu.worlds import short_settings
+from experiments.gpu.worlds import short_settings, short_world
 
 MB = 1_000_000
 ROUNDED = {"train_loss", "test_loss", "aggregation_error", "update_norm"}
@@ -181,6 +181,15 @@ def test_a_run_trains_as_many_devices_as_fit_and_says_so(scheme: str, of_devices
     assert here.settings.run.chunk == 8
     assert_close(there, here)
     assert_close(point, here)
+
+
+def test_what_is_measured_is_not_counted_as_computed(of_devices: None) -> None:
+    """SAGA takes m gradients more in a device's first round, which the measurement has seen."""
+    everyone = np.arange(24)
+    wanted = short_world("soteriafl-saga", torch.device("cpu")).trainer.evaluations(everyone, 0)
+    with imitated_gpu():
+        found = short_world("soteriafl-saga", torch.device("cuda")).trainer.evaluations(everyone, 0)
+    assert found.tolist() == wanted.tolist()
 
 
 def test_a_chunk_that_is_set_is_taken_and_a_cpu_is_not_measured(of_devices: None) -> None:
