@@ -31,7 +31,7 @@ class LocalTrainer:
         self._rule, self._sizes = rule_of(local), task.partition.sizes
         self._largest = int(self._sizes.max())
         chosen = choose(local, run, FlatModel(task.model, task.loss), task, streams)
-        self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
+        self.engine, self.chunk, self._chosen = chosen.name, chosen.chunk, chosen
         self._halved = Halved()
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
@@ -49,5 +49,7 @@ class LocalTrainer:
         plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
         work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
         updates = parameters.new_empty(len(devices), len(parameters))
-        self._engine.train(parameters, work, updates)
+        if self._halved.most is not None and self._halved.most < self._chosen.chunk:
+            self._chosen = self._chosen.smaller(self._halved.most)
+        self._chosen.engine.train(parameters, work, updates)
         return updates

@@ -17,6 +17,7 @@ from airfl.errors import UserError
 from airfl.learning import estimators, gpu_memory, perturbed
 from airfl.learning.engines import choose
 from airfl.learning.engines.layers import LayersEngine
+from airfl.learning.engines.table import ENGINES
 from airfl.learning.gpu_memory import Halved, allowed_bytes, fitting_chunk
 from experiments.gpu.imitation import imitated_gpu
 from experiments.gpu.worlds import short_settings, short_world
@@ -214,3 +215,25 @@ def test_a_run_whose_memory_is_exhausted_goes_on_in_halves(monkeypatch: pytest.M
     monkeypatch.setattr(LayersEngine, "train", exhausted)
     assert_close(airfl.run(settings), wanted)
     assert sizes == [8, 4, 4, 4, 4]
+
+
+def test_a_compiled_engine_is_built_anew_for_smaller_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It pads every chunk to the size for which it was built."""
+    built: list[int] = []
+
+    class Padding:
+        def __init__(self, spec: Any) -> None:
+            built.append(spec.chunk)
+            self._chunk, self._inner = spec.chunk, ENGINES["layers"](spec)
+
+        def train(self, parameters: Any, work: Any, updates: Any) -> None:
+            if self._chunk > 4:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            assert self._inner is not None
+            self._inner.train(parameters, work, updates)
+
+    settings = short_settings("pfels", "run.rounds=2", "run.selected=8", "run.chunk=8")
+    wanted = airfl.run(settings)
+    monkeypatch.setitem(ENGINES, "compiled", Padding)
+    assert_close(airfl.run(settings.resolved(local={"engine": "compiled"})), wanted)
+    assert [chunk for chunk in built if chunk > 1] == [8, 4]

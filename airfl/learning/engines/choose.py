@@ -61,11 +61,18 @@ class EngineChoice:
         name: Its name in the settings.
         chunk: Devices in a chunk.
         engine: The engine itself.
+        spec: What it was built for, but for the chunk.
     """
 
     name: str
     chunk: int
     engine: Engine
+    spec: EngineSpec
+
+    def smaller(self, chunk: int) -> EngineChoice:
+        """Return the same engine for a smaller chunk. Only compiled ones depend on it: they pad chunks to one size."""
+        engine = ENGINES[self.name](replace(self.spec, chunk=chunk)) if self.name.startswith("compiled") else None
+        return replace(self, chunk=chunk, engine=engine or self.engine)
 
 
 def workload_of(local: LocalSettings, run: RunSettings, sizes: np.ndarray) -> Workload:
@@ -97,7 +104,7 @@ def choose(
         name = usual_engine(spec, replace(workload, rounds=0))
         engine = ENGINES[name](replace(spec, chunk=chunk))
     assert engine is not None
-    return EngineChoice(name, chunk, engine)
+    return EngineChoice(name, chunk, engine, spec)
 
 
 def _choose_for_own(
@@ -125,7 +132,7 @@ def _choose_for_own(
         engine = verifier.build(name, chunk)
     assert engine is not None  # the loop supports every model
     verifier.log_choice(name, measured)
-    return EngineChoice(name, chunk, engine)
+    return EngineChoice(name, chunk, engine, spec)
 
 
 def _usual_for_own(spec: EngineSpec, workload: Workload, verifier: EngineVerifier) -> str:
