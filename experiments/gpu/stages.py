@@ -41,6 +41,7 @@ STAGES = {
         Stage("coders", "rounds:coders", 60, "each encoder stage on both devices"),
         Stage("checkpoints", "repeated:checkpoints", 60, "saved on one device, resumed on another"),
         Stage("determinism", "repeated:determinism", 90, "the same run twice, bit for bit"),
+        Stage("chunks", "chunks:chunks", 120, "devices trained at once by the GPU's memory; a further GPU"),
         Stage("waits", "waits:waits", 120, "operations for which the CPU waits"),
         Stage("pfels-cifar10", "figures:pfels_cifar10", 90, "PFELS on CIFAR-10, VGG-11, 32 devices x 5 steps of 50"),
         Stage("pfl-cifar10", "figures:pfl_cifar10", 90, "pfl's CIFAR-10: small CNN, 50 of 1,000 clients"),

@@ -20,6 +20,8 @@ run DEMO run.devics=3 -> run.devics ... did you mean devices?
 run DEMO run.selected=1001 -> run.selected ... 1001 ... 1000
 run DEMO --device tpu -> --device ... tpu ... cpu
 run DEMO --device cuda -> --device ... cuda
+run DEMO --device cuda:1 -> --device: no cuda device found on this machine
+run DEMO --device cuda:x -> --device: unknown value 'cuda:x' ... (allowed: cpu, cuda, cuda:0, cuda:1, ...)
 run none.toml -> none.toml
 run DEMO --out DEMO -> demo.toml ... is a file
 run DEMO run.devices=20000 -> run.devices ... 10,000
@@ -40,6 +42,7 @@ sweep DEMO scheme.ration=0.1,0.2 -> scheme.ration: scheme 'pfels' has no ration;
 sweep DEMO scheme.ratio=1:0:0.5 -> the range 1:0:0.5 is empty
 sweep DEMO scheme.ratio=0.1,2 -> scheme.ratio
 sweep DEMO scheme.ratio=0.1,0.2 --jobs 2 --cluster tcp://127.0.0.1:1 -> give only one
+sweep DEMO scheme.ratio=0.1,0.2 --jobs -1 -> --jobs
 sweep DEMO scheme.ratio=0.1,0.2 --zip scheme.ratio,run.seed -> --zip: run.seed is not swept over
 sweep DEMO task.dataset=mnist task.model=logistic,mlp -> 'logistic' takes inputs of shape (123,)
 tune DEMO {" ".join(SMALL)} {RATE}=0.1,0.2 -> task.validation_share: must be positive
