@@ -1,7 +1,9 @@
-"""FedAvg with top-k: each device sends its k largest coordinates and their indices, without privacy (Fed-SMP section
-6)."""
+"""FedAvg with top-k: each device sends its k largest coordinates and their indices, or all send those that the server
+selects on public data, without privacy (Fed-SMP section 6)."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from airfl.learning.server import Averaging
 from airfl.schemes import parameters
@@ -10,7 +12,8 @@ from airfl.schemes.fed_smp_parts import PAPER
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import Clip, PerDeviceTopK, kept_entries
+from airfl.uplinks.stages import Clip, PerDeviceTopK, PublicTopK, Stage, kept_entries
+from channels.part import parameter
 
 
 class FedAvgTopK(Scheme):
@@ -23,14 +26,21 @@ class FedAvgTopK(Scheme):
     uses = LOCAL_SGD
 
     ratio: float = parameters.ratio()
+    mask: Literal["own", "public"] = parameter(
+        "own",
+        description="whose coordinates are sent: own = the largest of each device's update (Fed-SMP section 6.1), "
+        "public = those of the server's update on public data, the same for all devices (as section 6.3.2 compares)",
+    )
     error_feedback: bool = parameters.error_feedback()
 
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, sparsify, average."""
         settings, dimension = problem.settings, problem.dimension
-        top_k = PerDeviceTopK(dimension, kept_entries(self.ratio, dimension))  # eq. 6
+        kept, public = kept_entries(self.ratio, dimension), self.mask == "public"
+        top_k: Stage = PublicTopK(dimension, kept) if public else PerDeviceTopK(dimension, kept)  # eq. 6
         return Recipe(
             stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (top_k,), dimension)),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
+            public_data=public,
         )

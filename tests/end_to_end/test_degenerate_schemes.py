@@ -51,6 +51,7 @@ DIGITAL = "scheme.name=fedavg scheme.link=digital"
 NOISELESS = "scheme.name=fedavg scheme.link=analog channel.noise=false power.policy="
 # DP-Fed draws every batch afresh, FedAvg goes through shuffled data: with full batches they are the same.
 FULL_BATCHES = "local.batch_size=1000 local.momentum=0.0 local.steps=3 local.clip_norm=1e6"
+PUBLIC = "scheme.ratio=0.3 local.clip_norm=1e6"
 WHOLE = "scheme.ratio=1.0 scheme.name=fedavg-"
 SAME_BUT_FOR_ROUNDING = (
     (DIGITAL, "scheme.name=fedavg", 0.0),
@@ -58,6 +59,11 @@ SAME_BUT_FOR_ROUNDING = (
     (DIGITAL, f"{NOISELESS}full-inversion", 1e-6),
     (f"{WHOLE}randk", f"{WHOLE}randk scheme.error_feedback=true", 1e-6),
     (f"{WHOLE}topk", f"{WHOLE}topk scheme.error_feedback=true", 1e-6),
+    (  # where nothing is clipped, the order of clip and mask does not matter
+        f"scheme.name=fed-smp-topk scheme.noise_multiplier=0.0 {PUBLIC}",
+        f"scheme.name=fedavg-topk scheme.mask=public {PUBLIC}",
+        1e-6,
+    ),
     (
         f"scheme.name=fedavg {FULL_BATCHES}",
         f"scheme.name=dp-fed {FULL_BATCHES} scheme.noise_multiplier=0.0 scheme.coordinate_clip=inf",

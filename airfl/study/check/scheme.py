@@ -42,6 +42,7 @@ OTHER: dict[str, Any] = {
     "local.momentum": 0.5,
     "local.steps": 3,
     "local.clip_norm": 0.3,
+    "local.gradient_clip_norm": 0.05,
     "power.policy": "truncated-inversion",
     "power.threshold": 0.2,
     "power.coefficient": 0.001,
