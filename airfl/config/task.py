@@ -16,7 +16,7 @@ from airfl.learning.tasks.models.model import Model
 from airfl.learning.tasks.models.registry import MODELS
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from airfl.learning.tasks.partitions.rule import PartitionRule
-from channels.part import Part
+from channels.part import MOST_SCALE, Part
 
 P = TypeVar("P", bound=Part)
 DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", extra_names=(OWN,))
@@ -40,6 +40,12 @@ class _Task(Section):
     )
     validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
     public_samples: int = Field(0, ge=0, description="training samples held out as public data")
+    initial_std: float | None = Field(
+        None,
+        gt=0,
+        le=MOST_SCALE,
+        description="standard deviation of normal initial parameters, all drawn anew; default: the model's own",
+    )
 
     @model_validator(mode="before")
     @classmethod

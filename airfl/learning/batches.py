@@ -88,16 +88,21 @@ def independent_batches(
     largest: int,
     steps: int,
     batch_size: int,
+    replacement: bool = False,
 ) -> NDArray[np.int64]:
     """Draw min(batch_size, m_i) of a device's own samples without replacement, independently in every step.
 
     This is what privacy amplification by sampling assumes (Fed-SPA theorem 1; SoteriaFL algorithm 3). Returns positions
     [devices, steps, batch], ascending within a batch and padded with -1 at its end. sizes: m_i of each of `devices`;
-    largest: the largest m_i in the population, so that all chunks have the same width.
+    largest: the largest m_i in the population, so that all chunks have the same width; replacement: draw every sample
+    from all m_i, so that one may be in a batch several times.
     """
     plan = np.full((len(devices), steps, min(batch_size, largest)), NOBODY)
     for row, (device, size) in enumerate(zip(devices.tolist(), sizes.tolist(), strict=True)):
         own = min(batch_size, size)
         generator = streams.device_generator(Purpose.BATCH, round_index, device)
-        plan[row, :, :own] = distinct(generator, size, steps, own)
+        if replacement:
+            plan[row, :, :own] = np.sort(generator.integers(size, size=(steps, own)))
+        else:
+            plan[row, :, :own] = distinct(generator, size, steps, own)
     return plan

@@ -203,7 +203,8 @@ class GradientTrainer:
 
     def _chunk_of(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Chunk:
         sizes, largest = self._sizes[devices], int(self._sizes.max())
-        plan = independent_batches(self._streams, round_index, devices, sizes, largest, 1, self._batch_size)
+        drawn, again = (self._streams, round_index, devices, sizes, largest), self._work.replacement
+        plan = independent_batches(*drawn, steps=1, batch_size=self._batch_size, replacement=again)
         moves, none = self._moves(round_index), np.zeros(len(devices), dtype=np.int64)
         return Chunk(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from airfl.learning.fingerprint import fingerprint
 from airfl.runtime.streams import Purpose, Streams
@@ -53,6 +54,19 @@ class TaskIdentity:
     def fingerprint(self) -> str:
         """Fingerprint of everything that does not depend on the seed."""
         return fingerprint(*(f"{name}: {value}" for name, value in self.parts.items()))
+
+
+def normal_parameters(module: nn.Module, std: float, streams: Streams) -> nn.Module:
+    """Return a copy of the module whose parameters are all drawn from N(0, std^2) under the run's seed."""
+
+    def drawn() -> nn.Module:
+        copied = copy.deepcopy(module)
+        for parameter in copied.parameters():
+            nn.init.normal_(parameter, std=std)
+        return copied
+
+    drawn_module: nn.Module = seeded(drawn, streams)
+    return drawn_module
 
 
 def seeded(build: Callable[[], Any], streams: Streams) -> Any:

@@ -16,7 +16,7 @@ from airfl.learning.chosen_task import check_fit
 from airfl.learning.division import Division, divide
 from airfl.learning.flat import Loss
 from airfl.learning.own_task import Task
-from airfl.learning.samples import Samples, TaskIdentity, seeded
+from airfl.learning.samples import Samples, TaskIdentity, normal_parameters, seeded
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.learning.tasks.partitions.rule import Partition
 from airfl.runtime.streams import Streams
@@ -79,6 +79,8 @@ def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | N
         check_fit(settings)
     division = divide(settings.task, settings.run.devices, raw, streams, own.shares if own else None)
     module = own.module(streams) if own else seeded(settings.task.model_part.build, streams)
+    if settings.task.initial_std is not None:
+        module = normal_parameters(module, settings.task.initial_std, streams)
     return DividedTask(
         train=_samples(raw.train_inputs, raw.train_targets),
         validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),

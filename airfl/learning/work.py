@@ -131,6 +131,7 @@ class GradientEstimate:
         clip: "sample" to clip every per-sample gradient, "batch" to clip the estimate, as the reference code does.
         refresh: Probability p with which SVRG moves its snapshot.
         noise_std: sigma_p, standard deviation of the noise on every entry (line 12).
+        replacement: Whether mini-batches are drawn with replacement, as the reference code does.
     """
 
     estimator: Estimator
@@ -138,6 +139,7 @@ class GradientEstimate:
     clip: Literal["sample", "batch"] = "sample"
     refresh: float = 0.0
     noise_std: float = 0.0
+    replacement: bool = False
     clips_update: ClassVar[bool] = False
 
     def device_state(self, dimension: int, samples: int) -> tuple[DeviceState, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airfl.schemes import parameters
 from airfl.schemes.recipe import Problem
-from airfl.schemes.soteriafl_parts import GradientScheme, direct
+from airfl.schemes.soteriafl_parts import MiniBatchScheme, direct
 from airfl.uplinks.stages import Stage
 
 
-class CdpSgd(GradientScheme):
+class CdpSgd(MiniBatchScheme):
     """Algorithm 1 of SoteriaFL with mini-batch gradients."""
 
     name = "cdp-sgd"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from airfl.schemes.recipe import Problem
-from airfl.schemes.soteriafl_parts import GradientScheme
+from airfl.schemes.soteriafl_parts import MiniBatchScheme
 from airfl.uplinks.stages import Stage
 
 
-class LdpSgd(GradientScheme):
+class LdpSgd(MiniBatchScheme):
     """Perturbed mini-batch gradients without compression."""
 
     name = "ldp-sgd"

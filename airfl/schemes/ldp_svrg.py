@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airfl.schemes import parameters
 from airfl.schemes.recipe import Problem
-from airfl.schemes.soteriafl_parts import GradientScheme
+from airfl.schemes.soteriafl_parts import MiniBatchScheme
 from airfl.uplinks.stages import Stage
 
 
-class LdpSvrg(GradientScheme):
+class LdpSvrg(MiniBatchScheme):
     """Perturbed SVRG gradients without compression."""
 
     name = "ldp-svrg"

@@ -54,6 +54,15 @@ def gamma() -> Any:
     )
 
 
+def replacement() -> Any:
+    """Return the switch for mini-batches with replacement."""
+    return parameter(
+        False,
+        description="draw mini-batches with replacement, as SoteriaFL's public code does; with noise only where "
+        "scheme.clip = batch",
+    )
+
+
 def refresh() -> Any:
     """Return the refresh probability p of SVRG."""
     return parameter(None, gt=0, le=1, description="probability that SVRG refreshes its snapshot; default: b/m")

@@ -58,12 +58,17 @@ class GradientScheme(Scheme):
         default=48.0,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
-        description="c of SoteriaFL's eq. 4; its public code corresponds to 48",
+        description="c of SoteriaFL's eq. 4; its public code corresponds to 48, for CDP-SGD and LDP-SGD to 32",
     )
 
     @abstractmethod
     def compressor(self, problem: Problem) -> tuple[Stage, ...]:
         """Return the stages of the compressor C_i^t: none, `direct` (algorithm 1) or `shifted` (algorithm 2)."""
+
+    @property
+    def draws_again(self) -> bool:
+        """Whether a record may be in a mini-batch several times."""
+        return False
 
     def snapshot(self, problem: Problem) -> float:
         """Return the probability that SVRG refreshes its snapshot."""
@@ -73,12 +78,13 @@ class GradientScheme(Scheme):
         """Estimate, perturb and compress gradients, then descend (algorithm 2)."""
         self._check_bounded(problem)
         std = noise_std(self, problem)
+        self._check_replacement(std)
         return Recipe(
             local=self._local_work(problem, std),  # algorithm 3, lines 3 to 12
             stages=self.compressor(problem),  # algorithm 2, lines 5 and 6
             uplink=problem.uplink(),
             server=Descent(problem.settings.server, problem.settings.local),  # lines 8 and 9
-            release=RecordRelease(releases(self, problem, std), attained=self.estimator not in VARIANCE_REDUCED),
+            release=RecordRelease(releases(self, problem, std), attained=self._attained),
             claim=theorem_2_claim(self, problem),
         )
 
@@ -90,7 +96,20 @@ class GradientScheme(Scheme):
             clip=self.clip,
             refresh=self.snapshot(problem),
             noise_std=std,
+            replacement=self.draws_again,
         )
+
+    @property
+    def _attained(self) -> bool:
+        return self.estimator not in VARIANCE_REDUCED and not self.draws_again
+
+    def _check_replacement(self, std: float) -> None:
+        if self.draws_again and self.clip == "sample" and std:
+            raise UserError(
+                "scheme.replacement: there is no bound on epsilon for mini-batches with replacement whose samples are "
+                "clipped, as a record may be in one several times; set scheme.clip = batch, scheme.replacement = "
+                "false, or scheme.noise_multiplier = 0.0"
+            )
 
     def _check_bounded(self, problem: Problem) -> None:
         unbounded = math.isinf(self.gradient_clip) and self.noise_multiplier != 0
@@ -99,6 +118,17 @@ class GradientScheme(Scheme):
                 "scheme.gradient_clip: noise protects only bounded gradients, got inf; set a finite number, or "
                 "scheme.noise_multiplier = 0.0"
             )
+
+
+class MiniBatchScheme(GradientScheme):
+    """Base class of the schemes whose mini-batches may be drawn with replacement."""
+
+    replacement: bool = parameters.replacement()
+
+    @property
+    def draws_again(self) -> bool:
+        """Whether a record may be in a mini-batch several times."""
+        return self.replacement
 
 
 def direct(problem: Problem, ratio: float) -> tuple[Stage, ...]:
@@ -159,7 +189,9 @@ def releases(scheme: GradientScheme, problem: Problem, std: float) -> Batches:
     is bounded by G. Without noise or a bound the noise multiplier is 0.
 
     If the mean of the mini-batch is clipped (scheme.clip = batch), one record can move it by 2G, so the multiplier is
-    the noise over G.
+    the noise over G. That holds however often the record is in the mini-batch. With replacement it is in it with
+    probability 1 - (1 - 1/m)^b, which is at most b/m, and the bound on a sample grows with that probability (Balle,
+    Barthe, Gaboardi 2018, theorems 9 and 10), so that the event without replacement bounds it.
     """
     samples, clip, estimator = problem.samples, scheme.gradient_clip, scheme.estimator
     batch = samples if estimator == "gd" else problem.batch

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airfl.schemes import parameters
 from airfl.schemes.recipe import Problem
-from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.schemes.soteriafl_parts import MiniBatchScheme, shifted
 from airfl.uplinks.stages import Stage
 
 
-class SoteriaFLSgd(GradientScheme):
+class SoteriaFLSgd(MiniBatchScheme):
     """Algorithm 2 with option I of algorithm 3."""
 
     name = "soteriafl-sgd"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airfl.schemes import parameters
 from airfl.schemes.recipe import Problem
-from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.schemes.soteriafl_parts import MiniBatchScheme, shifted
 from airfl.uplinks.stages import Stage
 
 
-class SoteriaFLSvrg(GradientScheme):
+class SoteriaFLSvrg(MiniBatchScheme):
     """Algorithm 2 with option II of algorithm 3."""
 
     name = "soteriafl-svrg"

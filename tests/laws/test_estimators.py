@@ -37,11 +37,12 @@ def task() -> DividedTask:
     return DividedTask(train, train, train, train, partition, (), (), model)
 
 
-def draws(task: DividedTask, estimator: Estimator) -> tuple[Tensor, Tensor]:
+def draws(task: DividedTask, estimator: Estimator, replacement: bool = False) -> tuple[Tensor, Tensor]:
     """Estimates of all devices at x, with batches of 3 and a state made at other x, [N, d]; and the whole gradient."""
     run, local = {"devices": N, "selected": N, "rounds": 1}, {"steps": 1, "batch_size": 3, "clip_norm": 1.0}
     settings, store = Settings.model_validate({"run": run, "local": local}), Store()
-    trainer = GradientEstimate(estimator, CLIP, refresh=0.3).build(settings.local, settings.run, task, STREAMS, CPU)
+    work = GradientEstimate(estimator, CLIP, refresh=0.3, replacement=replacement)
+    trainer = work.build(settings.local, settings.run, task, STREAMS, CPU)
     for t in range(3):
         trainer.updates(point(task, t), np.arange(N), t, store)
     return -trainer.updates(point(task, 3), np.arange(N), 3, store).double(), gradients(task).mean(dim=0)
@@ -58,10 +59,12 @@ def gradients(task: DividedTask) -> Tensor:
     return SampleGradients.of(FlatModel(task.model), task).each(point(task, 3), torch.arange(12), CLIP).double()
 
 
-@pytest.mark.parametrize("estimator", ["sgd", "svrg", "saga"])
-def test_estimates_are_unbiased(task: DividedTask, estimator: Estimator) -> None:
+@pytest.mark.parametrize(
+    ("estimator", "replacement"), [("sgd", False), ("svrg", False), ("saga", False), ("sgd", True), ("svrg", True)]
+)
+def test_estimates_are_unbiased(task: DividedTask, estimator: Estimator, replacement: bool) -> None:
     """n = 1,000 devices with the same data: 15 entries within 5 standard errors of the whole (clipped) gradient."""
-    found, wanted = draws(task, estimator)
+    found, wanted = draws(task, estimator, replacement)
     errors = found.std(dim=0) / np.sqrt(N)
     assert float(errors.min()) > 1e-4
     assert float(((found.mean(dim=0) - wanted).abs() / errors).max()) < 5
@@ -75,6 +78,14 @@ def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: Divid
     assert_mean((found - whole).square().sum(dim=1), wanted)
 
 
+def test_the_variance_of_sgd_with_replacement_is_larger(task: DividedTask) -> None:
+    """E||g~ - g||^2 = (1/(b m)) sum ||g_j - g||^2; n = 1,000, within 5 standard errors."""
+    m, b = 12, 3
+    found, whole = draws(task, "sgd", replacement=True)
+    wanted = float((gradients(task) - whole).square().sum(dim=1).sum()) / (b * m)
+    assert_mean((found - whole).square().sum(dim=1), wanted)
+
+
 def test_every_batch_is_equally_likely_and_batches_are_independent() -> None:
     """10 subsets of 2 of 5 in n = 20,000 steps, and the 100 pairs of successive ones: chi-square p-value > 1e-4."""
     n, subsets = 20_000, list(combinations(range(5), 2))
@@ -82,6 +93,17 @@ def test_every_batch_is_equally_likely_and_batches_are_independent() -> None:
     numbers = np.array([subsets.index((int(one), int(other))) for one, other in plan])
     assert stats.chisquare(np.bincount(numbers, minlength=10)).pvalue > 1e-4
     assert stats.chisquare(np.bincount(10 * numbers[0::2] + numbers[1::2], minlength=100)).pvalue > 1e-4
+
+
+def test_with_replacement_every_tuple_is_equally_likely() -> None:
+    """The 25 pairs of 5 samples in n = 20,000 steps, in ascending order: chi-square p-value > 1e-4."""
+    n = 20_000
+    plan = independent_batches(STREAMS, 0, ONLY, np.array([5]), 7, n, 2, replacement=True)[0]
+    assert np.all(np.diff(plan, axis=1) >= 0)
+    pairs = [(one, other) for one in range(5) for other in range(one, 5)]
+    counts = [np.sum((plan == pair).all(axis=1)) for pair in pairs]
+    shares = [n / 25 * (1 if one == other else 2) for one, other in pairs]
+    assert stats.chisquare(counts, shares).pvalue > 1e-4
 
 
 def test_devices_draw_for_themselves() -> None:

@@ -251,7 +251,7 @@ def test_gradient_of_logits_is_cross_entropys() -> None:
     assert not found[1, 2:].any()
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "logistic"])
+@pytest.mark.parametrize("name", [name for name in MODELS if MODELS[name].layered])
 def test_models_of_the_table(name: str) -> None:
     torch.manual_seed(7)
     entry = MODELS[name]()

@@ -176,15 +176,18 @@ def test_activations_of_recurrent_layers_are_counted() -> None:
     assert _activations(MODELS["mlp"]().build(), torch.zeros(1, 1, 28, 28)) == 784 + 32 + 32 + 10 + 10
 
 
-def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
-    """SoteriaFL appendix A.1: log(1 + exp(-b a.x)) + 0.2 sum x^2 / (1 + x^2), and its derivative by hand."""
-    model = FlatModel(MODELS["logistic"]().build())
+@pytest.mark.parametrize(("name", "dimension"), [("logistic", 123), ("logistic-bias", 124)])
+def test_logistic_regression_has_the_papers_loss_and_gradient(name: str, dimension: int) -> None:
+    """SoteriaFL appendix A.1: log(1 + exp(-b a.x)) + 0.2 sum x^2 / (1 + x^2), and its derivative by hand. With a bias,
+    a has a constant feature of 1."""
+    model = FlatModel(MODELS[name]().build())
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(123, generator=generator).requires_grad_()
+    x = torch.randn(dimension, generator=generator).requires_grad_()
     a = torch.randint(2, (50, 123), dtype=torch.uint8, generator=generator)
     targets = torch.randint(2, (50,), generator=generator)
     losses = model.losses(model.split(x), a, targets)
-    signs, features, point = 2 * targets - 1, a.double(), x.detach().double()
+    signs, features, point = 2 * targets - 1, torch.ones(50, dimension).double(), x.detach().double()
+    features[:, :123] = a
     margins, penalty = signs * (features @ point), 0.2 * (point**2 / (1 + point**2)).sum()
     torch.testing.assert_close(losses.double(), torch.log1p(torch.exp(-margins)) + penalty, atol=1e-4, rtol=1e-4)
     losses.sum().backward()
@@ -192,11 +195,12 @@ def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
     torch.testing.assert_close(x.grad.double(), wanted, atol=1e-3, rtol=1e-4)
 
 
-def test_logistic_regression_begins_at_log_2_and_can_be_batched() -> None:
-    model = FlatModel(MODELS["logistic"]().build())
-    assert model.initial().tolist() == [0] * 123
+@pytest.mark.parametrize(("name", "dimension"), [("logistic", 123), ("logistic-bias", 124)])
+def test_logistic_regression_begins_at_log_2_and_can_be_batched(name: str, dimension: int) -> None:
+    model = FlatModel(MODELS[name]().build())
+    assert model.initial().tolist() == [0] * dimension
     a, targets = torch.ones(2, 7, 123, dtype=torch.uint8), torch.ones(2, 7, dtype=torch.long)
-    losses = torch.func.vmap(lambda x, a, b: model.losses((x,), a, b))(torch.zeros(2, 123), a, targets)
+    losses = torch.func.vmap(lambda x, a, b: model.losses((x,), a, b))(torch.zeros(2, dimension), a, targets)
     torch.testing.assert_close(losses, torch.full((2, 7), 2.0).log())
 
 

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from airfl.config import Settings
+from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised
 from airfl.privacy.events import Binomial, Event, FixedSizeSampled, Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
@@ -20,6 +22,7 @@ from airfl.uplinks import DeviceUse, LinkReport
 from airfl.uplinks.stages import Clip, MessageBound
 from channels.grid import GridUse
 from tests.conftest import small_settings
+from tests.refusals import one_line
 
 BATCHES = ("scheme.gradient_clip=2.0", "local.batch_size=10")
 
@@ -87,6 +90,36 @@ def test_what_one_record_can_move(clip: str, estimator: str, expected: Event) ->
     settings = small_settings(f"scheme.name=soteriafl-{estimator}", *BATCHES, f"scheme.clip={clip}")
     assert isinstance(settings.scheme, GradientScheme)
     assert releases(settings.scheme, a_problem(settings, "digital", samples=100), 0.5) == ((expected, 1),)
+
+
+def test_of_batches_with_replacement_those_without_are_a_bound() -> None:
+    """A record is in one with probability 1 - (1 - 1/100)^10, below 10/100, and moves its clipped mean by 2G however
+    often it is: the profile of a sample, rate * delta(log(1 + (e^epsilon - 1)/rate)), grows with the rate. No pair is
+    said to attain it, and the clipped samples of such a batch are refused."""
+    replaced = (*BATCHES, "scheme.replacement=true")
+    settings = small_settings("scheme.name=soteriafl-sgd", *replaced, "scheme.clip=batch")
+    assert isinstance(settings.scheme, GradientScheme)
+    problem = a_problem(settings, "digital", samples=100)
+    assert releases(settings.scheme, problem, 0.5) == ((FixedSizeSampled(10, 100, Gaussian(0.5 / 2)), 1),)
+    assert not settings.scheme.recipe(problem).release.attained
+    for epsilon in (0.1, 1.0, 5.0):
+        of_rates = [rate * profile(math.log1p(math.expm1(epsilon) / rate), 1.0) for rate in (1 - 0.99**10, 10 / 100)]
+        assert of_rates == sorted(of_rates)
+    for name in ("cdp-sgd", "ldp-sgd", "ldp-svrg", "soteriafl-sgd", "soteriafl-svrg"):
+        given = small_settings(f"scheme.name={name}", *replaced, "scheme.clip=sample")
+        with pytest.raises(UserError, match=one_line("scheme.clip = batch", begins="scheme.replacement: ")):
+            given.scheme.recipe(a_problem(given, "digital", samples=100))
+        silent = given.resolved(scheme={"noise_multiplier": 0.0})
+        assert silent.scheme.recipe(a_problem(silent, "digital", samples=100)).local.replacement
+    for name in ("soteriafl-gd", "soteriafl-saga"):  # which have no such setting
+        other = small_settings(f"scheme.name={name}", *replaced)
+        assert not other.scheme.recipe(a_problem(other, "digital", samples=100)).local.replacement
+
+
+def profile(epsilon: float, mu: float) -> float:
+    """delta of a Gaussian release at this epsilon (Balle & Wang 2018)."""
+    above = stats.norm.cdf(mu / 2 - epsilon / mu)
+    return float(above - math.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu))
 
 
 @pytest.mark.parametrize(("estimator", "share"), [("sgd", 2 / 10), ("svrg", 2 / 10), ("gd", 2 / 100)])
