@@ -2,6 +2,7 @@
 
 python experiments/papers/soteriafl.py --figure 3 --out DIR [--variant code] [--seeds 1] [--data DIR]
 python experiments/papers/soteriafl.py --figure 3 --check      # re-make the first point of the committed data
+python experiments/papers/soteriafl.py --show                  # print the committed data
 python experiments/papers/soteriafl.py --table 2 --out DIR
 
 Rows, rounds and batches are those of experiments/configs/papers/soteriafl-a9a.toml and soteriafl-mnist.toml. Utility is
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import platform
 import statistics
 import sys
@@ -133,8 +135,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the data of figures and tables")
     parser.add_argument("--data", type=Path, help="folder with a9a and MNIST (default: as in airfl run)")
     parser.add_argument("--check", action="store_true", help="re-make the first point of a figure's data, and compare")
+    parser.add_argument("--show", action="store_true", help="print the data of all figures of the variant")
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
+    if given.show:
+        print(shown(given.variant, given.results))
+        return
     if (given.figure is None) == (given.table is None):
         parser.error("give either --figure or --table")
     of = f"--table {given.table}" if given.table else f"--figure {given.figure} --variant {given.variant}"
@@ -338,19 +344,47 @@ def text_of(data: str, variant: str, level: int, curves: Sequence[Curve]) -> str
 
 
 def statements(found: dict[str, Measured]) -> list[str]:
-    """Return what the paper says of its figures, each with whether it holds here."""
-    compressed = [scheme for scheme in found if scheme not in UNCOMPRESSED]
-    utility = {scheme: of.utility for scheme, of in found.items()}
-    uncompressed = max(utility[scheme] for scheme in UNCOMPRESSED)
-    equal = min(found[scheme].gradient_at_equal_bits for scheme in UNCOMPRESSED)
-    behind = [scheme for scheme in compressed if found[scheme].gradient_at_equal_bits > equal]
+    """Return what the paper says of its figures, each with whether it holds here. Accuracies are for MNIST."""
+    compressed = [found[scheme] for scheme in found if scheme not in UNCOMPRESSED]
+    others = [found[scheme] for scheme in UNCOMPRESSED]
+    direct, sgd, svrg = found["CDP-SGD"], found["SoteriaFL-SGD"], found["SoteriaFL-SVRG"]
+
+    def every(quantity: str) -> bool:
+        return max(getattr(of, quantity) for of in compressed) < min(getattr(of, quantity) for of in others)
+
     said = {
-        "uncompressed schemes are ahead per round": uncompressed < min(utility[scheme] for scheme in compressed),
-        "every compressed scheme is ahead at equal bits": not behind,
-        "SoteriaFL-SGD is ahead of CDP-SGD": utility["SoteriaFL-SGD"] < utility["CDP-SGD"],
-        "SoteriaFL-SVRG is ahead of CDP-SGD": utility["SoteriaFL-SVRG"] < utility["CDP-SGD"],
+        "uncompressed schemes are ahead per round": max(of.utility for of in others)
+        < min(of.utility for of in compressed),
+        "compressed schemes are ahead at equal bits": every("utility_at_equal_bits"),
+        "compressed schemes are ahead at equal bits by the gradient there, not its mean": every(
+            "gradient_at_equal_bits"
+        ),
+        "SoteriaFL-SGD is ahead of CDP-SGD": sgd.utility < direct.utility,
+        "SoteriaFL-SGD is more accurate than CDP-SGD": sgd.accuracy > direct.accuracy,
+        "SoteriaFL-SVRG is ahead of CDP-SGD": svrg.utility < direct.utility,
+        "SoteriaFL-SVRG is ahead of SoteriaFL-SGD": svrg.utility < sgd.utility,
     }
     return [f"{statement}: {'yes' if holds else 'no'}" for statement, holds in said.items()]
+
+
+def shown(variant: str, results: Path) -> str:
+    """Return the tables of all levels that have data, and what the paper says of its figures at each of them."""
+    levels = dict.fromkeys((data, level) for data, several in FIGURES.values() for level in several)
+    found = {
+        (data, level): read(path)
+        for data, level in levels
+        if (path := result_file(data, variant, level, results)).exists()
+    }
+    texts = [text_of(data, variant, level, curves) for (data, level), curves in found.items()]
+    columns = [statements(measured(curves)) for curves in found.values()]
+    lines = [
+        f"| the paper says | {' | '.join(f'{data}, {level}' for data, level in found)} |",
+        f"|---|{'---|' * len(found)}",
+    ]
+    for cells in zip(*columns, strict=True):
+        said = cells[0].rpartition(": ")[0]
+        lines.append(f"| {said} | {' | '.join(cell.rpartition(': ')[2] for cell in cells)} |")
+    return "\n".join([*texts, *lines])
 
 
 def draw(figure: int, variant: str, results: Path, out: Path) -> Path:
@@ -396,6 +430,7 @@ def check(figure: int, variant: str, results: Path, folder: Path | None) -> None
         raise SystemExit("the data file holds another point")
 
 
+BITS_OF_A_NUMBER = 32
 ESTIMATORS = ("SoteriaFL-GD", "SoteriaFL-SGD", "SoteriaFL-SVRG", "SoteriaFL-SAGA")
 
 
@@ -411,7 +446,9 @@ class Complexity:
         numbers: Numbers sent, uplink bits over the bits of one.
         numbers_by_formula: n d T/(1 + omega), of table 1.
         gradients: Gradients of single samples that a device computed.
-        gradients_by_formula: T m, T b, and for SVRG and SAGA T b times what a round takes, of table 2.
+        gradients_by_formula: T m for GD, T b for SGD, T b + m for SAGA with its first table; for SVRG the mean of
+            2 T b + m (1 + moves), with moves of the snapshot of probability p = b/m a round.
+        gradients_std: The standard deviation that the moves give, 0 for the others.
     """
 
     scheme: str
@@ -422,6 +459,7 @@ class Complexity:
     numbers_by_formula: float
     gradients: int
     gradients_by_formula: float
+    gradients_std: float
 
 
 def complexities(table: int, out: Path, results: Path, folder: Path | None, command: str) -> None:
@@ -437,10 +475,11 @@ def complexities(table: int, out: Path, results: Path, folder: Path | None, comm
             [f"{value:.6g}" if isinstance(value, float) else value for value in asdict(row).values()] for row in rows
         )
     names = ("numbers", "numbers_by_formula") if table == 1 else ("gradients", "gradients_by_formula")
-    print("| scheme | T | counted | formula |\n|---|---:|---:|---:|")
+    print("| scheme | T | counted | formula | its standard deviation |\n|---|---:|---:|---:|---:|")
     for row in rows:
         values = [getattr(row, name) for name in names]
-        print(f"| {row.scheme} | {row.rounds} | {values[0]:,.0f} | {values[1]:,.0f} |")
+        spread = row.gradients_std if table == 2 else 0
+        print(f"| {row.scheme} | {row.rounds} | {values[0]:,.0f} | {values[1]:,.0f} | {spread:,.0f} |")
 
 
 def counted(scheme: str, out: Path, folder: Path | None) -> Complexity:
@@ -448,7 +487,8 @@ def counted(scheme: str, out: Path, folder: Path | None) -> Complexity:
     stands = {"SoteriaFL-GD": "SoteriaFL-SGD", "SoteriaFL-SAGA": "SoteriaFL-SVRG"}.get(scheme, scheme)
     settings = settings_of(Job("a9a", "theorem", 1, stands, 0.3, 0))
     if stands != scheme:
-        settings = settings.resolved(scheme={"name": scheme.lower()})
+        kept_keys = {key: getattr(settings.scheme, key) for key in ("ratio", "gradient_clip", "noise_constant")}
+        settings = settings.resolved(scheme={"name": scheme.lower(), **kept_keys})
     path = out / f"complexity-{scheme}.json"
     if not path.exists():
         world = build_world(settings, torch.device("cpu"), data_folders(folder))
@@ -460,11 +500,11 @@ def counted(scheme: str, out: Path, folder: Path | None) -> Complexity:
     last, d, m = Point(**known["last"]), known["dimension"], known["samples"]
     n, rounds, b = settings.run.devices, settings.run.rounds, settings.local.batch_size
     k = d if scheme in UNCOMPRESSED else int(settings.scheme.ratio * d)
-    # SVRG: b gradients at x and b at w in a round, m at the start and, with probability p = b/m, at a new snapshot;
-    # SAGA: b in a round and m for its table.
     by_formula = {"GD": rounds * m, "SGD": rounds * b, "SVRG": 3 * rounds * b + m, "SAGA": rounds * b + m}
     estimator = scheme.split("-")[1]
-    return Complexity(scheme, rounds, m, b, last.bits / 32, n * k * rounds, last.gradients, by_formula[estimator])
+    std = m * math.sqrt(rounds * b / m * (1 - b / m)) if estimator == "SVRG" else 0.0
+    numbers = last.bits / BITS_OF_A_NUMBER
+    return Complexity(scheme, rounds, m, b, numbers, n * k * rounds, last.gradients, by_formula[estimator], std)
 
 
 if __name__ == "__main__":
