@@ -369,7 +369,7 @@ def statements(found: dict[str, Measured]) -> list[str]:
 
 def shown(variant: str, results: Path) -> str:
     """Return the tables of all levels that have data, and what the paper says of its figures at each of them."""
-    levels = dict.fromkeys((data, level) for data, several in FIGURES.values() for level in several)
+    levels = sorted({(data, level) for data, several in FIGURES.values() for level in several})
     found = {
         (data, level): read(path)
         for data, level in levels
