@@ -11,8 +11,8 @@ from typing import Literal
 
 Estimator = Literal["sgd", "gd", "svrg", "saga"]
 
-# In place of c (G_A^2/4 + G_B^2) the authors' code has 12 G^2 for SoteriaFL-SGD and 96 G^2 for SVRG, which is this c, and
-# 8 G^2 for CDP-SGD and LDP-SGD, which is 32.
+# In place of c (G_A^2/4 + G_B^2) the authors' code has 12 G^2 for SoteriaFL-SGD and 96 G^2 for SVRG, which is this c,
+# and 8 G^2 for CDP-SGD and LDP-SGD, which is c = 32.
 PUBLIC_CODE = 48.0
 
 
