@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airfl.learning.tasks.datasets import find_dataset
 from experiments.papers import soteriafl
 from experiments.papers.soteriafl import FIGURES, RESULTS, SCHEMES, Job, Point
 from tests.conftest import ROOT
-from tests.end_to_end.test_paper_configurations import FOLDERS, needs
+from tests.end_to_end.test_paper_configurations import needs
 
 PAGE = ROOT / "docs" / "schemes" / "soteriafl.md"
 LEVELS = sorted({(data, level) for data, levels in FIGURES.values() for level in levels})
@@ -155,4 +154,3 @@ def test_a_figure_or_a_table_is_asked_for(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         soteriafl.main([])
     assert "give either --figure or --table" in capsys.readouterr().err
-    assert find_dataset("a9a-sample", FOLDERS) is not None
