@@ -144,6 +144,47 @@ def test_the_page_shows_what_the_command_prints() -> None:
     assert [line for line in shown if line not in printed] == []
 
 
+def test_the_page_shows_what_was_counted() -> None:
+    counts = PAGE.read_text().partition("### Tables 1 and 2")[2]
+    shown = [line for line in counts.splitlines() if line.startswith("|")][2:]
+    counted = {}
+    for table in (1, 2):
+        lines = (RESULTS / f"soteriafl-table-{table}.csv").read_text().splitlines()[2:]
+        for line in lines[1:]:
+            row = dict(zip(lines[0].split(","), line.split(","), strict=True))
+            names = ("numbers", "numbers_by_formula", "gradients", "gradients_by_formula")
+            values = " | ".join(f"{float(row[name]):,.0f}" for name in names)
+            counted[row["scheme"]] = f"| {row['scheme']} | {values} |"
+    assert len(counted) == 7
+    assert sorted(shown) == sorted(counted.values())
+
+
+def holds(statement: str) -> set[tuple[str, int]]:
+    """The levels at which a statement of the paper holds."""
+    found = {}
+    for data, level in LEVELS:
+        curves = soteriafl.read(soteriafl.result_file(data, "code", level, RESULTS))
+        said = dict(line.rsplit(": ", 1) for line in soteriafl.statements(soteriafl.measured(curves)))
+        found[data, level] = said[statement] == "yes"
+    return {level for level, yes in found.items() if yes}
+
+
+def test_what_the_pages_say_in_words() -> None:
+    every, a9a = set(LEVELS), {level for level in LEVELS if level[0] == "a9a"}
+    assert holds("uncompressed schemes are ahead per round") == every
+    assert holds("compressed schemes are ahead at equal bits") == every
+    gradient = holds("compressed schemes are ahead at equal bits by the gradient there, not its mean")
+    assert gradient == every - {("mnist", 1), ("mnist", 2), ("a9a", 10)}
+    assert holds("SoteriaFL-SGD is ahead of CDP-SGD") == every - {("a9a", 1)}
+    assert holds("SoteriaFL-SGD is more accurate than CDP-SGD") - a9a == {("mnist", 4)}
+    assert holds("SoteriaFL-SVRG is ahead of CDP-SGD") - a9a == every - a9a - {("mnist", 1), ("mnist", 2)}
+    assert holds("SoteriaFL-SVRG is ahead of SoteriaFL-SGD") == set()
+    words = ("except for a9a at ε = 1", "except for MNIST at ε = 4")
+    for page in (PAGE, ROOT / "docs" / "limits.md"):
+        text = " ".join(page.read_text().split())
+        assert [one for one in words if one not in text] == []
+
+
 def test_the_figures_are_drawn(tmp_path: Path) -> None:
     for figure in (1, 4):
         path = soteriafl.draw(figure, "code", RESULTS, tmp_path)
