@@ -256,11 +256,18 @@ def evaluation(world: Any, state: State, record: dict[str, Any], last: bool) -> 
     return evaluate(world.model, state.parameters, world.task, gradient_norm=True)
 
 
+def description(job: Job) -> str:
+    """Return where the settings of a data file are."""
+    chosen = " ".join(f"{name}={value}" for name, value in asdict(VARIANTS[job.variant]).items())
+    return f"settings: experiments/configs/papers/soteriafl-{job.data}.toml, epsilon = {job.epsilon}; {chosen}"
+
+
 def write(curves: Sequence[Curve], path: Path, command: str) -> None:
     """Write the data of a figure: settings, then a row a point."""
     with replacing(path) as temporary, temporary.open("w", newline="") as file:
         file.write(f"# {command}\n# airfl {airfl.__version__}, torch {torch.__version__}, Python ")
         file.write(f"{platform.python_version()}, {platform.machine()}\n")
+        file.write(f"# {description(curves[0][0])}\n")
         table = csv.writer(file, lineterminator="\n")
         table.writerow([field.name for kind in (Job, Point) for field in fields(kind)])
         for job, points in curves:
