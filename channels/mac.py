@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.resource_mapping import Piece, ResourceMapping
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -135,10 +136,10 @@ class MultipleAccessChannel:
     def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating], entries: slice) -> None:
         """Add Re(h_i b_i s_i) m_i to the sum, and under I/Q packing j times the part of the imaginary gains."""
         assert self._sum is not None
-        add_weighted(self._sum[entries], messages, messages.new_tensor(effective.real))
+        add_weighted(self._sum[entries], messages, on_device(effective.real, messages.device, messages.dtype))
         if self._packing == "iq" and np.any(effective.imag):
             quadrature = messages.new_zeros(messages.shape[1])
-            add_weighted(quadrature, messages, messages.new_tensor(effective.imag))
+            add_weighted(quadrature, messages, on_device(effective.imag, messages.device, messages.dtype))
             self._sum[entries] += _times_j(quadrature)
 
     def _add(self, message: Tensor, scale: float, device: int) -> NDArray[np.float64]:

@@ -38,7 +38,16 @@ class LocalSettings(Section):
         "assumption 1); without it, only the update is clipped",
     )
     engine: Literal[
-        "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel", "dense"
+        "auto",
+        "loop",
+        "vmap",
+        "compiled",
+        "compiled-serial",
+        "graphed",
+        "layers",
+        "layers-serial",
+        "layers-parallel",
+        "dense",
     ] = Field(
         "auto",
         description="how a chunk of devices is computed; auto = the fastest, which long runs measure at the start",

@@ -21,6 +21,7 @@ from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
 from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
+from channels.transfer import on_device
 
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
@@ -108,7 +109,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
         )
         unscaled = torch.ones_like(norms)
         clipped = world.clip.encode(Batch(updates, unscaled, norms, chunk)).scale
-        weight = updates.new_tensor(weights[chunk])
+        weight = on_device(weights[chunk], updates.device, updates.dtype)
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
         for slab in slabs:

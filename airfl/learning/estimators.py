@@ -23,6 +23,7 @@ from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.stages.clip import clip_factor
+from channels.transfer import on_device
 
 # The rounding errors of an incrementally updated SAGA mean add up; it is recomputed after this many rounds.
 ROUNDS_BETWEEN_MEANS = 256
@@ -121,7 +122,7 @@ def saga(chunk: Chunk) -> Tensor:
             chunk.evaluations[row] += len(own)
         chunk.evaluations[row] += len(now)
         table, mean = _stored(store, "saga_table", device), _stored(store, "saga_mean", device)
-        positions = torch.from_numpy(chunk.positions[row][chunk.positions[row] != NOBODY]).to(table.device)
+        positions = on_device(chunk.positions[row][chunk.positions[row] != NOBODY], table.device)
         replaced = table if len(now) == len(table) else table[positions]
         change = now.sum(dim=0).sub_(replaced.sum(dim=0))
         torch.add(mean, change, alpha=1 / len(now), out=estimates[row])

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from airfl.learning.flat import FlatModel, Loss, per_sample
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask, Samples
+from channels.transfer import on_device
 
 # Samples at a time. On a CPU the activations of few samples stay in the cache; a GPU has to be kept busy.
 BATCH = {"cpu": 125, "cuda": 1000}
@@ -57,7 +58,7 @@ class _Scores:
 def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
     """Evaluate the model with these parameters [d]; gradient_norm: whether to compute `gradient_norm_squared` too."""
     test = _score(model, parameters, task, task.test, metrics=task.metrics)
-    rows = torch.from_numpy(task.partition.indices[:TRAINING_SAMPLES]).to(parameters.device)
+    rows = on_device(task.partition.indices[:TRAINING_SAMPLES], parameters.device)
     train = _score(model, parameters, task, task.train, rows)
     validation = _score(model, parameters, task, task.validation)
     square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
@@ -71,7 +72,7 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTas
     batch by batch and summed in float64.
     """
     point = parameters.detach().clone().requires_grad_()
-    rows = torch.from_numpy(task.partition.indices).to(parameters.device)
+    rows = on_device(task.partition.indices, parameters.device)
     total = torch.zeros_like(point, dtype=torch.float64)
     for some in torch.split(rows, BATCH[parameters.device.type]):
         inputs = _channels_last(normalise(task.train.inputs[some], task.mean, task.std), task)

@@ -22,6 +22,7 @@ from airfl.learning.sample_layers import layer_each, layer_sums, numbers_of
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask
 from airfl.uplinks.stages.clip import clip_factor
+from channels.transfer import on_device
 
 # Most memory of per-sample gradients and the activations they are computed from.
 SLICE_BYTES = 128 << 20
@@ -59,7 +60,7 @@ class Rows:
         starts = task.partition.offsets[devices][:, None]
         rows = task.partition.indices[starts + np.maximum(positions, 0)]
         device = task.train.targets.device
-        return cls(torch.from_numpy(rows).to(device), torch.from_numpy(positions != NOBODY).to(device))
+        return cls(on_device(rows, device), on_device(positions != NOBODY, device))
 
     @classmethod
     def whole(cls, task: DividedTask, devices: NDArray[np.int64]) -> Rows:

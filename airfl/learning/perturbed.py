@@ -29,6 +29,7 @@ from airfl.runtime.store import Store
 from airfl.runtime.streams import Address, Purpose, Streams
 from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.masks import per_device_coordinates
+from channels.transfer import on_device
 
 # Most numbers over which the median of the initial round is taken.
 MEDIAN_NUMBERS = 1 << 25
@@ -160,7 +161,7 @@ class PerturbedTrainer:
         updates = theta.sub_(parameters)
         if (order[:-1] < order[1:]).all():
             return updates
-        return updates[torch.from_numpy(np.argsort(order)).to(self._device)]
+        return updates[on_device(np.argsort(order), self._device)]
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
         """Return tau b, the per-sample gradients without those of the initial round, [devices]."""
@@ -220,7 +221,7 @@ class PerturbedTrainer:
                 mask[:] = per_device_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
 
         spread(draw, len(devices), run_threads())
-        return torch.from_numpy(masks).to(self._device)
+        return on_device(masks, self._device)
 
     def _batches(self, devices: Ids, steps: int, round_index: int) -> Batches:
         """Return the mini-batches of every step."""
@@ -236,7 +237,7 @@ class PerturbedTrainer:
         generator = self._streams.device_generator(Purpose.INITIAL_ROUND, None, device)
         size, partition = int(self._sizes[device]), self._task.partition
         own = distinct(generator, size, 1, min(self._rule.batch_size, size))[0]
-        return torch.from_numpy(partition.indices[partition.offsets[device] + own]).to(self._device)
+        return on_device(partition.indices[partition.offsets[device] + own], self._device)
 
 
 def median_of(values: NDArray[np.float32]) -> float:

@@ -19,6 +19,7 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
 from channels.noise import disturbance_energy
+from channels.transfer import on_device
 from channels.units import linear_to_db
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class _DigitalLink:
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Add the received messages of a chunk to the sum."""
-        weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        weights = batch.scale * on_device(self.heard[devices], batch.scale.device, batch.scale.dtype)
         self._sum = accumulate(self._sum, batch, weights, self._context.entries)
 
     def close(self) -> Reception:

@@ -17,6 +17,7 @@ from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkC
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
 from channels.noise import disturbance_energy
+from channels.transfer import on_device
 from channels.units import linear_to_db
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _IdealLink:
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Add the received messages of a chunk to the sum."""
-        weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        weights = batch.scale * on_device(self.heard[devices], batch.scale.device, batch.scale.dtype)
         self._sum = accumulate(self._sum, batch, weights, self._context.entries)
 
     def close(self) -> Reception:

@@ -111,8 +111,8 @@ def updates(engine: str, task: DividedTask, momentum: float = MOMENTUM, **size: 
 
 
 def supports(engine: str, name: str) -> bool:
-    """Whether an engine is meant for a model of airfl. "dense" is for CPUs alone."""
-    if engine == "dense":
+    """Whether this stage compares an engine for a model. "dense" is for CPUs alone, "graphed" has its own stage."""
+    if engine in ("dense", "graphed"):
         return False
     if engine == "vmap":
         return MODELS[name].batched

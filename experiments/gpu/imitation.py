@@ -29,18 +29,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map
 
+from experiments.gpu.recording import BETWEEN_DEVICES, INDEXING, OF_DATA, READING, record_operations
+
 CUDA = torch.device("cuda", 0)
 GIB = 1 << 30
-OF_DATA = {
-    *("aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
-    *("aten::_unique", "aten::unique_dim_consecutive", "aten::repeat_interleave.Tensor", "aten::equal"),
-}
-"""Operations whose result has a size that depends on the data, so that the CPU waits for it, or is a Python number."""
-READING = "aten::_local_scalar_dense"
-"""The operation by which item(), float(), int() and bool() of a tensor read its number."""
-BETWEEN_DEVICES = {"aten::copy_", "aten::_to_copy"}
-INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
-"""Operations that take a CPU's tensors of indices beside a tensor of the GPU."""
+PINNED = "in_pinned_memory"
+"""Attribute of tensors of the CPU that a program has pinned."""
 
 
 @dataclass(frozen=True)
@@ -224,11 +218,13 @@ class _Devices(TorchFunctionMode):
                 wanted = value
             elif isinstance(value, torch.dtype):
                 others.append(value)
-        kwargs.pop("non_blocking", None)
+        # A real GPU is not waited for where torch knows the memory to be pinned.
+        queued = bool(kwargs.pop("non_blocking", False)) and getattr(mine, PINNED, False)
         wanted = kwargs.pop("device", wanted)
         if wanted is None or _is_cuda(wanted) == is_on_gpu(mine):
             return function(mine, *others, **kwargs) if others or kwargs else mine
-        _note(f"to({wanted})")
+        if not queued:
+            _note(f"to({wanted})")
         if is_on_gpu(mine):
             held = _copied(mine)
             return function(held, *others, **kwargs) if others or kwargs else held
@@ -240,6 +236,11 @@ class _Devices(TorchFunctionMode):
 
     def _cpu(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return self._to(Tensor.to, (args[0], "cpu"), {})
+
+    def _pin_memory(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        pinned = args[0].clone()
+        setattr(pinned, PINNED, True)
+        return pinned
 
     def _tolist(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if is_on_gpu(args[0]):
@@ -295,6 +296,7 @@ def _replaced(waits: Waits) -> Iterator[Any]:
         yield mock.patch.object(torch.cuda, name, function)
     # Wrappers have no version counter in inference mode, where nothing but speed differs from no_grad.
     yield mock.patch.object(torch._C, "_InferenceMode", _without_gradients)
+    yield mock.patch("airfl.learning.engines.graphed.record_graph", record_operations)
     for name in ("synchronize", "_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
         yield mock.patch.object(torch.cuda, name, nothing)
 

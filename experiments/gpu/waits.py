@@ -25,7 +25,8 @@ from airfl.learning.engines.table import ENGINES
 from airfl.learning.flat import FlatModel
 from airfl.schemes.names import SCHEMES
 from experiments.gpu.engines import MOMENTUM, SIZES, supports, work_of
-from experiments.gpu.imitation import BETWEEN_DEVICES, CUDA, INDEXING, OF_DATA, READING, Waits, imitated_gpu
+from experiments.gpu.imitation import CUDA, Waits, imitated_gpu
+from experiments.gpu.recording import BETWEEN_DEVICES, INDEXING, OF_DATA, READING
 from experiments.gpu.rows import Given, Row, figure, guarded
 from experiments.gpu.worlds import first_state, short_world, unequal_task
 

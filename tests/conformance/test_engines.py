@@ -87,7 +87,9 @@ def knows(engine: str, name: str) -> bool:
     """Whether an engine is for the model."""
     if engine == "dense":
         return MODELS[name].fully_connected and dense.load_library() is not None
-    return not engine.startswith("compiled") and (MODELS[name].batched if engine == "vmap" else MODELS[name].layered)
+    if engine.startswith(("compiled", "graphed")):
+        return False
+    return MODELS[name].batched if engine == "vmap" else MODELS[name].layered
 
 
 CASES = [

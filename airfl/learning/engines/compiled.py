@@ -21,11 +21,10 @@ from torch._higher_order_ops.while_loop import while_loop
 from airfl.learning.batches import NOBODY
 from airfl.learning.engines.engine import Engine, Work
 from airfl.learning.engines.parallel import run_in_threads
-from airfl.learning.engines.steps import build_layered_move
+from airfl.learning.engines.steps import fastest_move
 from airfl.learning.engines.vmap import VmapEngine
 from airfl.learning.flat import FlatModel
-from airfl.learning.layers import as_layers
-from airfl.learning.sgd import Move, Parameters, build_move, in_place
+from airfl.learning.sgd import Move, Parameters, in_place
 from airfl.learning.task import DividedTask
 
 log = logging.getLogger(__name__)
@@ -184,7 +183,7 @@ def _signature(task: DividedTask) -> str:
 @functools.lru_cache(maxsize=8)
 def _compiled_training(signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]) -> Training:
     log.info("compiling the local training (about 15 s the first time on a machine)")
-    training = training_by(_move(held.model, mean, std))
+    training = training_by(fastest_move(held.model, mean, std))
     compiled: Training = torch.compile(training, dynamic=False, fullgraph=True, options={"cpp_wrapper": True})
     return compiled
 
@@ -194,12 +193,6 @@ def _compiled_step(
     signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> Callable[..., None]:
     log.info("compiling the training step")
-    step = in_place(_move(held.model, mean, std))
+    step = in_place(fastest_move(held.model, mean, std))
     compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True, mode="reduce-overhead")
     return compiled
-
-
-def _move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
-    """Return a step by hand-batched layers if they support the model, otherwise by vmapped autograd."""
-    layered = as_layers(model.module, model.loss)
-    return build_move(model, mean, std) if isinstance(layered, str) else build_layered_move(layered, mean, std)

@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.learning.batches import NOBODY
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask
+from channels.transfer import on_device
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Work:
         partition = self.task.partition
         starts = partition.offsets[self.devices][:, None, None]
         rows = partition.indices[starts + np.maximum(self.plan, 0)]
-        return torch.from_numpy(rows).to(self.task.train.targets.device)
+        return on_device(rows, self.task.train.targets.device)
 
     def inputs(self, rows: Tensor) -> Tensor:
         """Return the normalised inputs at rows of the training data."""

@@ -15,6 +15,7 @@ from airfl.learning.engines.factored import Factored, worth_factoring
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, Node, logit_gradients, parametric
 from airfl.learning.sgd import clipped
+from channels.transfer import on_device
 
 
 class LayersEngine:
@@ -42,7 +43,7 @@ class LayersEngine:
         }
         trained = [_copies(part, len(order)) if index in copied else part for index, part in enumerate(start)]
         velocities: dict[int, Tensor] = {}
-        rows, weights = work.rows[torch.from_numpy(order)], self._weights(work, order, parameters.dtype)
+        rows, weights = work.rows[on_device(order, work.rows.device)], self._weights(work, order, parameters.dtype)
         samples = _Samples(work, rows)
         for step in range(int(sorted_steps.max(initial=0))):
             active = int((sorted_steps > step).sum())
@@ -101,7 +102,7 @@ class LayersEngine:
         """Return the weight of every sample in the mean over its batch, [chunk, steps, batch], 0 for padding."""
         present = work.present[order]
         weights = present / np.maximum(present.sum(axis=2, keepdims=True), 1)
-        return torch.from_numpy(weights).to(dtype).to(work.rows.device)
+        return on_device(weights, work.rows.device, dtype)
 
     def _write(
         self,
@@ -122,7 +123,7 @@ class LayersEngine:
             if sorted_already:
                 torch.sub(part, start[index].flatten(), out=block)
             else:
-                block.copy_(part[torch.from_numpy(positions)]).sub_(start[index].flatten())
+                block.copy_(part[on_device(positions, part.device)]).sub_(start[index].flatten())
 
 
 def _copies(part: Tensor, devices: int) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from airfl.learning.engines.engine import Work
 from airfl.learning.flat import FlatModel
 from airfl.uplinks.stages.clip import clip_factor
+from channels.transfer import on_device
 
 
 class LoopEngine:
@@ -21,7 +22,7 @@ class LoopEngine:
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Train device by device, and write theta_i - theta into `updates`."""
-        present = torch.from_numpy(work.present).to(parameters.device)
+        present = on_device(work.present, parameters.device)
         for row, update in enumerate(updates):
             update.copy_(parameters)
             leaves = tuple(part.detach().requires_grad_() for part in self._model.split(update))  # views of `update`

@@ -34,6 +34,8 @@ NOT_BUILT = {
     "compiled": "torch.compile fails on it or finds no compiler",
 }
 """Why an engine could not be built."""
+OF_ONE_SIZE = ("compiled", "graphed")
+"""Engines that are built for chunks of one size, to which smaller ones are padded."""
 FASTER = ("dense", "compiled", "layers", "vmap")
 
 
@@ -67,7 +69,7 @@ class EngineVerifier:
             self.why_not.setdefault(name, NOT_BUILT["dense" if name == "dense" else "compiled"])
             return None
         if name != "loop" and name not in self._verified:
-            disagreement = self._disagreement(engine, chunk if name.startswith("compiled") else DEVICES)
+            disagreement = self._disagreement(engine, chunk if name.startswith(OF_ONE_SIZE) else DEVICES)
             if disagreement is not None:
                 self.why_not[name] = disagreement
                 return None

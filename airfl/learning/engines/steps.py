@@ -1,4 +1,4 @@
-"""One SGD step of all devices of a chunk, by hand-batched layers, as a function of tensors alone for torch.compile."""
+"""One SGD step of all devices of a chunk as a function of tensors alone, for torch.compile and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,15 @@ from typing import Any
 
 from torch import Tensor
 
-from airfl.learning.layers import LayeredModel, Node, logit_gradients, parametric
-from airfl.learning.sgd import Move, Parameters, move_by, normalise
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers import LayeredModel, Node, as_layers, logit_gradients, parametric
+from airfl.learning.sgd import Move, Parameters, build_move, move_by, normalise
+
+
+def fastest_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
+    """Return a step by hand-batched layers if they support the model, otherwise by vmapped autograd."""
+    layered = as_layers(model.module, model.loss)
+    return build_move(model, mean, std) if isinstance(layered, str) else build_layered_move(layered, mean, std)
 
 
 def build_layered_move(layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:

@@ -11,6 +11,7 @@ import torch
 from airfl.learning.engines.compiled import Shape, compiled_engine
 from airfl.learning.engines.dense import dense_engine
 from airfl.learning.engines.engine import Engine
+from airfl.learning.engines.graphed import graphed_engine
 from airfl.learning.engines.layers import LayersEngine
 from airfl.learning.engines.loop import LoopEngine
 from airfl.learning.engines.parallel import ParallelEngine
@@ -63,12 +64,14 @@ ENGINES: dict[str, Callable[[EngineSpec], Engine | None]] = {
     "vmap": vmap,
     "compiled": compiled,
     "compiled-serial": functools.partial(compiled, threads=1),
+    "graphed": graphed_engine,
     "layers": layers,
     "layers-serial": functools.partial(layers_in_threads, threads=1),
     "layers-parallel": layers_in_threads,
     "dense": dense_engine,
 }
-"""Factories by the name in `local.engine`; they return None if the engine does not support the model or machine."""
+"""Factories by the name in `local.engine`; they return None if the engine does not support the model or machine. `auto`
+never takes "graphed", which refuses instead."""
 
 THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel", "dense"}
 """Engines that on a CPU do not use the thread pool of torch's operations."""

@@ -10,6 +10,7 @@ from airfl.learning.engines.engine import Work
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import Step
 from airfl.learning.task import DividedTask
+from channels.transfer import on_device
 
 
 class VmapEngine:
@@ -33,7 +34,7 @@ class VmapEngine:
         self._learning_rate.fill_(work.learning_rate)
         device = parameters.device
         more = 0 if self._width is None else self._width - len(work.plan)
-        present = torch.from_numpy(np.pad(work.present, ((0, more), (0, 0), (0, 0)))).to(device, parameters.dtype)
+        present = on_device(np.pad(work.present, ((0, more), (0, 0), (0, 0))), device, parameters.dtype)
         rows = torch.nn.functional.pad(work.rows, (0, 0, 0, 0, 0, more))
         start = self._model.split(parameters)
         trained = tuple(part.expand(len(rows), *part.shape).clone() for part in start)

@@ -53,6 +53,7 @@ def check_engine(engine: str, model: Model) -> None:
     possible = {
         "vmap": model.batched,
         "compiled": model.batched or model.layered,
+        "graphed": model.batched or model.layered,
         "layers": model.layered,
         "dense": model.fully_connected,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airfl.runtime.store import DeviceState
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, open_encoder
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +47,7 @@ class ErrorFeedback:
             message = inner.encode(batch.of(corrected))
             sent = message.messages
             delivered = sent if inner.expand is None else inner.expand(sent)
-            arrived = delivered.new_tensor(received).unsqueeze(1)
+            arrived = on_device(received, delivered.device, delivered.dtype).unsqueeze(1)
             opened.store.write_all(ERROR, devices, corrected - arrived * delivered)
             return message
 
@@ -92,7 +93,7 @@ class ShiftedCompression:
             message = inner.encode(batch.of(batch.messages - shift))
             if self.gamma:
                 delivered = message.messages if inner.expand is None else inner.expand(message.messages)
-                arrived = delivered.new_tensor(received).unsqueeze(1)
+                arrived = on_device(received, delivered.device, delivered.dtype).unsqueeze(1)
                 opened.store.write_all(SHIFT, devices, shift + self.gamma * arrived * delivered)
             return message
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -135,7 +136,6 @@ class Projector:
 def draw_projector(streams: Streams, round_index: int, dimension: int, measurements: int, where: device) -> Projector:
     """Draw A of a round, with uniform places, signs and rows."""
     import numpy as np
-    import torch
 
     length = transform_length(dimension, measurements)
     generator = streams.generator(Purpose.PROJECTION, round_index)
@@ -146,7 +146,7 @@ def draw_projector(streams: Streams, round_index: int, dimension: int, measureme
     # sine.
     single = (rows == 0) | (2 * rows == length)
     weights = np.where(single, 1.0, math.sqrt(2)) * math.sqrt(length / measurements)
-    tensors = [torch.from_numpy(part).to(where) for part in (places, signs, rows, weights)]
+    tensors = [on_device(part, where) for part in (places, signs, rows, weights)]
     return Projector(tensors[0], tensors[1], tensors[2], tensors[3], length)
 
 

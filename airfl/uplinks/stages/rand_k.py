@@ -10,6 +10,7 @@ import numpy as np
 
 from airfl.uplinks.stages.masks import per_device_coordinates, shared_coordinates
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,10 +55,9 @@ class RandK:
 
     def open(self, opened: Round) -> Coder:
         """Draw the mask omega of this round."""
-        import torch
 
         coordinates = shared_coordinates(opened.streams, opened.index, self.dimension, self.kept)
-        kept = torch.from_numpy(coordinates).to(opened.device)
+        kept = on_device(coordinates, opened.device)
         before = 1 / self.ratio if self.amplify else 1.0
         after = 1 / self.ratio if self.rescale else 1.0
 
@@ -107,7 +107,6 @@ class PerDeviceRandK:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which draws a device's mask when its message is encoded."""
-        import torch
 
         gain = self.dimension / self.kept if self.rescale else 1.0
 
@@ -117,7 +116,7 @@ class PerDeviceRandK:
             marks = np.zeros(batch.values.shape, dtype=np.bool_)
             for row, device in zip(marks, opened.devices[batch.rows].tolist(), strict=True):
                 row[per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)] = True
-            kept = torch.from_numpy(marks).to(opened.device)
+            kept = on_device(marks, opened.device)
             masked = (batch.values * gain).mul_(kept).add_(0.0)  # a fourth of the time of torch.where; no -0.0
             return replace(batch, values=masked, known_norms=None)
 

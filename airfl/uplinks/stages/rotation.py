@@ -10,6 +10,7 @@ import numpy as np
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,10 +41,9 @@ class Rotation:
 
     def open(self, opened: Round) -> Coder:
         """Draw the signs of this round."""
-        import torch
 
         drawn = opened.streams.generator(Purpose.ROTATION, opened.index).random(self.padded) < 0.5
-        signs = torch.from_numpy(np.where(drawn, -1.0, 1.0).astype(np.float32)).to(opened.device)
+        signs = on_device(np.where(drawn, -1.0, 1.0).astype(np.float32), opened.device)
         scale = 1 / sqrt(self.padded)
 
         def rotate(vectors: Tensor) -> Tensor:
