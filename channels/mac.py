@@ -97,7 +97,7 @@ class MultipleAccessChannel:
         messages: Tensor,
         scale: NDArray[np.float64],
         devices: slice,
-        norms: Tensor | None = None,
+        norms: Tensor | NDArray[np.float64] | None = None,
         part: EntryRange | None = None,
     ) -> Sent:
         """Superpose one chunk.
@@ -106,10 +106,12 @@ class MultipleAccessChannel:
             messages: Real messages, [chunk, m].
             scale: s_i, [chunk].
             devices: Rows of `gains` of these devices.
-            norms: ||m_i||, [chunk], if known, which saves a pass over the messages.
+            norms: ||m_i||, [chunk], if known, which saves a pass over the messages; as an array, also a wait for a GPU.
             part: Position of the entries, if the messages are parts of longer ones. The energies are then those of the
                 part. Supported only over a flat channel without a peak limit under packing "real".
         """
+        import torch
+
         clipped, cut = np.zeros(len(scale), dtype=np.int64), None
         if self._peak is not None:
             cut, clipped = self._clip(messages, scale, devices)
@@ -121,12 +123,12 @@ class MultipleAccessChannel:
         if self._flat:
             effective = self._effective[devices, 0, 0] * scale
             self._superpose(messages, effective, slice(None) if part is None else part.entries)
-            lengths = (messages.norm(dim=1) if norms is None else norms).double().cpu().numpy()
+            known = messages.norm(dim=1) if norms is None else norms
+            lengths = known.double().cpu().numpy() if isinstance(known, torch.Tensor) else known
             energy = (self._precoders[devices, 0, 0] * scale * lengths) ** 2
             return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped, cut)
-        energy, received = np.zeros(len(scale)), np.zeros(len(scale))
-        for row, message in enumerate(messages):
-            energy[row], received[row] = self._add(message, scale[row], devices.start + row)
+        energies = [self._add(message, scale[row], devices.start + row) for row, message in enumerate(messages)]
+        energy, received = torch.stack(energies, dim=1).cpu().numpy() if energies else np.zeros((2, 0))
         return Sent(energy, received, clipped, cut)
 
     def close(self, silent: Tensor) -> Tensor:
@@ -142,22 +144,27 @@ class MultipleAccessChannel:
             add_weighted(quadrature, messages, on_device(effective.imag, messages.device, messages.dtype))
             self._sum[entries] += _times_j(quadrature)
 
-    def _add(self, message: Tensor, scale: float, device: int) -> NDArray[np.float64]:
-        """Add one device over a channel that varies between elements; return its transmitted and received energy."""
+    def _add(self, message: Tensor, scale: float, device: int) -> Tensor:
+        """Add one device over a channel that varies between elements; return its transmitted and received energy, [2],
+        in double precision."""
+        import torch
+
         assert self._sum is not None
         elements, effective = _elements(message, self._packing), self._effective[device] * scale
         total = self._sum if self._packing == "real" else self._pairs(self._sum)
-        gains = elements.new_tensor(effective if elements.is_complex() else effective.real)
+        gains = on_device(effective if elements.is_complex() else effective.real, elements.device, elements.dtype)
         powers = [scale**2 * self._precoders[device] ** 2, np.abs(effective) ** 2]
-        gains_squared = [elements.real.new_tensor(power) for power in powers]
-        energies = np.zeros(2)
+        gains_squared = [on_device(power, elements.device, elements.real.dtype) for power in powers]
+        energies = elements.real.new_zeros(2, dtype=torch.float64)
         for piece in self._pieces:
             sums, values = total[piece.elements].view(-1, piece.width), elements[piece.elements].view(-1, piece.width)
             row, column_energies = _row(gains, piece), values.real.new_zeros(piece.width)
             for some in _slabs(len(values), piece.width):
                 sums[some].addcmul_(values[some], row.expand_as(values[some]))
                 column_energies += _squares(values[some]).sum(dim=0)
-            energies += [float(column_energies @ _row(one, piece).expand_as(column_energies)) for one in gains_squared]
+            energies += torch.stack(
+                [column_energies @ _row(one, piece).expand_as(column_energies) for one in gains_squared]
+            )
         return energies
 
     def _pairs(self, entries: Tensor) -> Tensor:
@@ -171,19 +178,19 @@ class MultipleAccessChannel:
         import torch
 
         assert self._peak is not None
-        cut, clipped = torch.empty_like(messages), np.zeros(len(scale), dtype=np.int64)
+        cut, clipped = torch.empty_like(messages), [messages.new_zeros(0, dtype=torch.int64)]
         for row, message in enumerate(messages):
             device = devices.start + row
             elements = _elements(message, self._packing)
             amplitude = np.abs(self._precoders[device]) * abs(scale[row])
             with np.errstate(divide="ignore"):
-                largest = elements.real.new_tensor(self._peak[device] / amplitude)
+                largest = on_device(self._peak[device] / amplitude, elements.device, elements.real.dtype)
             bound = largest.flatten() if self._flat or self._placement is None else self._placement.spread(largest)
             modulus = elements.abs()
-            clipped[row] = int((modulus > bound).sum())
+            clipped.append((modulus > bound).sum()[None])
             limited = elements * torch.clamp(bound / modulus.clamp_min(torch.finfo(messages.dtype).tiny), max=1.0)
             cut[row] = (torch.view_as_real(limited).flatten() if limited.is_complex() else limited)[: len(message)]
-        return cut, clipped
+        return cut, torch.cat(clipped).cpu().numpy()
 
 
 def add_weighted(total: Tensor, messages: Tensor, weights: Tensor) -> None:

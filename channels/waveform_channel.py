@@ -16,6 +16,7 @@ from channels.csi import Response
 from channels.grid import Packing
 from channels.mac import Sent, pack
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +71,7 @@ class WaveformChannel:
         """Share of the transmitted samples of all devices so far that were clipped."""
         return self._clipped / max(self._samples, 1.0)
 
-    def send(self, messages: Tensor, scale: Array, devices: slice, norms: Tensor | None = None) -> Sent:
+    def send(self, messages: Tensor, scale: Array, devices: slice, norms: Tensor | Array | None = None) -> Sent:
         """Modulate, propagate, superpose and demodulate one chunk; `norms` is ignored."""
         from channels.waveform import propagate, receive, transmit
 
@@ -106,7 +107,7 @@ class WaveformChannel:
         place = self._placement
         elements = np.roll(self._sum.reshape(-1)[: place.frame.elements], -place.start)
         observed = elements.real if self._packing == "real" else elements.view(np.float64)[: self._entries]
-        return self._messages.new_tensor(observed)
+        return on_device(observed, self._messages.device, self._messages.dtype)
 
     def _on_grid(self, messages: Tensor, scale: Array, devices: slice) -> NDArray[np.complex128]:
         """Map a chunk to precoded OFDM symbols, [chunk, symbols, subcarriers]; unused elements are 0."""

@@ -100,6 +100,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     slabs = slabs_of(len(state.parameters)) if elementwise else [None]
     reference = torch.zeros_like(state.parameters)
     update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
+    sent_norms: list[Tensor] = []
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         with step("local training"):
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
@@ -110,7 +111,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
         unscaled = torch.ones_like(norms)
         clipped = world.clip.encode(Batch(updates, unscaled, norms, chunk)).scale
         weight = on_device(weights[chunk], updates.device, updates.dtype)
-        update_norms[chunk] = (norms * clipped).cpu().numpy()
+        sent_norms.append(norms * clipped)
 
         for slab in slabs:
             entries = slice(None) if slab is None else slab
@@ -125,6 +126,8 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     with step("decode"):
         mean_update = encoder.decode(reception.mean)
     reference /= scenario.run.selected
+    if sent_norms:  # once a round, as the CPU waits for a GPU each time
+        update_norms[:] = torch.cat(sent_norms).cpu().numpy()
     return Exchange(plan, encoder, reception, mean_update, reference, update_norms, non_finite)
 
 

@@ -68,7 +68,7 @@ class Chunk:
     def at_batch(self, points: Tensor) -> Tensor:
         """Return the mean gradient over I_b, [devices, d], at one point [d] or at one per device [devices, d]."""
         batch = self.batch
-        self.evaluations[:] += batch.present.sum(dim=1).cpu().numpy()
+        self.evaluations[:] += (self.positions != NOBODY).sum(axis=1)
         return self.gradients.means(points, batch, self.bound)
 
     def at_whole(self, rows: list[int]) -> Tensor:

@@ -48,11 +48,13 @@ class Rows:
 
     Attributes:
         rows: Rows of the training data, [devices, n].
-        present: Whether each entry is a sample (and not padding), bool [devices, n].
+        present: Whether each entry is a sample (and not padding), bool [devices, n]. Padding comes last.
+        counts: Number of samples of each device, [devices], known to the CPU.
     """
 
     rows: Tensor
     present: Tensor
+    counts: NDArray[np.int64]
 
     @classmethod
     def of(cls, task: DividedTask, devices: NDArray[np.int64], positions: NDArray[np.int64]) -> Rows:
@@ -60,7 +62,8 @@ class Rows:
         starts = task.partition.offsets[devices][:, None]
         rows = task.partition.indices[starts + np.maximum(positions, 0)]
         device = task.train.targets.device
-        return cls(on_device(rows, device), on_device(positions != NOBODY, device))
+        present = positions != NOBODY
+        return cls(on_device(rows, device), on_device(present, device), np.asarray(present.sum(axis=1), dtype=np.int64))
 
     @classmethod
     def whole(cls, task: DividedTask, devices: NDArray[np.int64]) -> Rows:
@@ -71,7 +74,7 @@ class Rows:
 
     def each(self) -> list[Tensor]:
         """Return the rows of each device without padding."""
-        return [own[present] for own, present in zip(self.rows, self.present, strict=True)]
+        return [own[:count] for own, count in zip(self.rows, self.counts.tolist(), strict=True)]
 
 
 @dataclass(frozen=True)

@@ -104,9 +104,10 @@ class _AnalogLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
-        scale = batch.scale.double().cpu().numpy()
+        by_norms = self._flat and batch.part is None and self._control.clip_energy is None
+        scale, norms = _read(batch, by_norms and self._uplink.waveform is None)
         if batch.part is None:
-            sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
+            sent = self._channel.send(batch.values, scale, devices, norms)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
             part = EntryRange(batch.part, self._context.entries)
@@ -324,3 +325,13 @@ def _placement(context: UplinkContext, shape: tuple[int, ...]) -> ResourceMappin
         return ResourceMapping(context.frame, 0)
     generator = context.streams.generator(Purpose.PLACEMENT, context.round_index)
     return ResourceMapping(context.frame, int(generator.integers(context.frame.elements)))
+
+
+def _read(batch: Batch, with_norms: bool) -> tuple[Array, Array | None]:
+    """Return the scale of a batch and, if wanted, the norms of its values, in one copy from a GPU."""
+    import torch
+
+    if not with_norms:
+        return batch.scale.double().cpu().numpy(), None
+    scale, norms = torch.stack((batch.scale.double(), batch.norms.double())).cpu().numpy()
+    return scale, norms

@@ -101,7 +101,7 @@ class OnGpu(Tensor):
             strides=held.stride(),
             storage_offset=held.storage_offset(),
             dtype=held.dtype,
-            device=held.device,
+            device="cpu",
             requires_grad=False,
         )
         made.held = held
@@ -132,6 +132,8 @@ class OnGpu(Tensor):
         _check(name, bare, args, kwargs)
         if name in OF_DATA or bare in OF_DATA or name == READING:
             _note(name)
+        if name == READING and args[0].held.is_meta:
+            return torch.ones((), dtype=args[0].dtype).item()
         result = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
         if name == READING or bare == "aten::equal":
             return result
@@ -170,7 +172,13 @@ def _flat(values: Any) -> list[Tensor]:
     return [part for part in tree_flatten(values)[0] if isinstance(part, Tensor)]
 
 
+def _there(tensor: Tensor) -> OnGpu:
+    """Return a tensor of the CPU as one of the imitated GPU."""
+    return OnGpu(tensor.to("meta") if _hollow[-1] else tensor)
+
+
 _noting: list[Waits] = []
+_hollow: list[bool] = []
 
 
 def _note(operation: str) -> None:
@@ -201,10 +209,10 @@ class _Devices(TorchFunctionMode):
         if special is not None and getattr(Tensor, name, None) is function:
             return special(function, args, kwargs)
         if _is_cuda(kwargs.get("device")):
-            made = function(*args, **{**kwargs, "device": "cpu"})
+            made = function(*args, **{**kwargs, "device": "meta" if _hollow[-1] else "cpu"})
             if name in ("tensor", "as_tensor"):
                 _note(f"{name} onto the GPU")
-            return made if is_on_gpu(made) else OnGpu(made)
+            return made if is_on_gpu(made) else _there(made)
         return function(*args, **kwargs)
 
     def _to(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -229,7 +237,7 @@ class _Devices(TorchFunctionMode):
             held = _copied(mine)
             return function(held, *others, **kwargs) if others or kwargs else held
         moved = (function(mine, *others, **kwargs) if others or kwargs else mine).detach()
-        return OnGpu(moved.clone()).requires_grad_(mine.requires_grad)
+        return _there(moved.clone()).requires_grad_(mine.requires_grad)
 
     def _cuda(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return self._to(Tensor.to, (args[0], CUDA), {})
@@ -258,7 +266,7 @@ class _Devices(TorchFunctionMode):
         if not is_on_gpu(like):
             return function(*args, **kwargs)
         _note("new_tensor onto the GPU")
-        return OnGpu(torch.tensor(_held(data), dtype=kwargs.get("dtype", like.dtype)))
+        return _there(torch.tensor(_held(data), dtype=kwargs.get("dtype", like.dtype)))
 
     def _data_ptr(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         if is_on_gpu(args[0]):
@@ -269,7 +277,7 @@ class _Devices(TorchFunctionMode):
 def _copied(tensor: Any) -> Tensor:
     """Return the numbers of a tensor of the GPU as a tensor of the CPU that shares no memory with it."""
     held: Tensor = tensor.detach().held
-    return held.clone()
+    return torch.ones(held.shape, dtype=held.dtype) if held.is_meta else held.clone()
 
 
 def _without_gradients(inference: bool) -> torch.no_grad:
@@ -302,10 +310,15 @@ def _replaced(waits: Waits) -> Iterator[Any]:
 
 
 @contextmanager
-def imitated_gpu() -> Iterator[Waits]:
-    """Imitate a GPU in this thread for the time of the block. Yields what is noted."""
+def imitated_gpu(hollow: bool = False) -> Iterator[Waits]:
+    """Imitate a GPU in this thread for the time of the block. Yields what is noted.
+
+    hollow: whether its tensors have no memory and nothing is computed, so that those of any size fit. Each number that
+    is read of them is 1.
+    """
     waits, overwrite = Waits(), torch.__future__.get_overwrite_module_params_on_conversion()
     _noting.append(waits)
+    _hollow.append(hollow)
     with ExitStack() as held:
         for replaced in _replaced(waits):
             held.enter_context(replaced)
@@ -316,3 +329,4 @@ def imitated_gpu() -> Iterator[Waits]:
         finally:
             torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
             _noting.remove(waits)
+            _hollow.pop()

@@ -61,7 +61,7 @@ class Repetition:
 
     def __init__(self, calls: Sequence[tuple[Any, Sequence[Any], Mapping[str, Any], Any]]) -> None:
         # A view needs no repetition: it is the memory that is written.
-        self._calls = [call for call in calls if not _is_view(call[0])]
+        self._calls = [call for call in calls if not is_view(call[0])]
         self.operations = len(self._calls)
 
     @torch.no_grad()
@@ -74,7 +74,8 @@ class Repetition:
                     into.copy_(result)
 
 
-def _is_view(operation: Any) -> bool:
+def is_view(operation: Any) -> bool:
+    """Whether an operation returns other views of the memory of its arguments and computes nothing."""
     returned = operation._schema.returns
     return not operation._schema.is_mutable and any(one.alias_info is not None for one in returned)
 
