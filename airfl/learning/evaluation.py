@@ -47,6 +47,19 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class _Totals:
+    """Sums over a set of samples, which stay on the device.
+
+    Attributes:
+        count: Number of samples.
+        sums: Correct ones, loss, and each metric, then the penalty of the model, float64.
+    """
+
+    count: int
+    sums: Tensor
+
+
+@dataclass(frozen=True)
 class _Scores:
     """Means over a set of samples."""
 
@@ -57,10 +70,17 @@ class _Scores:
 
 def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
     """Evaluate the model with these parameters [d]; gradient_norm: whether to compute `gradient_norm_squared` too."""
-    test = _score(model, parameters, task, task.test, metrics=task.metrics)
+    sets = [_add_up(model, parameters, task, task.test, metrics=task.metrics)]
     rows = on_device(task.partition.indices[:TRAINING_SAMPLES], parameters.device)
-    train = _score(model, parameters, task, task.train, rows)
-    validation = _score(model, parameters, task, task.validation)
+    sets.append(_add_up(model, parameters, task, task.train, rows))
+    sets.append(_add_up(model, parameters, task, task.validation))
+    # The CPU waits for a GPU here alone.
+    sums = torch.split(torch.cat([one.sums for one in sets]).cpu(), [len(one.sums) for one in sets])
+    names = (tuple(task.metrics), (), ())
+    test, train, validation = (
+        _means(one.count, *some.tolist(), names=of_set, by_class=model.loss is None)
+        for one, some, of_set in zip(sets, sums, names, strict=True)
+    )
     square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
     return Evaluation(test.accuracy, test.loss, train.loss, validation.accuracy, validation.loss, square, test.metrics)
 
@@ -88,18 +108,18 @@ def _channels_last(inputs: Tensor, task: DividedTask) -> Tensor:
 
 
 @torch.inference_mode()
-def _score(
+def _add_up(
     model: FlatModel,
     parameters: Tensor,
     task: DividedTask,
     samples: Samples,
     rows: Tensor | None = None,
     metrics: Mapping[str, Loss] | None = None,
-) -> _Scores:
-    """Return accuracy, mean loss and mean metrics on the samples, or on these rows of them, batch by batch."""
+) -> _Totals:
+    """Return the sums over the samples, or over these rows of them, batch by batch."""
     count, metrics = len(samples) if rows is None else len(rows), metrics or {}
     if not count:
-        return _Scores(math.nan, math.nan, dict.fromkeys(metrics, math.nan))
+        return _Totals(0, parameters.new_zeros(3 + len(metrics), dtype=torch.float64))
     parts, size = model.split(parameters), BATCH[parameters.device.type]
     # The sums stay on the device, so that a GPU need not be synchronised after every batch.
     correct = torch.zeros((), dtype=torch.int64, device=parameters.device)
@@ -122,6 +142,14 @@ def _score(
                 sums[name].add_(values.sum(dtype=torch.float64))
 
     model.with_parameters(parts, add_up)
-    accuracy = int(correct) / count if model.loss is None else math.nan
-    means = {name: float(total) / count for name, total in sums.items()}
-    return _Scores(accuracy, float(loss) / count + float(model.penalty(parts)), means)
+    total = (correct, loss, *sums.values(), model.penalty(parts))
+    return _Totals(count, torch.stack([one.double() for one in total]))
+
+
+def _means(count: int, correct: float, loss: float, *others: float, names: tuple[str, ...], by_class: bool) -> _Scores:
+    """Return means of the sums over a set. others: sums of the metrics with these names, and the model's penalty."""
+    *metrics, penalty = others
+    if not count:
+        return _Scores(math.nan, math.nan, dict.fromkeys(names, math.nan))
+    means = {name: total / count for name, total in zip(names, metrics, strict=True)}
+    return _Scores(correct / count if by_class else math.nan, loss / count + penalty, means)

@@ -2,15 +2,17 @@
 
 The tensors are those of the imitated GPU without numbers (`imitation.imitated_gpu`), so that d = 10^7 needs no memory.
 After each operation, the bytes of all tensors that are alive are added up. What an operation allocates and frees within
-itself is not seen.
+itself is not seen. Random numbers are drawn in place, as Triton's kernels do.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
+from unittest import mock
 
 import numpy as np
 import torch
@@ -22,6 +24,7 @@ from torch.utils._pytree import tree_flatten
 from airfl.core.building import build_scenario
 from airfl.core.round import exchange
 from airfl.core.state import State, World
+from airfl.runtime.philox import gpu
 from experiments.benchmarks.large_round import Untrained
 from experiments.gpu.imitation import CUDA, OnGpu, imitated_gpu
 from experiments.gpu.recording import is_view
@@ -102,10 +105,25 @@ class Use:
         return self.peak_bytes / (FLOAT_BYTES * self.dimension * self.updates)
 
 
+@contextmanager
+def kernels_of_random_numbers() -> Iterator[None]:
+    """Let an operation in place stand for each kernel of Triton that draws random numbers, as on a GPU that has it."""
+
+    def in_place(rows: Tensor) -> None:
+        rows.add_(0.0)
+
+    with (
+        mock.patch.object(gpu, "kernels_for", return_value=gpu),
+        mock.patch.object(gpu, "put", lambda _kernels, _kind, rows, *_, **__: in_place(rows)),
+        mock.patch.object(gpu, "add_fair_binomials", lambda _kernels, rows, *_, **__: in_place(rows)),
+    ):
+        yield
+
+
 def use_of(scheme: str, dimension: int, devices: int, *overrides: str) -> Use:
     """Return what the exchange of a round of a scheme uses, all devices in one chunk."""
     settings = short_settings(scheme, f"run.selected={devices}", f"run.devices={4 * devices}", *overrides)
-    with imitated_gpu(hollow=True):
+    with imitated_gpu(hollow=True), kernels_of_random_numbers():
         scenario = build_scenario(settings, dimension, np.ones(4 * devices), SAMPLES)
         same, parameters = (torch.zeros(size, device=CUDA) for size in ((devices, dimension), (dimension,)))
         world = World(

@@ -30,6 +30,7 @@ BESIDE = {
     "airfl/schemes/pfels_parts.py",
     *(f"airfl/core/checkpoint/{name}.py" for name in ("writer", "records", "serialisation")),  # a copy for a killed run
     "airfl/core/callbacks/dispatch.py",
+    "channels/transfer.py",
 }
 """Files that are told of beta on its way, but do not hand it on."""
 NOISE = {"airfl/runtime/philox/tensors.py"}

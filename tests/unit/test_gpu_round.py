@@ -6,23 +6,24 @@ import pytest
 import torch
 
 from airfl.core.round import run_round
+from airfl.learning.evaluation import evaluate
 from airfl.schemes.names import SCHEMES
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.memory import Meter, Use, use_of
 from experiments.gpu.worlds import first_state, short_world
 
-DIMENSION, DEVICES, RATIO = 1_000_000, 8, 0.3
+DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
 
 WAITS = {
     **dict.fromkeys(SCHEMES, 4),
-    **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels"), 7),
-    **{"fedavg-topk": 6, "fed-smp-randk": 7, "fed-smp-topk": 11, "cpsgd": 6, "a-dsgd": 14},
+    **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels"), 6),
+    **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13},
 }
 """Most operations of a round for which the CPU waits, all devices in one chunk and without an evaluation.
 
 Each scheme reads whether updates are finite, their norms, whether the new model is finite, and the aggregation error.
-Analog links read energies of the devices and of the sum, and copy the receiver's noise there; others draw noise or
-select coordinates."""
+Analog links read energies of the devices and of the sum. Some schemes select coordinates, or recover a message step by
+step."""
 QUICK = ("fedavg", "pfels", "soteriafl-saga")
 
 
@@ -30,29 +31,27 @@ def use(scheme: str, devices: int = DEVICES) -> Use:
     return use_of(scheme, DIMENSION, devices)
 
 
-@pytest.mark.parametrize(("scheme", "held"), [("fedavg", 4), ("wfl-p", 7)])
-def test_no_copy_of_the_updates_is_made_where_every_coordinate_is_sent(scheme: str, held: int) -> None:
-    """Theta, the ideal mean, the sum, the mean; over the air also the noise, before and after it is rounded to 4 bytes.
-
-    For any number of devices, so that the updates are there once.
-    """
-    few, more = (use(scheme, devices) for devices in (DEVICES, 4 * DEVICES))
-    assert few.vectors_beside == pytest.approx(more.vectors_beside, abs=0.01)
-    assert held - 2 <= few.vectors_beside < held + 0.01
-    assert max(few.at_peak) == few.updates * 4 * DIMENSION
+HELD = {
+    "fedavg": (1.0, 4.0),  # theta, the ideal mean, the sum, the mean
+    "wfl-p": (1.0, 4.0),  # the receiver's noise is added in place
+    "dp-fedavg": (2.0, 4.0),  # a device's noise is not added to its update, which the ideal mean takes
+    "pfels": (1.0 + RATIO, 2.0 + 2 * RATIO + 2 * RATIO + 1.0),  # 8 bytes a coordinate; sum and mean of k; the mean of d
+    "fed-smp-randk": (1.0 + 2 * RATIO, 2.0 + 2 * RATIO),  # kept entries with and without noise, before any sum
+}
+"""Numbers of 4 bytes alive at the peak: multiples of r d, of which the updates are one, and of d (k = 0.3 d)."""
 
 
-def test_a_mask_copies_the_kept_coordinates_alone() -> None:
-    """PFELS holds r k kept entries beside the updates (k = 0.3 d), and less than 4.5 vectors of d whatever r is."""
-    beside = [use("pfels", devices).vectors_beside - devices * RATIO for devices in (DEVICES, 4 * DEVICES)]
-    assert beside[0] == pytest.approx(beside[1], abs=0.01)
-    assert beside[0] < 4.5
+@pytest.mark.parametrize("scheme", HELD)
+def test_a_round_holds_the_updates_and_a_few_vectors(scheme: str) -> None:
+    per_device, beside = HELD[scheme]
+    for devices in (DEVICES, 4 * DEVICES):
+        found = use(scheme, devices)
+        assert found.vectors_beside + devices == pytest.approx(per_device * devices + beside, abs=0.06)
 
 
-def test_operations_do_not_grow_with_devices_and_entries() -> None:
-    operations = {use("pfels", devices).operations for devices in (DEVICES, 4 * DEVICES)}
-    assert operations == {use_of("pfels", DIMENSION // 10, DEVICES).operations}
-    assert operations.pop() < 60
+def test_operations_do_not_grow_with_devices() -> None:
+    few, more = (use("pfels", devices).operations for devices in (DEVICES, 4 * DEVICES))
+    assert few == more < 60
 
 
 def test_the_meter_sees_what_is_alive_at_once() -> None:
@@ -84,9 +83,16 @@ def waits_of(scheme: str, *overrides: str) -> int:
 )
 def test_waits_of_a_round_grow_neither_with_devices_nor_with_steps(scheme: str) -> None:
     larger = ("run.selected=8", "run.chunk=8", "local.steps=5")
-    found = waits_of(scheme, "run.chunk=8")
-    assert found == waits_of(scheme, *larger)
-    assert 0 < found <= WAITS[scheme]
+    assert waits_of(scheme, *larger) <= waits_of(scheme, "run.chunk=8") <= WAITS[scheme]
+
+
+def test_an_evaluation_waits_once() -> None:
+    with imitated_gpu() as noted:
+        world = short_world("fedavg", CUDA)
+        parameters = first_state(world).parameters
+        noted.noted.clear()
+        evaluate(world.model, parameters, world.task)
+        assert len(noted.noted) == 1
 
 
 def test_waits_over_a_selective_channel_do_not_grow_with_devices() -> None:
