@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
@@ -31,13 +32,13 @@ CHUNK, STEPS, BATCH = 3, 4, 4
 """Of the devices (7, 3, 12, 4, 5 samples), some have fewer samples than a batch."""
 
 
-def engines_of(name: str, momentum: float = 0.9) -> tuple[DividedTask, GraphedEngine, VmapEngine]:
+def engines_of(name: str, limit: float = math.inf) -> tuple[DividedTask, GraphedEngine, VmapEngine]:
     """A task, the engine with recorded steps, and the same steps without a recording."""
     task = unequal_task(name, SIZES)
     model = FlatModel(task.model)
-    step = in_place(fastest_move(model, task.mean, task.std))
-    graphed = GraphedEngine(EngineSpec(model, task, momentum, CHUNK, STEPS, BATCH), record_operations)
-    return task, graphed, VmapEngine(model, task, momentum, step, CHUNK)
+    step = in_place(fastest_move(model, task.mean, task.std, limit))
+    graphed = GraphedEngine(EngineSpec(model, task, 0.9, CHUNK, STEPS, BATCH, limit), record_operations)
+    return task, graphed, VmapEngine(model, task, 0.9, step, CHUNK)
 
 
 def updates(engine: GraphedEngine | VmapEngine, start: Tensor, work: Work) -> Tensor:
@@ -60,6 +61,14 @@ def test_replayed_steps_are_those_of_the_engine_without_a_graph_bit_for_bit(name
         assert torch.equal(updates(graphed, start, work), wanted)
         assert wanted.norm(dim=1).min() > 0
         start = start + wanted.mean(dim=0)
+
+
+def test_gradients_of_recorded_steps_are_clipped() -> None:
+    task, graphed, plain = engines_of("mlp", limit=1e-3)
+    start, work = FlatModel(task.model).initial(), work_of(task, STEPS)
+    found = updates(graphed, start, work)
+    assert torch.equal(found, updates(plain, start, work))
+    assert 0 < float(found.norm(dim=1).max()) < 0.05 * 1e-3 * 10 * STEPS
 
 
 def test_steps_are_recorded_once_and_the_code_of_the_model_does_not_run_again() -> None:

@@ -23,7 +23,7 @@ from airfl.errors import UserError
 from airfl.learning.batches import plan_batches
 from airfl.learning.engines import cache
 from airfl.learning.engines.engine import Engine, Work
-from airfl.learning.engines.own_model import EngineVerifier, first_line, rule_of
+from airfl.learning.engines.own_model import OF_ONE_SIZE, EngineVerifier, first_line, rule_of
 from airfl.learning.engines.spec import EngineSpec, Workload
 from airfl.learning.engines.table import ENGINES
 from airfl.learning.flat import FlatModel
@@ -70,8 +70,8 @@ class EngineChoice:
     spec: EngineSpec
 
     def smaller(self, chunk: int) -> EngineChoice:
-        """Return the same engine for a smaller chunk. Only compiled ones depend on it: they pad chunks to one size."""
-        engine = ENGINES[self.name](replace(self.spec, chunk=chunk)) if self.name.startswith("compiled") else None
+        """Return the same engine for a smaller chunk. Only those that pad chunks to one size depend on it."""
+        engine = ENGINES[self.name](replace(self.spec, chunk=chunk)) if self.name.startswith(OF_ONE_SIZE) else None
         return replace(self, chunk=chunk, engine=engine or self.engine)
 
 
@@ -206,7 +206,7 @@ def _chunk_for(
     if given or spec.device.type != "cuda" or name == "loop":
         return given or fastest or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)
     # A compiled step pads every chunk to one size; it takes no more memory than the engine that it is compiled from.
-    eager = usual_engine(spec, replace(workload, rounds=0)) if name.startswith("compiled") else name
+    eager = usual_engine(spec, replace(workload, rounds=0)) if name.startswith(OF_ONE_SIZE) else name
     engine = ENGINES[eager](spec)
     if engine is None or eager == "loop":
         return fastest or usual_chunk(name, spec, workload, USUAL_CHUNK_BYTES)

@@ -58,7 +58,7 @@ class GraphedEngine:
         """
         model, data = spec.model, spec.task.train
         self._model, self._inputs, self._targets = model, data.inputs, data.targets
-        self._step = in_place(fastest_move(model, spec.task.mean, spec.task.std))
+        self._step = in_place(fastest_move(model, spec.task.mean, spec.task.std, spec.gradient_clip_norm))
         self._parameters = model.initial()
         size = (spec.steps, spec.chunk, spec.batch)
         self._rows = torch.zeros(size, dtype=torch.int64, device=spec.device)

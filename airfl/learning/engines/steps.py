@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import Tensor
@@ -11,10 +12,15 @@ from airfl.learning.layers import LayeredModel, Node, as_layers, logit_gradients
 from airfl.learning.sgd import Move, Parameters, build_move, move_by, normalise
 
 
-def fastest_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
-    """Return a step by hand-batched layers if they support the model, otherwise by vmapped autograd."""
+def fastest_move(
+    model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...], gradient_clip_norm: float = math.inf
+) -> Move:
+    """Return a step by hand-batched layers if they support the model and no gradient is clipped, otherwise by vmapped
+    autograd."""
     layered = as_layers(model.module, model.loss)
-    return build_move(model, mean, std) if isinstance(layered, str) else build_layered_move(layered, mean, std)
+    if isinstance(layered, str) or math.isfinite(gradient_clip_norm):
+        return build_move(model, mean, std, gradient_clip_norm)
+    return build_layered_move(layered, mean, std)
 
 
 def build_layered_move(layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
