@@ -271,6 +271,7 @@ def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest
     name = sent.name if isinstance(sent, Outcome) and sent.cause else "0123456789ab"
     client.submit.return_value.result.return_value = sent
     monkeypatch.setattr(cluster, "_client", client, raising=False)
+    monkeypatch.setattr(cluster, "_gpus", None, raising=False)
     monkeypatch.setattr(distributed, "as_completed", lambda futures, loop: iter(futures))
     (outcome,) = cluster.run_jobs([Job(name, point.settings)], {point.settings.task.dataset: rows()})
     assert outcome.name == name
