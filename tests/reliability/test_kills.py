@@ -37,7 +37,9 @@ def test_many_kills_at_random_moments_of_one_run(parent: Parent, tmp_path: Path,
         child.send(signal.SIGKILL)
         assert child.wait() in (-signal.SIGKILL, 0), child.stderr
         kills += child.wait() != 0
-        assert is_complete(out) == (child.wait() == 0)
+        assert is_complete(out) or child.wait() != 0
+        if is_complete(out):  # even of one that was killed just before it would have ended
+            break
     assert kills == wanted or not FULL
     reached = latest(out)
     finish(out, *LONG)

@@ -109,7 +109,9 @@ WRONG = {
     "audit('demo', others='quiet')": "--others: unknown value 'quiet'; did you mean silent?",
     "sweep('demo', RATIOS)": "sweep: missing a required argument: 'out'",
     "sweep('demo', RATIOS, out='x', seeds=0)": "sweep: seeds must be a positive integer, got 0",
-    "sweep('demo', RATIOS, out='x', jobs='two')": "sweep: jobs must be a positive integer, got 'two'",
+    "sweep('demo', RATIOS, out='x', jobs='two')": (
+        "sweep: jobs must be a positive integer, or 0 for as many as fit, got 'two'"
+    ),
     "sweep('demo', {'scheme.ratio': 0.1}, out='x')": "scheme.ratio: values to sweep over must be a list",
     "sweep('demo', ['scheme.ratio=0.1'], out='x')": "axes must be a mapping of dotted keys to values",
     "sweep('demo', {'ratio': [0.1]}, out='x')": "ratio: must be a dotted key section.key; did you mean scheme.ratio?",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airfl.learning.tasks.models.cnn_fashion import CnnFashion
     from airfl.learning.tasks.models.cnn_svhn import CnnSvhn
     from airfl.learning.tasks.models.logistic import Logistic
+    from airfl.learning.tasks.models.logistic_bias import LogisticBias
     from airfl.learning.tasks.models.lstm import Lstm
     from airfl.learning.tasks.models.mlp import Mlp
     from airfl.learning.tasks.models.mlp_sigmoid import MlpSigmoid
@@ -34,6 +35,7 @@ __all__ = [
     "CnnFashion",
     "CnnSvhn",
     "Logistic",
+    "LogisticBias",
     "Lstm",
     "Mlp",
     "MlpSigmoid",
