@@ -304,6 +304,8 @@ def _replaced(waits: Waits) -> Iterator[Any]:
         yield mock.patch.object(torch.cuda, name, function)
     # Wrappers have no version counter in inference mode, where nothing but speed differs from no_grad.
     yield mock.patch.object(torch._C, "_InferenceMode", _without_gradients)
+    # A CUDA build of torch looks at the device's compute capability.
+    yield mock.patch.object(torch.backends.cudnn, "version", return_value=None)
     yield mock.patch("airfl.learning.engines.graphed.record_graph", record_operations)
     for name in ("synchronize", "_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
         yield mock.patch.object(torch.cuda, name, nothing)
