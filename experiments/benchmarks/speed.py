@@ -198,12 +198,17 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
 
 
 def compare_schemes(turns: int, least_s: float = 0.3) -> str:
-    """Return the table of schemes: round times relative to FedAvg with the same number of local steps, per turn."""
+    """Return the table of schemes: round times relative to FedAvg with the same number of local steps, per turn, with
+    the engine that it has by itself (compiled C) and with PyTorch's operations."""
     from airfl.schemes.names import SCHEMES
 
-    single = ["local.epochs=0", "local.steps=1"]
-    plain_single = f"{PLAIN}, 1 step"
+    single, by_torch = ["local.epochs=0", "local.steps=1"], "local.engine=layers-parallel"
+    plain_single, plain_torch = f"{PLAIN}, 1 step", f"{PLAIN}, by torch"
+    single_torch = f"{plain_single}, by torch"
     works = {PLAIN: scheme_rounds(PLAIN, []), plain_single: scheme_rounds(PLAIN, single)}
+    works[plain_torch] = scheme_rounds(PLAIN, [by_torch])
+    works[single_torch] = scheme_rounds(PLAIN, [*single, by_torch])
+    references = tuple(works)
     for name in SCHEMES:
         if name != PLAIN:
             works[name] = scheme_rounds(name, single if name in ONE_STEP else [])
@@ -213,13 +218,24 @@ def compare_schemes(turns: int, least_s: float = 0.3) -> str:
             times[name].append(seconds(work, least_s))
     cells = []
     for name, values in times.items():
-        base = times[plain_single if name in ONE_STEP else PLAIN]
-        ratio = statistics.median(own / plain for own, plain in zip(values, base, strict=True))
-        goal = "" if name in (PLAIN, plain_single) else f"{GOALS[name in PER_SAMPLE]}"
+        bases = (plain_single, single_torch) if name in ONE_STEP else (PLAIN, plain_torch)
+        ratios = [
+            f"{statistics.median(own / plain for own, plain in zip(values, times[base], strict=True)):.2f}"
+            for base in bases
+        ]
+        goal = "" if name in references else f"{GOALS[name in PER_SAMPLE]}"
         mark = "per sample" if name in PER_SAMPLE else ""
         rate = 1 / statistics.median(values)
-        cells.append([name, f"{rate:.1f}", f"{100 * spread(values):.0f}%", f"{ratio:.2f}", goal, mark])
-    headings = ["scheme", "rounds/s", "spread", "time over FedAvg's", "goal below", "gradients"]
+        cells.append([name, f"{rate:.1f}", f"{100 * spread(values):.0f}%", *ratios, goal, mark])
+    headings = [
+        "scheme",
+        "rounds/s",
+        "spread",
+        "time over FedAvg's",
+        "over FedAvg's by torch",
+        "goal below",
+        "gradients",
+    ]
     return markdown("Whole rounds of the demo:", headings, cells)
 
 

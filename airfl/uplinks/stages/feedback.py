@@ -90,11 +90,11 @@ class ShiftedCompression:
         def encode(batch: Batch) -> Batch:
             devices, received = opened.devices[batch.rows], opened.heard[batch.rows]
             shift = opened.store.read_all(SHIFT, devices, batch.values[0])
-            message = inner.encode(batch.of(batch.messages - shift))
+            message = inner.encode(batch.of(batch.messages.sub_(shift)))
             if self.gamma:
                 delivered = message.messages if inner.expand is None else inner.expand(message.messages)
                 arrived = on_device(received, delivered.device, delivered.dtype).unsqueeze(1)
-                opened.store.write_all(SHIFT, devices, shift + self.gamma * arrived * delivered)
+                opened.store.write_all(SHIFT, devices, shift.add_(self.gamma * arrived * delivered))
             return message
 
         def decode(mean: Tensor) -> Tensor:

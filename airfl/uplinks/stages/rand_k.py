@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.runtime.sampling import PARALLEL, spread
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.masks import per_device_coordinates, shared_coordinates
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 from channels.transfer import on_device
@@ -113,11 +115,23 @@ class PerDeviceRandK:
         def encode(batch: Batch) -> Batch:
             if self.kept == self.dimension:
                 return batch
-            marks = np.zeros(batch.values.shape, dtype=np.bool_)
-            for row, device in zip(marks, opened.devices[batch.rows].tolist(), strict=True):
-                row[per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)] = True
-            kept = on_device(marks, opened.device)
-            masked = (batch.values * gain).mul_(kept).add_(0.0)  # a fourth of the time of torch.where; no -0.0
+            # Factors of the entries in this computer's memory; for a GPU marks, of which fewer bytes are copied.
+            on_gpu = batch.values.is_cuda
+            factors = np.zeros(batch.values.shape, dtype=np.bool_ if on_gpu else batch.values.numpy().dtype)
+            factor = True if on_gpu else gain
+            devices = opened.devices[batch.rows].tolist()
+
+            def mark(start: int, end: int) -> None:
+                for row, device in zip(factors[start:end], devices[start:end], strict=True):
+                    row[per_device_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)] = (
+                        factor
+                    )
+
+            spread(mark, len(devices), run_threads() if factors.size >= PARALLEL else 1)
+            masked = batch.values * on_device(factors, opened.device)
+            if on_gpu:
+                masked.mul_(gain)
+            masked.add_(0.0)  # a fourth of the time of torch.where; no -0.0
             return replace(batch, values=masked, known_norms=None)
 
         return Coder(encode, decode=lambda mean: mean)
