@@ -73,7 +73,6 @@ COLUMNS = (
     PaperColumn(
         "test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT
     ),
-    PaperColumn("best round (%)", lambda run: 100 * run.digest.summary.best_accuracy, "{:.2f}".format, True, PERCENT),
     PaperColumn("subcarriers (d)", lambda run: entries_over_dimension(run)),
     PaperColumn("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True),
     PaperColumn("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
@@ -81,9 +80,6 @@ COLUMNS = (
     PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper),
     PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon),
 )
-
-
-BEST_ROUND = "test accuracy: after the last evaluated round; best round: the largest, chosen on the test set. "
 
 
 def texts(results: Results) -> tuple[str, str]:
@@ -134,7 +130,7 @@ def notes(results: Results) -> str:
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
     claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
     return (
-        f"{averaged}{BEST_ROUND}subcarriers (d): entries that a device sends over the run, over the model's d. "
+        f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. "
         f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
         f"sampling that was used; {statement(rows)}."
     )
