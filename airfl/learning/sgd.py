@@ -39,19 +39,13 @@ def _per_channel(like: Tensor, numbers: tuple[float, ...]) -> Tensor:
 def build_move(
     model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...], gradient_clip_norm: float = math.inf
 ) -> Move:
-    """Return a step that takes its gradients from vmapped autograd; see `move_by`.
-
-    gradient_clip_norm: limit of the l2 norm of each device's gradient, inf for none.
-    """
+    """Return a step that takes its gradients from vmapped autograd; see `move_by`."""
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
         losses = model.losses(parameters, normalise(inputs, mean, std), targets)
         return (losses * present).sum() / present.sum().clamp(min=1)
 
-    gradients = torch.func.vmap(torch.func.grad(loss))
-    if math.isinf(gradient_clip_norm):
-        return move_by(gradients)
-    return move_by(lambda *batch: clipped(gradients(*batch), gradient_clip_norm))
+    return move_by(torch.func.vmap(torch.func.grad(loss)), gradient_clip_norm)
 
 
 def clipped(gradients: Sequence[Tensor], limit: float) -> Parameters:
@@ -63,14 +57,15 @@ def clipped(gradients: Sequence[Tensor], limit: float) -> Parameters:
     return tuple(gradient * factors.view(-1, *[1] * (gradient.dim() - 1)) for gradient in gradients)
 
 
-def move_by(gradients: Gradients) -> Move:
+def move_by(gradients: Gradients, gradient_clip_norm: float = math.inf) -> Move:
     """Return move(parameters, velocities, inputs, targets, present, learning_rate, momentum) -> the first two after a
     step of SGD.
 
     parameters, velocities: one tensor [chunk, *shape] per parameter; inputs: [chunk, batch, *shape], uint8; targets:
     [chunk, batch]; present: [chunk, batch], 1 for a sample and 0 for padding; learning_rate, momentum: zero-dimensional
     tensors, so that new values do not trigger a recompilation. Devices without samples are left unchanged.
-    gradients(parameters, inputs, targets, present): gradients of the mean loss over the samples present.
+    gradients(parameters, inputs, targets, present): gradients of the mean loss over the samples present;
+    gradient_clip_norm: limit of the l2 norm of each device's gradient, inf for none.
     """
 
     def move(
@@ -84,8 +79,10 @@ def move_by(gradients: Gradients) -> Move:
     ) -> tuple[Parameters, Parameters]:
         active = present.sum(dim=1) > 0
         new_parameters, new_velocities = [], []
-        by_parameter = zip(parameters, velocities, gradients(parameters, inputs, targets, present), strict=True)
-        for parameter, velocity, gradient in by_parameter:
+        found = gradients(parameters, inputs, targets, present)
+        if math.isfinite(gradient_clip_norm):
+            found = clipped(found, gradient_clip_norm)
+        for parameter, velocity, gradient in zip(parameters, velocities, found, strict=True):
             moves = active.view(-1, *[1] * (parameter.dim() - 1))
             new_velocities.append(torch.where(moves, momentum * velocity + gradient, velocity))
             new_parameters.append(torch.where(moves, parameter - learning_rate * new_velocities[-1], parameter))

@@ -141,7 +141,9 @@ BETA_TELLS = {
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"
 """Part of the notes below every table, by which a file is recognised as written by airfl."""
-BEST_NOTE = "accuracy: after the last evaluated round; best: the largest of all, so that the test set chose the round. "
+BEST_NOTE = (
+    "accuracy: after the last evaluated round; best: the highest of all evaluated rounds, selected on the test set. "
+)
 # The parts of the privacy guarantee.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"delta {run.delta:g}",

@@ -24,7 +24,6 @@ import airfl
 from airfl.analysis.profile import Stopwatch, profiled_round, settle
 from airfl.config import Settings
 from airfl.config.load import validate
-from airfl.core.building import build_scenario
 from airfl.core.round import exchange, run_round
 from airfl.core.state import State, World
 from airfl.core.world import world_of
@@ -33,11 +32,11 @@ from airfl.learning.tasks.models.modules.resnet18 import build as build_resnet18
 from airfl.learning.tasks.partitions import Partition
 from airfl.runtime.precision import Precision, precision
 from airfl.runtime.streams import Streams
-from experiments.benchmarks.large_round import PAPER, Untrained
+from experiments.benchmarks.large_round import PAPER
 from experiments.benchmarks.superposition import flat_channel, selective_channel
 from experiments.gpu.environment import copy_bandwidth
 from experiments.gpu.rows import CPU, IMITATED, Given, Row, figure, guarded
-from experiments.gpu.worlds import CLASSES, SHAPE, cifar10, first_state, random_images, steady, timed
+from experiments.gpu.worlds import CLASSES, SHAPE, cifar10, first_state, random_images, steady, timed, untrained_world
 
 PEERS = Path(__file__).resolve().parents[1] / "benchmarks" / "peers"
 ENDLESS = 1_000_000
@@ -288,25 +287,14 @@ def large_round(given: Given) -> Iterator[Row]:
     settings = airfl.load_settings(PAPER, [f"run.selected={selected}", "run.devices=1000"])
     chunk = given.pick(None, 4) or _fitting(device, dimension, selected)
     same = 1e-4 * torch.randn(chunk, dimension, device=device)
-    scenario = build_scenario(settings, dimension, np.ones(1000), SAMPLES)
-    world = World(
-        scenario=scenario,
-        task=cast(Any, None),
-        model=cast(Any, None),
-        trainer=Untrained(chunk, "layers", same),
-        update_bound=settings.local.update_bound,
-        compute=settings.compute,
-        ledger=cast(Any, None),
-        device=device,
-        public_update=cast(Any, None),
-    )
+    world = untrained_world(settings, same, 1000, SAMPLES)
     parameters = torch.zeros(dimension, device=device)
     seconds: list[dict[str, float]] = []
 
     def one() -> None:
         watch = Stopwatch(lambda: settle(device))
         with watch.under("rest"):
-            exchange(replace(world, step=watch.under), State(0, parameters, scenario.memory))
+            exchange(replace(world, step=watch.under), State(0, parameters, world.scenario.memory))
         seconds.append(defaultdict(float, watch.seconds))
 
     found = timed(one, device, given.pick(2, 1), 0.0)

@@ -14,22 +14,19 @@ from dataclasses import dataclass
 from typing import Any, cast
 from unittest import mock
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from airfl.core.building import build_scenario
 from airfl.core.round import exchange
-from airfl.core.state import State, World
+from airfl.core.state import State
 from airfl.runtime.philox import gpu
-from experiments.benchmarks.large_round import Untrained
 from experiments.gpu.imitation import CUDA, OnGpu, imitated_gpu
 from experiments.gpu.recording import is_view
 from experiments.gpu.rows import IMITATED, Given, Row, figure, guarded
-from experiments.gpu.worlds import short_settings
+from experiments.gpu.worlds import short_settings, untrained_world
 
 SCHEMES = ("fedavg", "pfels", "wfl-p", "dp-fedavg", "fed-smp-randk", "obda")
 """Those whose encoders select no coordinates by the updates themselves, which have no numbers here."""
@@ -124,22 +121,11 @@ def use_of(scheme: str, dimension: int, devices: int, *overrides: str) -> Use:
     """Return what the exchange of a round of a scheme uses, all devices in one chunk."""
     settings = short_settings(scheme, f"run.selected={devices}", f"run.devices={4 * devices}", *overrides)
     with imitated_gpu(hollow=True), kernels_of_random_numbers():
-        scenario = build_scenario(settings, dimension, np.ones(4 * devices), SAMPLES)
         same, parameters = (torch.zeros(size, device=CUDA) for size in ((devices, dimension), (dimension,)))
-        world = World(
-            scenario=scenario,
-            task=cast(Any, None),
-            model=cast(Any, None),
-            trainer=Untrained(devices, "layers", same),
-            update_bound=settings.local.update_bound,
-            compute=settings.compute,
-            ledger=cast(Any, None),
-            device=CUDA,
-            public_update=cast(Any, None),
-        )
+        world = untrained_world(settings, same, 4 * devices, SAMPLES)
         with Meter() as meter:
             meter.meet([same, parameters])
-            exchange(world, State(0, parameters, scenario.memory))
+            exchange(world, State(0, parameters, world.scenario.memory))
     return Use(dimension, devices, meter.peak_bytes, meter.at_peak, meter.operations)
 
 

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 import airfl
 from airfl.analysis.bench import peak_memory_bytes
 from airfl.analysis.profile import settle
+from airfl.core.building import build_scenario
 from airfl.core.state import State, World
 from airfl.core.world import build_world
 from airfl.learning.task import DividedTask, Samples
@@ -21,6 +23,7 @@ from airfl.learning.tasks.datasets import data_folders, find_dataset, load_datas
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.learning.tasks.models import MODELS
 from airfl.learning.tasks.partitions import Partition
+from experiments.benchmarks.large_round import Untrained
 from experiments.gpu.rows import Given, Row, figure
 
 SHORT = (
@@ -57,6 +60,23 @@ def short_world(scheme: str, device: torch.device, *overrides: str) -> World:
 def first_state(world: World) -> State:
     """Return the state before the first round."""
     return State(0, world.model.initial(), world.scenario.memory)
+
+
+def untrained_world(settings: airfl.Settings, updates: Tensor, devices: int, samples: int) -> World:
+    """Return the fixed objects of a round in which every chunk has these updates, [chunk, d], without training or
+    privacy. devices: N, with equal weights; samples: of a device."""
+    dimension = updates.shape[1]
+    return World(
+        scenario=build_scenario(settings, dimension, np.ones(devices), samples),
+        task=cast(Any, None),
+        model=cast(Any, None),
+        trainer=Untrained(len(updates), "layers", updates),
+        update_bound=settings.local.update_bound,
+        compute=settings.compute,
+        ledger=cast(Any, None),
+        device=updates.device,
+        public_update=cast(Any, None),
+    )
 
 
 def unequal_task(name: str, sizes: Sequence[int], dtype: torch.dtype = torch.float32) -> DividedTask:

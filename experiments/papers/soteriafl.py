@@ -333,10 +333,10 @@ def at_equal_bits(points: Sequence[Point], scheme: str) -> Point:
 
 def text_of(data: str, variant: str, level: int, curves: Sequence[Curve]) -> str:
     """Return a Markdown table of a level, with the step size of the public code beside ours where it is known."""
-    found, rounds = measured(curves), curves[0][1][-1].rounds
+    found, rounds, seeds = measured(curves), curves[0][1][-1].rounds, len({job.seed for job, _ in curves})
     of_code = STEPS_OF_THE_CODE.get((data, level), {})
     lines = [
-        f"{data}, ε = {level}, T = {rounds}, variant {variant}, {len({job.seed for job, _ in curves})} seed(s)",
+        f"{data}, ε = {level}, T = {rounds}, variant {variant}, {seeds} seed{'s' * (seeds > 1)}",
         "",
         "| scheme | η | η, code | utility | accuracy % | at equal bits: rounds | utility | gradient | accuracy % |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",

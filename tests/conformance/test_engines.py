@@ -116,7 +116,7 @@ def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentu
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-@pytest.mark.parametrize("name", ["mlp", "cnn", "lstm"])
+@pytest.mark.parametrize("name", ["mlp", "cnn", pytest.param("lstm", marks=pytest.mark.full)])
 def test_clipped_gradients(name: str, momentum: float) -> None:
     """The loop as by torch's own clipping, the other engines as the loop. C1 lies between the norms of the steps."""
     task = task_of(name, torch.float64)

@@ -254,20 +254,6 @@ SHORT: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
 """Script -> constants and words that make it short, and what it prints."""
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_a_script_runs_shortly(
-    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    constants, words, told = SHORT[name]
-    script, threads = shortly(load, monkeypatch, name, constants, words), torch.get_num_threads()
-    try:
-        script.main()
-    finally:
-        torch.set_num_threads(threads)
-    printed = capsys.readouterr().out
-    assert [word for word in told if word not in printed] == [], printed
-
-
 FULL: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     "budget_and_data": ({"TURNS": 1, "DATASETS": {"mnist": DATASETS["mnist"]}}, (), ("pfels-femnist fedavg",)),
     "large_round": (
@@ -281,12 +267,11 @@ FULL: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
 """Those that take longer."""
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", FULL)
-def test_a_longer_script_runs_shortly(
+@pytest.mark.parametrize("name", [*SHORT, *(pytest.param(name, marks=pytest.mark.full) for name in FULL)])
+def test_a_script_runs_shortly(
     load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    constants, words, told = FULL[name]
+    constants, words, told = (SHORT | FULL)[name]
     script, threads = shortly(load, monkeypatch, name, constants, words), torch.get_num_threads()
     try:
         script.main(list(words)) if name == "large_round" else script.main()

@@ -170,7 +170,7 @@ def assert_close(found: airfl.Run, wanted: airfl.Run) -> None:
 def test_a_run_trains_as_many_devices_as_fit_and_says_so(scheme: str, of_devices: None) -> None:
     """5 of 8 on a GPU whose free memory is that of 10, half of it for training; a point's share is that of 3. Neither
     the trace nor who is drawn depends on it."""
-    settings = short_settings(scheme, "run.rounds=2", "run.selected=8", "local.engine=auto")
+    settings = short_settings(scheme, "run.rounds=2", "run.devices=100", "run.selected=8", "local.engine=auto")
     with imitated_gpu():
         there = airfl.run(settings, device="cuda")
         point = airfl.run(settings.resolved(local={"measure": False}), device="cuda")

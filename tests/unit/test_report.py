@@ -57,7 +57,7 @@ def test_the_best_round_stands_beside_the_last_where_it_differs() -> None:
     table = markdown_table([TableRow("a", [same]), TableRow("b", [better])])
     assert table.startswith("|  | accuracy % | best % | energy")
     assert "| b | 78.0 | 80.1 |" in table
-    assert "best: the largest of all" in table
+    assert "best: the highest of all evaluated rounds" in table
 
 
 def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from airfl.learning.engines.engine import Work
 from airfl.learning.flat import FlatModel
-from airfl.uplinks.stages.clip import clip_factor
+from airfl.learning.sgd import clipped
 from channels.transfer import on_device
 
 
@@ -38,12 +37,11 @@ class LoopEngine:
         updates.sub_(parameters)
 
 
-def _clip(leaves: Sequence[Tensor], limit: float) -> None:
-    """Clip the gradient of all leaves together to this norm, in place."""
-    gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
-    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
-    for gradient in gradients:
-        gradient.mul_(clip_factor(norm, limit))
+def _clip(leaves: tuple[Tensor, ...], limit: float) -> None:
+    """Clip the gradient of all leaves together to this norm."""
+    held = [(leaf, leaf.grad.unsqueeze(0)) for leaf in leaves if leaf.grad is not None]
+    for (leaf, _), gradient in zip(held, clipped([own for _, own in held], limit), strict=True):
+        leaf.grad = gradient[0]
 
 
 def _channels_last(inputs: Tensor) -> Tensor:

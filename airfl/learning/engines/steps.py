@@ -15,15 +15,16 @@ from airfl.learning.sgd import Move, Parameters, build_move, move_by, normalise
 def fastest_move(
     model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...], gradient_clip_norm: float = math.inf
 ) -> Move:
-    """Return a step by hand-batched layers if they support the model and no gradient is clipped, otherwise by vmapped
-    autograd."""
+    """Return a step by hand-batched layers if they support the model, otherwise by vmapped autograd."""
     layered = as_layers(model.module, model.loss)
-    if isinstance(layered, str) or math.isfinite(gradient_clip_norm):
+    if isinstance(layered, str):
         return build_move(model, mean, std, gradient_clip_norm)
-    return build_layered_move(layered, mean, std)
+    return build_layered_move(layered, mean, std, gradient_clip_norm)
 
 
-def build_layered_move(layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
+def build_layered_move(
+    layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...], gradient_clip_norm: float = math.inf
+) -> Move:
     """Return a step that takes its gradients from hand-batched layers; see `airfl.learning.sgd.move_by`."""
 
     def gradients(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Parameters:
@@ -38,4 +39,4 @@ def build_layered_move(layered: LayeredModel, mean: tuple[float, ...], std: tupl
         layered.backward(parameters, tape, logit_gradients(tape.logits, targets, weights), visit)
         return tuple(by_index[index] for index in range(len(parameters)))
 
-    return move_by(gradients)
+    return move_by(gradients, gradient_clip_norm)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from airfl.runtime.philox import LONGEST, reference
 from airfl.runtime.streams import Address
+from channels.transfer import on_device
 
 logger = logging.getLogger("airfl")
 
@@ -101,7 +102,7 @@ def put(
         _start(kernels, kernels.numbers, rows, device_words, parts, given, {"SKIPPED": skipped, "KIND": kind})
     else:
         parts = -(-count // kernels.BLOCK)
-        at = (_there(positions, rows), count, parts, scale, *address_words)
+        at = (on_device(positions, rows.device).contiguous(), count, parts, scale, *address_words)
         _start(kernels, kernels.numbers_at, rows, device_words, parts, at, {"KIND": kind})
 
 
@@ -117,7 +118,8 @@ def add_fair_binomials(
 ) -> None:
     """Add scale * (Bin(trials, 1/2) - trials/2) to `rows` [devices, count]; arguments as those of `put`."""
     count = rows.shape[1]
-    parts, where = -(-count // kernels.BLOCK), None if positions is None else _there(positions, rows)
+    parts = -(-count // kernels.BLOCK)
+    where = None if positions is None else on_device(positions, rows.device).contiguous()
     given = (where, count, parts, scale, *_address_words(address))
     _start(kernels, kernels.add_fair_binomials, rows, device_words, parts, given, {"TRIALS": trials})
 
@@ -133,18 +135,10 @@ def _start(
 ) -> None:
     if not rows.numel():
         return
-    words = _there(np.asarray(device_words, dtype=np.int64), rows)
+    words = on_device(np.asarray(device_words, dtype=np.int64), rows.device)
     with torch.cuda.device(rows.device) if rows.is_cuda else nullcontext():
         grid = (len(rows) * parts,)
         kernel[grid](rows, rows.stride(0), words, *given, **named, BLOCK=kernels.BLOCK, **kernels.OPTIONS)
-
-
-def _there(numbers: NDArray[np.int64] | Tensor, rows: Tensor) -> Tensor:
-    """Return the numbers on the device of the rows. From pinned memory they are copied without a wait."""
-    held = torch.from_numpy(np.ascontiguousarray(numbers)) if isinstance(numbers, np.ndarray) else numbers
-    if held.device == rows.device:
-        return held.contiguous()
-    return held.pin_memory().to(rows.device, non_blocking=True)
 
 
 def _address_words(address: Address) -> tuple[int, int, int]:

@@ -170,7 +170,14 @@ void airfl_add_normals_at(const Address *at, const int64_t *positions, uint64_t 
     }
 }
 
-/* (24 high bits + 1/2)/2^24 of each word. */
+/* (24 high bits + 1/2)/2^24 of each word, in the order of the stream. */
+static inline void uniforms_of(uint32_t words[4][WIDTH], float numbers[NUMBERS])
+{
+    for (int i = 0; i < WIDTH; i++)
+        for (int lane = 0; lane < 4; lane++)
+            numbers[4 * i + lane] = ((float)(int32_t)(words[lane][i] >> 8) + 0.5f) * 0x1p-24f;
+}
+
 void airfl_uniforms(const Address *at, uint64_t start, uint64_t count, float *out)
 {
     uint32_t words[4][WIDTH];
@@ -178,22 +185,29 @@ void airfl_uniforms(const Address *at, uint64_t start, uint64_t count, float *ou
     for (int number; count; start += number, count -= number, out += number) {
         number = taken(start, count);
         blocks_from(at, (uint32_t)(start >> 2), words);
+        uniforms_of(words, numbers);
+        memcpy(out, numbers + (start & 3), number * sizeof *out);
+    }
+}
+
+/* The words for NUMBERS numbers of `each` words, from the block of the word `first` on. */
+static inline void words_from(const Address *at, uint64_t first, uint32_t each, uint32_t *out)
+{
+    uint32_t words[4][WIDTH];
+    for (uint32_t part = 0; part < each; part++) {
+        blocks_from(at, (uint32_t)(first >> 2) + part * WIDTH, words);
         for (int i = 0; i < WIDTH; i++)
             for (int lane = 0; lane < 4; lane++)
-                numbers[4 * i + lane] = ((float)(int32_t)(words[lane][i] >> 8) + 0.5f) * 0x1p-24f;
-        memcpy(out, numbers + (start & 3), number * sizeof *out);
+                *out++ = words[lane][i];
     }
 }
 
 void airfl_words(const Address *at, uint64_t start, uint64_t count, uint32_t *out)
 {
-    uint32_t words[4][WIDTH], numbers[NUMBERS];
+    uint32_t numbers[NUMBERS];
     for (int number; count; start += number, count -= number, out += number) {
         number = taken(start, count);
-        blocks_from(at, (uint32_t)(start >> 2), words);
-        for (int i = 0; i < WIDTH; i++)
-            for (int lane = 0; lane < 4; lane++)
-                numbers[4 * i + lane] = words[lane][i];
+        words_from(at, start, 1, numbers);
         memcpy(out, numbers + (start & 3), number * sizeof *out);
     }
 }
@@ -211,18 +225,6 @@ static inline void ones_of(const uint32_t *words, uint32_t trials, uint32_t each
         for (uint32_t word = 0; word + 1 < each; word++)
             sum += __builtin_popcount(own[word]);
         ones[i] = (float)sum;
-    }
-}
-
-/* The words for NUMBERS numbers of `each` words, from the block of the word `first` on. */
-static inline void words_from(const Address *at, uint64_t first, uint32_t each, uint32_t *out)
-{
-    uint32_t words[4][WIDTH];
-    for (uint32_t part = 0; part < each; part++) {
-        blocks_from(at, (uint32_t)(first >> 2) + part * WIDTH, words);
-        for (int i = 0; i < WIDTH; i++)
-            for (int lane = 0; lane < 4; lane++)
-                *out++ = words[lane][i];
     }
 }
 
@@ -271,9 +273,7 @@ void airfl_round(const Address *at, uint64_t start, uint64_t count, double limit
     for (int number; count; start += number, count -= number, values += number) {
         number = taken(start, count);
         blocks_from(at, (uint32_t)(start >> 2), words);
-        for (int i = 0; i < WIDTH; i++)
-            for (int lane = 0; lane < 4; lane++)
-                numbers[4 * i + lane] = ((float)(int32_t)(words[lane][i] >> 8) + 0.5f) * 0x1p-24f;
+        uniforms_of(words, numbers);
         const float *uniform = numbers + (start & 3);
         for (int i = 0; i < number; i++) {
             double value = values[i];

@@ -27,6 +27,7 @@ from airfl.runtime.philox.reference import (
 )
 from airfl.runtime.streams import Address
 from airfl.runtime.threads import run_threads
+from channels.transfer import on_device
 
 LOW = 0xFFFFFFFF
 
@@ -135,7 +136,9 @@ def add_fair_binomials_(
         gpu.add_fair_binomials(kernels, rows, address, words, trials, scale, positions=positions)
         return rows
     each = -(-trials // 32)
-    numbers = torch.arange(rows.shape[1], device=rows.device) if positions is None else _tensor(positions, rows.device)
+    numbers = (
+        torch.arange(rows.shape[1], device=rows.device) if positions is None else on_device(positions, rows.device)
+    )
     for row, word in zip(rows, words, strict=True):
         ones = torch.zeros_like(numbers)
         for index in range(each):
@@ -165,10 +168,6 @@ def _array(positions: Positions) -> NDArray[np.int64]:
     return positions if isinstance(positions, np.ndarray) else np.asarray(positions.numpy())
 
 
-def _tensor(positions: Positions, where: torch.device) -> Tensor:
-    return torch.from_numpy(positions).to(where) if isinstance(positions, np.ndarray) else positions
-
-
 def _device_words(devices: Ids | None) -> list[int]:
     return [device_word(None)] if devices is None else [device_word(device) for device in devices]
 
@@ -185,7 +184,7 @@ def _blocks(count: int, start: int, positions: Positions | None, where: torch.de
         # Which blocks are distinct is known to the GPU alone, for which the CPU would have to wait.
         return positions >> 2, torch.arange(count, device=where), positions & 3
     several, of_each = np.unique(positions >> 2, return_inverse=True)
-    blocks, inverse, places = (_tensor(np.ascontiguousarray(part), where) for part in (several, of_each, positions))
+    blocks, inverse, places = (on_device(part, where) for part in (several, of_each, positions))
     return blocks, inverse, places & 3
 
 

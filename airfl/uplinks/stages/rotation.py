@@ -41,7 +41,6 @@ class Rotation:
 
     def open(self, opened: Round) -> Coder:
         """Draw the signs of this round."""
-
         drawn = opened.streams.generator(Purpose.ROTATION, opened.index).random(self.padded) < 0.5
         signs = on_device(np.where(drawn, -1.0, 1.0).astype(np.float32), opened.device)
         scale = 1 / sqrt(self.padded)

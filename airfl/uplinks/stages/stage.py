@@ -34,7 +34,8 @@ class Batch:
         coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
         part: The entries of the messages that `values` holds if messages are processed a slab at a time
             (`Coder.elementwise`); None for all m.
-        there: `coordinates` and the same as a tensor on the device of the values, [m]; None where that is not at hand.
+        coordinates_on_device: `coordinates`, and the same as a tensor on the device of the values, [m]; None where that
+            is not at hand.
     """
 
     values: Tensor
@@ -43,7 +44,7 @@ class Batch:
     rows: slice = field(default_factory=lambda: slice(None))
     coordinates: NDArray[np.int64] | None = None
     part: slice | None = None
-    there: tuple[NDArray[np.int64], Tensor] | None = None
+    coordinates_on_device: tuple[NDArray[np.int64], Tensor] | None = None
 
     @property
     def norms(self) -> Tensor:
@@ -54,9 +55,8 @@ class Batch:
     @property
     def positions(self) -> Tensor | NDArray[np.int64] | None:
         """`coordinates`, as a tensor on the device of the values if that is at hand, [m]."""
-        if self.there is None or self.there[0] is not self.coordinates:
-            return self.coordinates
-        return self.there[1]
+        known = self.coordinates_on_device
+        return self.coordinates if known is None or known[0] is not self.coordinates else known[1]
 
     @property
     def messages(self) -> Tensor:
@@ -80,9 +80,14 @@ class Batch:
             part = slice(*np.searchsorted(coordinates, (begin, end)).tolist())
             kept, coordinates = kept[part], coordinates[part]
             columns = kept - begin
-        there = coordinates, kept
-        values = self.values.gather(1, columns.expand(len(self.values), -1))
-        return replace(self, values=values, known_norms=None, coordinates=coordinates, there=there, part=part)
+        return replace(
+            self,
+            values=self.values.gather(1, columns.expand(len(self.values), -1)),
+            known_norms=None,
+            coordinates=coordinates,
+            coordinates_on_device=(coordinates, kept),
+            part=part,
+        )
 
     def of(self, messages: Tensor) -> Batch:
         """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
