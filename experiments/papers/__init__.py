@@ -1,0 +1,1 @@
+"""Commands that re-make the tables and figures of the four papers."""

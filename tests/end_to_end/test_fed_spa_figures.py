@@ -1,0 +1,152 @@
+"""experiments/papers/common.py and fed_spa.py, their data, and what docs/schemes/fed-spa.md says of them."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import airfl
+from experiments.papers import common, fed_spa
+from experiments.papers.common import RESULTS, Experiment, Job, Point
+from tests.conftest import ROOT
+from tests.end_to_end.test_paper_configurations import needs
+
+PAGE = ROOT / "docs" / "schemes" / "fed-spa.md"
+SMALL = [
+    "task.dataset=fashion-mnist-sample", "task.model=mlp", "run.rounds=4", "run.devices=10",
+    "run.selected=3", "local.steps=2", "scheme.coordinate_clip=0.1",
+]  # fmt: skip
+EXPERIMENT = Experiment(
+    "small", "fed-spa-mnist", published={"one": 10.0}, rows={"one": [*SMALL, "scheme.ratio=0.5"], "two": SMALL}
+)
+
+
+def test_noise_of_theorem_1_is_that_of_epsilon_1() -> None:
+    a = 7 * (10 / 600) ** 2 * 4.5 * 300 / fed_spa.REQUIRED**2  # q = B/600, 4.5 participations of 300 steps
+    assert a + 2 * math.sqrt(a * math.log(1 / 1e-3)) == pytest.approx(1, abs=2e-3)
+
+
+def test_readings_divide_the_noise() -> None:
+    settings = fed_spa.EXPERIMENTS["noise"].settings()
+    noise = {label: one.scheme.noise_multiplier for label, one in settings.items()}
+    assert noise["theorem 1; clip median; server step 0.01"] == 8.81
+    assert noise["c in place of G; clip 0.2; server step 0.1"] == pytest.approx(8.81 / math.sqrt(21_840))
+    assert noise["no noise; clip 0.02; server step 0.01"] == 0
+    assert settings["no noise; clip median; server step 0.01"].scheme.coordinate_clip is None
+    assert settings["no noise; clip 0.2; server step 0.1"].server.learning_rate == 0.1
+    assert {one.scheme.ratio for one in settings.values()} == {0.1}
+
+
+def test_rows_of_table_1_are_those_of_the_configuration() -> None:
+    settings = fed_spa.EXPERIMENTS["table-1"].settings()
+    assert list(settings) == list(fed_spa.PRINTED) == list(fed_spa.COSTS)
+    assert settings["Fed-SPA, p = 0.4"].scheme.ratio == 0.4
+
+
+@pytest.mark.parametrize(("p", "trials"), [(0.05, 1), (0.1, 7)])
+def test_cpsgd_has_no_guarantee_where_it_diverges_in_the_paper(p: float, trials: int) -> None:
+    """Of two levels, the fewest, and the most trials that log2(k + m) = 32 p leaves."""
+    assert math.log2(2 + trials) <= 32 * p < math.log2(2 + trials + 1)
+    overrides = ["scheme.name=cpsgd", "scheme.levels=2", f"scheme.trials={trials}", "scheme.quantiser_bound=0.0107"]
+    with pytest.raises(airfl.UserError, match="must be at least 22 for a privacy guarantee"):
+        airfl.link_budget("fed-spa-mnist", overrides=[*overrides, "run.selected=100", "local.steps=1"])
+
+
+def test_data_is_read_as_it_was_written(tmp_path: Path) -> None:
+    runs = {
+        (label, seed): [Point(label, seed, rounds, 12.5 * rounds, 0.25) for rounds in (1, 2)]
+        for label, seed in (("two", 0), ("one", 1), ("one", 0))
+    }
+    common.write(EXPERIMENT, runs, tmp_path / "data.csv", "the command")
+    again = common.read(tmp_path / "data.csv")
+    assert again == runs
+    assert list(again) == [("one", 0), ("one", 1), ("two", 0)]
+    assert (tmp_path / "data.csv").read_text().startswith("# the command\n# airfl ")
+
+
+def test_best_and_last_are_means_over_seeds() -> None:
+    curves = [[Point("one", seed, at, value, 1) for at, value in enumerate(values)] for seed, values in
+              enumerate(([10, 30, 20], [50, 40, 30]))]  # fmt: skip
+    assert (common.best(curves), common.last(curves)) == (40, 25)
+
+
+def test_a_run_that_was_cut_short_goes_on(tmp_path: Path) -> None:
+    settings = EXPERIMENT.settings()["one"].resolved(run={"threads": 1})
+    job = Job("one", settings, tmp_path / "cut", 2, None)
+    whole = common.made(replace(job, folder=tmp_path / "whole", rounds=4))
+    assert [point.round for point in whole] == [1, 2, 3, 4]
+    assert common.made(job) == whole[:2]
+    assert common.made(replace(job, rounds=4)) == whole
+
+
+def test_only_what_the_data_lacks_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["--out", str(tmp_path / "runs"), "--results", str(tmp_path)]
+
+    def run(*more: str) -> common.Runs:
+        return common.run(EXPERIMENT, common.parser_of("", ["small"]).parse_args(["small", *names, *more]), "command")
+
+    cut = run("--only", "one", "--rounds", "1")
+    assert {key: len(points) for key, points in cut.items()} == {("one", 0): 1}
+    both = run()
+    assert {key: len(points) for key, points in both.items()} == {("one", 0): 4, ("two", 0): 4}
+    assert both["one", 0][0].accuracy == pytest.approx(cut["one", 0][0].accuracy)
+    capsys.readouterr()
+    assert run() == common.read(tmp_path / "small.csv")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_row_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
+    given = common.parser_of("", ["small"]).parse_args(
+        ["small", "--rounds", "1", "--jobs", "2", "--out", str(tmp_path / "runs"), "--results", str(tmp_path)]
+    )
+    place = tmp_path / "runs" / "small" / "one-0"
+    place.mkdir(parents=True)
+    (place / "trace.h5").write_text("not a trace")
+    with pytest.raises(SystemExit, match=r"^one: "):
+        common.run(EXPERIMENT, given, "command")
+    assert list(common.read(tmp_path / "small.csv")) == [("two", 0)]
+
+
+def test_a_point_is_checked(tmp_path: Path) -> None:
+    (point, *_) = common.made(Job("one", EXPERIMENT.settings()["one"], tmp_path / "run", 1, None))
+    common.write(EXPERIMENT, {("one", 0): [point]}, tmp_path / "small.csv", "command")
+    common.check(EXPERIMENT, tmp_path, None)
+    other = replace(point, accuracy=point.accuracy + 1)
+    common.write(EXPERIMENT, {("one", 0): [other]}, tmp_path / "small.csv", "command")
+    with pytest.raises(SystemExit, match="another point"):
+        common.check(EXPERIMENT, tmp_path, None)
+
+
+@needs("mnist")
+def test_a_point_of_the_data_is_re_made() -> None:
+    fed_spa.main(["noise", "--check"])
+
+
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    fed_spa.main(["noise", "--show"])
+    printed = capsys.readouterr().out.splitlines()
+    section = PAGE.read_text().partition("### At which noise the accuracy is reached")[2]
+    assert [line for line in section.splitlines() if line.startswith("|")] == [
+        line for line in printed if line.startswith("|")
+    ]
+    assert printed[-1] in " ".join(section.split())
+
+
+def best(reading: str, clip: str, server_step: str) -> float:
+    runs = common.by_label(common.read(RESULTS / "fed-spa-noise.csv"))
+    return common.best(runs[fed_spa.label_of(reading, clip, server_step)])
+
+
+def test_what_the_page_says_in_words() -> None:
+    runs = common.by_label(common.read(RESULTS / "fed-spa-noise.csv"))
+    ((end, *_),) = [points[::-1] for points in runs[fed_spa.label_of("c in place of G", "0.2", "0.01")]]
+    assert f"{end.epsilon:,.0f}"[:4] == "40,8"
+    assert best("c in place of G", "0.2", "0.01") >= fed_spa.SWEPT
+    assert best("no noise", "0.2", "0.01") == pytest.approx(best("c in place of G", "0.2", "0.01"), abs=0.2)
+    median = [best(reading, "median", "0.01") for reading in ("theorem 1", "c in place of G", "no noise")]
+    assert max(median) - min(median) < 0.5
+    assert best("theorem 1", "0.02", "0.01") == pytest.approx(best("theorem 1", "median", "0.01"), abs=1)
+    text = " ".join(PAGE.read_text().split())
+    for words in ("costs an ε of 40,800, and not 1", "within 0.2 points", "$\\sqrt{d} = 148$ times less"):
+        assert words in text
