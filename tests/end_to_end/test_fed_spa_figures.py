@@ -65,6 +65,15 @@ def test_data_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (tmp_path / "data.csv").read_text().startswith("# the command\n# airfl ")
 
 
+def test_training_loss_and_energy_are_kept_where_asked(tmp_path: Path) -> None:
+    experiment = replace(EXPERIMENT, extras=common.EXTRAS)
+    runs = {("one", 0): [Point("one", 0, 1, 12.5, 0.25, 2.25, 1e11)]}
+    common.write(experiment, runs, tmp_path / "data.csv", "the command")
+    assert common.read(tmp_path / "data.csv") == runs
+    common.write(EXPERIMENT, runs, tmp_path / "data.csv", "the command")
+    assert common.read(tmp_path / "data.csv") == {("one", 0): [Point("one", 0, 1, 12.5, 0.25)]}
+
+
 def test_best_and_last_are_means_over_seeds() -> None:
     curves = [[Point("one", seed, at, value, 1) for at, value in enumerate(values)] for seed, values in
               enumerate(([10, 30, 20], [50, 40, 30]))]  # fmt: skip
