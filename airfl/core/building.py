@@ -61,6 +61,11 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
+    if link == "analog" and bound.noise_std and settings.hardware.amplifier != "none":
+        raise UserError(
+            f"hardware.amplifier: no privacy figure is known for noise that devices add before an amplifier, as "
+            f'those of scheme {settings.scheme.name!r} do; take hardware.amplifier = "none", or another scheme'
+        )
     radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
     # Orthogonal devices may use any part of the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))

@@ -7,6 +7,7 @@ import math
 from typing import Literal
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.hardware import HardwareSettings
 from airfl.config.privacy import PrivacySettings
 from airfl.config.radio import ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
@@ -14,11 +15,12 @@ from airfl.errors import AlignmentError
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
-from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, waveform_of
+from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
 from airfl.uplinks.radio.power import power_policy
 from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
 from channels.grid import OfdmaGrid
+from channels.hardware.amplifiers import Amplifiers
 from channels.power import Policy
 from channels.waveform import Waveform
 
@@ -36,7 +38,8 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power
     if link != "analog":
         of_bits = digital_uplink if link == "digital" else ideal_uplink
-        return of_bits(settings.digital, grid, link_noise_std_of(channel, settings.grid), channel, power)
+        noise_std = link_noise_std_of(channel, settings.grid)
+        return of_bits(settings.digital, grid, noise_std, channel, power, amplifiers_of(settings.hardware))
     check_announced(power, privacy_bound, settings.scheme.name)
     control = power_control(
         power,
@@ -52,6 +55,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         channel,
         settings.privacy,
         waveform=waveform_of(settings.grid),
+        amplifiers=amplifiers_of(settings.hardware),
         tail=settings.csi_tail / settings.run.rounds,
     )
 
@@ -107,6 +111,7 @@ def analog_uplink(
     privacy: PrivacySettings,
     *,
     waveform: Waveform | None,
+    amplifiers: Amplifiers | None = None,
     tail: float,
 ) -> AnalogUplink:
     """Build the analog uplink, on which all devices transmit at once.
@@ -117,6 +122,7 @@ def analog_uplink(
         channel: The section [channel].
         privacy: The section [privacy].
         waveform: OFDM modulation in time, None for the per-subcarrier model.
+        amplifiers: The devices' power amplifiers, None for none.
         tail: The part of delta that is spent per round on quantiles of the channel error.
     """
     return AnalogUplink(
@@ -124,6 +130,7 @@ def analog_uplink(
         control=control,
         noise_std=control.noise_std,
         waveform=waveform,
+        amplifiers=amplifiers,
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
@@ -134,7 +141,12 @@ def analog_uplink(
 
 
 def digital_uplink(
-    digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
+    digital: DigitalSettings,
+    grid: OfdmaGrid,
+    noise_std: float,
+    channel: ChannelSettings,
+    power: PowerSettings,
+    amplifiers: Amplifiers | None = None,
 ) -> DigitalUplink:
     """Build the digital uplink: orthogonal OFDMA with the configured error model and allocation.
 
@@ -144,6 +156,7 @@ def digital_uplink(
         noise_std: Square root of the noise energy on a resource element.
         channel: The section [channel].
         power: The section [power].
+        amplifiers: The devices' power amplifiers, None for none.
     """
     return DigitalUplink(
         grid=grid,
@@ -155,11 +168,17 @@ def digital_uplink(
         secure_aggregation=digital.secure_aggregation,
         divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
+        amplifiers=amplifiers,
     )
 
 
 def ideal_uplink(
-    digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
+    digital: DigitalSettings,
+    grid: OfdmaGrid,
+    noise_std: float,
+    channel: ChannelSettings,
+    power: PowerSettings,
+    amplifiers: Amplifiers | None = None,
 ) -> IdealUplink:
     """Build the ideal uplink: error-free and orthogonal, charged at capacity. Arguments as in `digital_uplink`."""
     return IdealUplink(
@@ -168,7 +187,14 @@ def ideal_uplink(
         interference_to_noise_db=channel.interference_to_noise_db,
         deadline_s=digital.deadline_s,
         divide_by_received=power.divide_by == "active",
+        amplifiers=amplifiers,
     )
+
+
+def amplifiers_of(hardware: HardwareSettings) -> Amplifiers | None:
+    """Return the devices' power amplifiers, None for none. Raises UserError if their parameters do not fit."""
+    with settings_of("hardware"):
+        return hardware.amplifiers
 
 
 def _coefficient(power: PowerSettings) -> float:

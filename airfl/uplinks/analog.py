@@ -10,11 +10,18 @@ import numpy as np
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.control import PowerControl, sum_constant_axes
-from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
+from airfl.uplinks.protection import (
+    CsiError,
+    largest_amplified_amplitude,
+    largest_amplitude,
+    largest_raw_amplitude,
+)
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
+from channels.hardware.amplifier import Gains
+from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
@@ -48,6 +55,7 @@ class AnalogUplink:
             delta.
         least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
+        amplifiers: The devices' power amplifiers, None for linear ones whose supply is not charged.
     """
 
     grid: OfdmaGrid
@@ -60,6 +68,7 @@ class AnalogUplink:
     tail: float = 0.0
     least_gain: float = 0.0
     raw_samples: bool = False
+    amplifiers: Amplifiers | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
@@ -74,6 +83,8 @@ class _AnalogLink:
         self._placement = placement or _placement(context, self._gains.shape[1:])
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
+        self._distortion: Array = np.zeros(len(self._gains))
+        self._consumed: Array = np.zeros(len(self._gains))
         self._clipped = 0
         self._sent: list[np.ndarray] = []
 
@@ -85,7 +96,9 @@ class _AnalogLink:
     @property
     def elementwise(self) -> bool:
         """Whether the channel is flat and no step needs whole messages."""
-        needs_whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._context.record
+        uplink, control = self._uplink, self._control
+        in_time = uplink.waveform is not None or uplink.amplifiers is not None
+        needs_whole = in_time or control.clip_energy is not None or self._context.record
         return self._flat and not needs_whole and self._uplink.grid.packing == "real"
 
     @cached_property
@@ -98,28 +111,49 @@ class _AnalogLink:
             )
         assert context.multipath is not None
         return WaveformChannel(
-            uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
+            uplink.waveform,
+            context.multipath,
+            control.precoders,
+            uplink.grid.packing,
+            self._placement,
+            self._amplification,
         )
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
         by_norms = self._flat and batch.part is None and self._control.clip_energy is None
-        scale, norms = _read(batch, by_norms and self._uplink.waveform is None)
+        amplifiers, waveform = self._uplink.amplifiers, self._uplink.waveform
+        scale, norms = _read(batch, (by_norms and waveform is None) or amplifiers is not None)
+        gains: Array | Gains = scale
+        radiated = None
+        if norms is not None and amplifiers is not None:
+            gains, radiated = self._amplify(scale, norms, devices)
         if batch.part is None:
-            sent = self._channel.send(batch.values, scale, devices, norms)
+            sent = self._channel.send(batch.values, gains, devices, norms if by_norms else None)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
             part = EntryRange(batch.part, self._context.entries)
-            sent = self._channel.send(batch.values, scale, devices, part=part)
-        self._energy[devices] += sent.energy
+            sent = self._channel.send(batch.values, gains, devices, part=part)
+        self._energy[devices] += sent.energy if radiated is None else radiated
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
         if self._context.record:
-            precoders = self._control.precoders[devices] * scale[:, None, None]
+            precoders = self._control.precoders[devices] * gains[:, None, None]
             place = None if self._flat else self._placement
             values = batch.values if sent.cut is None else sent.cut
             self._sent.append(baseband(values, precoders, self._uplink.grid.packing, place))
+
+    def _amplify(self, scale: Array, norms: Array, devices: slice) -> tuple[Array | Gains, Array | None]:
+        """Account for the amplifiers of a chunk. Return scale and gain, complex [chunk], and the radiated energy; a
+        simulated waveform has both in its samples, for which these are the scale and None."""
+        energy = self._input_energy(scale * norms, devices)
+        amplified = self._amplified(energy, devices)
+        self._consumed[devices] += amplified.consumed * energy
+        if self._uplink.waveform is not None:
+            return scale, None
+        self._distortion[devices] += self._observed_distortion(amplified, energy, devices)
+        return scale * amplified.gain, energy * amplified.radiated
 
     def close(self) -> Reception:
         """Add noise to y = sum_i h_i x_i on the observed real entries, and return the mean y/(r beta) (eq. 11 and
@@ -129,11 +163,11 @@ class _AnalogLink:
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._add_noise(signal, self._disturbance(self._energy, self._received))
+        received = self._add_noise(signal, self._disturbance(self._energy, self._received, self._distortion))
         return Reception(
             mean=received * self._decoder(received),
             receive_snr_db=receive_snr_db,
-            report=self._report(self._energy, self._received),
+            report=self._report(self._energy, self._received, self._distortion, self._consumed),
             signals=self._signals(received) if context.record else None,
         )
 
@@ -142,17 +176,26 @@ class _AnalogLink:
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
         share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
+        received = (power * share).sum(axis=(1, 2)) * rms**2
+        if self._uplink.amplifiers is None:
+            return self._report(energy, received, self._distortion, self._consumed)
+        everyone = slice(0, len(energy))
+        amplified = self._amplified(energy, everyone)
         return self._report(
-            control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
+            energy * amplified.radiated,
+            received * np.abs(amplified.gain) ** 2,
+            self._observed_distortion(amplified, energy, everyone),
+            energy * amplified.consumed,
         )
 
     def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
         return _AnalogLink(self._uplink, self._context.with_device_noise(factor), self._placement)
 
-    def _report(self, energy: Array, received: Array) -> LinkReport:
-        """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of
-        it."""
+    def _report(self, energy: Array, received: Array, distortion: Array, consumed: Array) -> LinkReport:
+        """Return the report of a round in which device i transmits energy[i], for which its amplifier takes
+        consumed[i], and the receiver gets received[i] of it and observes a distortion of energy distortion[i]."""
         context, control, uplink = self._context, self._control, self._uplink
         plan, weights, pilots = control.plan, control.weights, context.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
@@ -161,7 +204,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(energy, received) * decoded,
+            interference_std=self._disturbance(energy, received, distortion) * decoded,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -174,6 +217,7 @@ class _AnalogLink:
                 bits=np.zeros(len(energy), dtype=np.int64),
                 active=plan.active.astype(np.int8),
                 snr_db=self._snr_db(received),
+                supply_energy=None if uplink.amplifiers is None else self._supply(consumed),
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
@@ -185,17 +229,28 @@ class _AnalogLink:
         """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
         server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
+        amplitude = self._largest_input_amplitude(share)
+        return amplitude if self._uplink.amplifiers is None else amplitude * self._largest_amplification
+
+    def _largest_input_amplitude(self, share: Array) -> float:
+        """Return that amplitude for amplifiers of gain 1."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
         if not control.plan.active.any() and not uplink.raw_samples:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if uplink.raw_samples:
+            if uplink.amplifiers is not None:
+                return largest_amplified_amplitude(csi.state.response, control, share)
             return largest_raw_amplitude(csi.state.response, control, share)
+        if uplink.amplifiers is not None and (uplink.csi_error == "realised" or not self._flat):
+            known = uplink.csi_error == "realised" or (csi.error_variance is not None and not csi.error_variance.any())
+            return largest_amplified_amplitude(self._gains[:, None], control, share) if known else np.inf
         return largest_amplitude(
             self._gains * (share > 0),
             control,
             csi,
-            uplink.grid.packing,
+            # An amplifier that turns the phase moves a real payload to the imaginary part and back.
+            uplink.grid.packing if uplink.amplifiers is None else "iq",
             uplink.csi_error,
             uplink.tail,
             uplink.least_gain,
@@ -232,6 +287,70 @@ class _AnalogLink:
         return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
 
     @property
+    def _largest_amplification(self) -> float:
+        """The largest factor by which an amplifier multiplies the norm of what it is given, in any round."""
+        context, amplifiers = self._context, self._uplink.amplifiers
+        assert amplifiers is not None
+        # A round may use the energy of a whole update for a message of fewer entries.
+        return amplifiers.largest_gain(max(context.dimension / max(context.entries, 1), 1.0))
+
+    def _input_energy(self, norms: Array, devices: slice) -> Array:
+        """Return the energy that enters the amplifiers for messages of these norms, [chunk]."""
+        control = self._control
+        return np.asarray(control.plan.mean_square_amplitudes(control.weights)[devices] * norms**2)
+
+    def _drive(self, energy: Array, devices: slice) -> Array:
+        """Return the input power of the amplifiers over the limit, for messages of these energies, [chunk]."""
+        context, grid = self._context, self._uplink.grid
+        subcarriers = grid.used_subcarriers
+        elements = grid.elements_for(context.entries)
+        limit = context.element_power[devices] * min(subcarriers, grid.elements_for(context.dimension))
+        return np.asarray(energy / elements * min(subcarriers, elements) / limit)
+
+    def _expected_drive(self, devices: slice) -> Array:
+        """Return the input power over the limit that power control plans with, for which devices are calibrated."""
+        return self._drive(self._input_energy(self._context.rms_norms[devices], devices), devices)
+
+    def _amplified(self, energy: Array, devices: slice) -> Amplified:
+        """Return what the amplifiers do to messages of these energies."""
+        amplifiers, grid = self._uplink.amplifiers, self._uplink.grid
+        assert amplifiers is not None
+        used = min(grid.used_subcarriers, grid.elements_for(self._context.entries))
+        return amplifiers.amplify(self._drive(energy, devices), self._expected_drive(devices), used)
+
+    @property
+    def _amplification(self) -> Amplification | None:
+        """The amplifiers of a simulated waveform."""
+        amplifiers, context, waveform = self._uplink.amplifiers, self._context, self._uplink.waveform
+        if amplifiers is None or waveform is None:
+            return None
+        grid = self._uplink.grid
+        limit = context.element_power * min(grid.used_subcarriers, grid.elements_for(context.dimension))
+        return Amplification(
+            amplifier=amplifiers.amplifier,
+            saturation=np.sqrt(amplifiers.back_off * limit / waveform.fft_size),
+            output=amplifiers.output(self._expected_drive(slice(0, len(limit)))),
+        )
+
+    def _observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
+        """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
+        payload its real part, else half of it."""
+        share = sum_constant_axes(self._context.frame.weights, self._gains.shape[1:])
+        through = ((np.abs(self._gains[devices]) ** 2) * share).sum(axis=(1, 2))
+        both = amplified.in_phase + amplified.quadrature
+        observed = both / 2
+        if self._flat and self._uplink.grid.packing == "real":
+            real = self._real_share()[devices]
+            observed = amplified.in_phase * real + amplified.quadrature * (1.0 - real)
+        return np.asarray(energy * through * observed)
+
+    def _supply(self, consumed: Array) -> Array:
+        """Return the supply energy of the amplifiers; pilots have the efficiency of a device at its limit."""
+        context, amplifiers = self._context, self._uplink.amplifiers
+        assert amplifiers is not None
+        return np.asarray(consumed * context.energy_unit + context.pilots.energy * amplifiers.consumed())
+
+    @property
     def _flat(self) -> bool:
         return self._gains.shape[1:] == (1, 1)
 
@@ -240,11 +359,14 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, energy: Array, received: Array) -> float:
-        """Return the standard deviation of interference on an observed entry: other cells, and leakage between elements
-        due to offsets and late paths. energy, received: energies of each device's message."""
+    def _disturbance(self, energy: Array, received: Array, distortion: Array) -> float:
+        """Return the standard deviation of interference on an observed entry: other cells, distortion of amplifiers,
+        and leakage between elements due to offsets and late paths. energy, received, distortion: energies of each
+        device's message."""
         csi, uplink = self._context.csi, self._uplink
         other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
+        if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
+            other_cells = float(np.sqrt(other_cells**2 + distortion.sum() / self._context.frame.elements))
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
             return other_cells
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.

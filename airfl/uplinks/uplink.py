@@ -115,6 +115,8 @@ class DeviceUse:
         air_time_s: Air time on a digital link in s, [r]; None elsewhere.
         block_error_rate: Error rate of a block's first transmission on a digital link, [r]; None elsewhere.
         bits_on_air: Bits sent on a digital link, retransmissions included, [r]; None elsewhere.
+        supply_energy: Energy that the power amplifier draws, pilots included, in the unit of `energy`, [r]; None if no
+            amplifier is modelled.
     """
 
     transmit_scale: Array
@@ -126,6 +128,7 @@ class DeviceUse:
     air_time_s: Array | None = None
     block_error_rate: Array | None = None
     bits_on_air: NDArray[np.int64] | None = None
+    supply_energy: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,9 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
     selective = task.known.shape[2] > 1
     if not selective and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
-        known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
+        known, true = (
+            distorted((gains[:, :, 0] * per_gain[:, None]).T, task.distortion) for gains in (task.known, task.true)
+        )
         return DeviceResources(subcarriers, energy, known, true, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
@@ -79,7 +81,13 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
         )
     elif task.leaked_power is not None:
         known, true = known / (1.0 + leaked_power), true / (1.0 + leaked_power)
+    known, true = distorted(known, task.distortion), distorted(true, task.distortion)
     return DeviceResources(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
+
+
+def distorted(sinr: Array, distortion: float) -> Array:
+    """Return the SINR of a signal whose distortion has this power over that of the useful signal: 1/(1/SINR + D)."""
+    return sinr / (1.0 + distortion * sinr) if distortion else sinr
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
-from channels.digital.elements import leaked
+from channels.digital.elements import distorted, leaked
 from channels.digital.shannon import MIN_RATE, bits_per_element, check_count
 
 Array = NDArray[np.float64]
@@ -31,18 +31,22 @@ class SequentialCost:
 
 
 def single_user_rates(
-    snr: Array, subcarriers: int, offsets: Offsets | None = None, leaked_power: Array | None = None
+    snr: Array,
+    subcarriers: int,
+    offsets: Offsets | None = None,
+    leaked_power: Array | None = None,
+    distortion: float = 0.0,
 ) -> Array:
     """Return the rate of a codeword over the whole message in bits per resource element, [devices].
 
     It is the mean of log2(1 + SINR) over all subcarriers and blocks, which is at most the rate at the mean SINR
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
-    leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference.
+    leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference, and
+    so is the distortion of its transmitter (power over that of the useful signal).
     """
     if offsets is None or not offsets.present:
-        return np.asarray(
-            bits_per_element(snr if leaked_power is None else snr / (1.0 + leaked_power)).mean(axis=(1, 2))
-        )
+        sinr = snr if leaked_power is None else snr / (1.0 + leaked_power)
+        return np.asarray(bits_per_element(distorted(sinr, distortion)).mean(axis=(1, 2)))
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
@@ -50,7 +54,7 @@ def single_user_rates(
         interference = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
         if leaked_power is not None:
             interference = interference + leaked_power[device]
-        rates[device] = bits_per_element(useful / (1.0 + interference)).mean()
+        rates[device] = bits_per_element(distorted(useful / (1.0 + interference), distortion)).mean()
     return rates
 
 

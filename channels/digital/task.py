@@ -41,6 +41,7 @@ class DigitalTask:
             [i, j], with a diagonal of 1. None for one antenna, which passes everything.
         leaked_power: Power that a device's late paths leak to other elements for unit power on each, averaged over
             antennas, [devices, blocks, K]; None if no path is late.
+        distortion: Power of a transmitter's distortion over that of its useful signal, on each of its elements.
     """
 
     bits: Counts
@@ -57,6 +58,7 @@ class DigitalTask:
     offsets: Offsets | None = None
     coupling: Array | None = None
     leaked_power: Array | None = None
+    distortion: float = 0.0
 
 
 @dataclass(frozen=True)

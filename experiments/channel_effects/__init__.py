@@ -9,6 +9,7 @@ from channel_effects import (
     cell,
     csi,
     fading,
+    hardware,
     noise,
     offsets,
     power,
@@ -38,5 +39,6 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "selection": selection.selection,
     "interference": cell.interference,
     "waveform": waveform.waveform,
+    "amplifier": hardware.amplifier,
     "privacy": privacy.privacy,
 }

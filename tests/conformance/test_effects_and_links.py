@@ -147,6 +147,8 @@ ALL_EFFECTS = {
     "device selection": ("selection.kind=best-k", ""),
     "interference": ("channel.interference_to_noise_db=10", ""),
     "waveform": ("grid.waveform=true grid.clip_db=0", ""),
+    "power amplifier": ("hardware.amplifier=rapp", ""),
+    "gain of the amplifier": ("hardware.calibrated=false", "hardware.amplifier=rapp hardware.back_off_db=3"),
     "privacy under channel error": ("privacy.csi_error=unbounded", "csi.estimation=mmse"),
 }
 RAND_K = "scheme.name=fedavg-randk scheme.ratio=0.5"
