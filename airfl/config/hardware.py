@@ -1,4 +1,4 @@
-"""The settings of the radios' hardware: the devices' power amplifiers."""
+"""The settings of the radios' hardware: the devices' power amplifiers and the receiver's converter."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from airfl.config.part_keys import parts_of, with_keys
 from airfl.config.section import Section
 from channels.hardware.amplifier import AMPLIFIERS
 from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import MOST_BITS, Converter
 from channels.hardware.efficiency import AmplifierClass
 
 
@@ -34,6 +35,15 @@ class _Hardware(Section):
         description="whether a device divides by the amplifier's gain at the power that it plans with; false: its "
         "message arrives weaker, and turned by saleh",
     )
+    adc_bits: Annotated[int, Field(ge=1, le=MOST_BITS)] | None = Field(
+        None,
+        description="resolution of the receiver's analog-to-digital converter, with ideal gain control; default exact",
+    )
+
+    @property
+    def converter(self) -> Converter | None:
+        """The receiver's converter, None for an exact one."""
+        return None if self.adc_bits is None else Converter(self.adc_bits)
 
     @property
     def amplifiers(self) -> Amplifiers | None:

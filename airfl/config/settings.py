@@ -53,7 +53,7 @@ class Settings(Section):
         power: Power limits of the devices, and power control (`PowerSettings`).
         grid: The OFDM resource grid, and the downlink (`GridSettings`).
         digital: Transmission of bits, for schemes whose link is digital (`DigitalSettings`).
-        hardware: Hardware of the radios: power amplifiers (`HardwareSettings`).
+        hardware: Hardware of the radios: power amplifiers and converter (`HardwareSettings`).
         privacy: The privacy target, and its accounting (`PrivacySettings`).
         compute: Cost of local computation (`ComputeSettings`).
         trace: Optional contents of the trace (`TraceSettings`).

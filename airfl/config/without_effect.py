@@ -231,8 +231,15 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
 }
 """Dotted key -> the conditions under which it has an effect, all of which must be met."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
-NOT_ON_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count", "hardware.amplifier")
-"""Impairments, antennas and amplifiers of the uplink, which do not affect the broadcast."""
+NOT_ON_DOWNLINK = (
+    "channel.noise",
+    "csi.estimation",
+    "csi.phase_std_rad",
+    "antennas.count",
+    "hardware.amplifier",
+    "hardware.adc_bits",
+)
+"""Impairments, antennas and hardware of the uplink, which do not affect the broadcast."""
 
 
 def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterator[str]:

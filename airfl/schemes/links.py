@@ -4,6 +4,7 @@ them from the full settings."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 from airfl.config.digital import DigitalSettings
@@ -21,8 +22,25 @@ from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.power import Policy
 from channels.waveform import Waveform
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Hardware of the radios; None is ideal.
+
+    Attributes:
+        amplifiers: The devices' power amplifiers.
+        converter: The receiver's analog-to-digital converter.
+    """
+
+    amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
+
+
+IDEAL = Hardware()
 
 
 def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.inf) -> Uplink:
@@ -39,7 +57,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
     if link != "analog":
         of_bits = digital_uplink if link == "digital" else ideal_uplink
         noise_std = link_noise_std_of(channel, settings.grid)
-        return of_bits(settings.digital, grid, noise_std, channel, power, amplifiers_of(settings.hardware))
+        return of_bits(settings.digital, grid, noise_std, channel, power, hardware_of(settings.hardware))
     check_announced(power, privacy_bound, settings.scheme.name)
     control = power_control(
         power,
@@ -55,7 +73,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         channel,
         settings.privacy,
         waveform=waveform_of(settings.grid),
-        amplifiers=amplifiers_of(settings.hardware),
+        hardware=hardware_of(settings.hardware),
         tail=settings.csi_tail / settings.run.rounds,
     )
 
@@ -111,7 +129,7 @@ def analog_uplink(
     privacy: PrivacySettings,
     *,
     waveform: Waveform | None,
-    amplifiers: Amplifiers | None = None,
+    hardware: Hardware = IDEAL,
     tail: float,
 ) -> AnalogUplink:
     """Build the analog uplink, on which all devices transmit at once.
@@ -122,7 +140,7 @@ def analog_uplink(
         channel: The section [channel].
         privacy: The section [privacy].
         waveform: OFDM modulation in time, None for the per-subcarrier model.
-        amplifiers: The devices' power amplifiers, None for none.
+        hardware: Hardware of the radios.
         tail: The part of delta that is spent per round on quantiles of the channel error.
     """
     return AnalogUplink(
@@ -130,7 +148,8 @@ def analog_uplink(
         control=control,
         noise_std=control.noise_std,
         waveform=waveform,
-        amplifiers=amplifiers,
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
@@ -146,7 +165,7 @@ def digital_uplink(
     noise_std: float,
     channel: ChannelSettings,
     power: PowerSettings,
-    amplifiers: Amplifiers | None = None,
+    hardware: Hardware = IDEAL,
 ) -> DigitalUplink:
     """Build the digital uplink: orthogonal OFDMA with the configured error model and allocation.
 
@@ -156,7 +175,7 @@ def digital_uplink(
         noise_std: Square root of the noise energy on a resource element.
         channel: The section [channel].
         power: The section [power].
-        amplifiers: The devices' power amplifiers, None for none.
+        hardware: Hardware of the radios.
     """
     return DigitalUplink(
         grid=grid,
@@ -168,7 +187,8 @@ def digital_uplink(
         secure_aggregation=digital.secure_aggregation,
         divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
-        amplifiers=amplifiers,
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
     )
 
 
@@ -178,7 +198,7 @@ def ideal_uplink(
     noise_std: float,
     channel: ChannelSettings,
     power: PowerSettings,
-    amplifiers: Amplifiers | None = None,
+    hardware: Hardware = IDEAL,
 ) -> IdealUplink:
     """Build the ideal uplink: error-free and orthogonal, charged at capacity. Arguments as in `digital_uplink`."""
     return IdealUplink(
@@ -187,14 +207,15 @@ def ideal_uplink(
         interference_to_noise_db=channel.interference_to_noise_db,
         deadline_s=digital.deadline_s,
         divide_by_received=power.divide_by == "active",
-        amplifiers=amplifiers,
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
     )
 
 
-def amplifiers_of(hardware: HardwareSettings) -> Amplifiers | None:
-    """Return the devices' power amplifiers, None for none. Raises UserError if their parameters do not fit."""
+def hardware_of(section: HardwareSettings) -> Hardware:
+    """Return the hardware of the radios. Raises UserError if parameters do not fit each other."""
     with settings_of("hardware"):
-        return hardware.amplifiers
+        return Hardware(section.amplifiers, section.converter)
 
 
 def _coefficient(power: PowerSettings) -> float:

@@ -22,6 +22,7 @@ from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifier import Gains
 from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
+from channels.hardware.converter import Converter
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
@@ -56,6 +57,7 @@ class AnalogUplink:
         least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
         amplifiers: The devices' power amplifiers, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -69,10 +71,30 @@ class AnalogUplink:
     least_gain: float = 0.0
     raw_samples: bool = False
     amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
         return _AnalogLink(self, context)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Energies of a round over the energy unit.
+
+    Attributes:
+        transmitted: Of each device's signal at its antenna, [devices].
+        received: Of each device's message at the receiver, [devices].
+        distortion: Of the distortion of each device's amplifier on the observed entries, [devices].
+        supply: What each device's amplifier draws, [devices].
+        observed: Of the sum of the messages on the observed entries.
+    """
+
+    transmitted: Array
+    received: Array
+    distortion: Array
+    supply: Array
+    observed: float
 
 
 class _AnalogLink:
@@ -162,40 +184,40 @@ class _AnalogLink:
 
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
-        receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._add_noise(signal, self._disturbance(self._energy, self._received, self._distortion))
+        flow = _Flow(self._energy, self._received, self._distortion, self._consumed, energy(signal))
+        receive_snr_db = float(self._snr_db(np.array(flow.observed)))
+        received = self._add_noise(signal, self._disturbance(flow))
         return Reception(
             mean=received * self._decoder(received),
             receive_snr_db=receive_snr_db,
-            report=self._report(self._energy, self._received, self._distortion, self._consumed),
+            report=self._report(flow),
             signals=self._signals(received) if context.record else None,
         )
 
     def link_budget(self) -> LinkReport:
-        """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2."""
+        """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2. For
+        the converter the messages are taken to be uncorrelated."""
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
         share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
         energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
         received = (power * share).sum(axis=(1, 2)) * rms**2
-        if self._uplink.amplifiers is None:
-            return self._report(energy, received, self._distortion, self._consumed)
-        everyone = slice(0, len(energy))
-        amplified = self._amplified(energy, everyone)
+        distortion, supply = self._distortion, self._consumed
+        if self._uplink.amplifiers is not None:
+            everyone = slice(0, len(energy))
+            amplified = self._amplified(energy, everyone)
+            distortion, supply = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
+            energy, received = energy * amplified.radiated, received * np.abs(amplified.gain) ** 2
         return self._report(
-            energy * amplified.radiated,
-            received * np.abs(amplified.gain) ** 2,
-            self._observed_distortion(amplified, energy, everyone),
-            energy * amplified.consumed,
+            _Flow(energy, received, distortion, supply, float((received * self._observed_share()).sum()))
         )
 
     def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
         return _AnalogLink(self._uplink, self._context.with_device_noise(factor), self._placement)
 
-    def _report(self, energy: Array, received: Array, distortion: Array, consumed: Array) -> LinkReport:
-        """Return the report of a round in which device i transmits energy[i], for which its amplifier takes
-        consumed[i], and the receiver gets received[i] of it and observes a distortion of energy distortion[i]."""
+    def _report(self, flow: _Flow) -> LinkReport:
+        """Return the report of a round with these energies."""
         context, control, uplink = self._context, self._control, self._uplink
         plan, weights, pilots = control.plan, control.weights, context.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
@@ -204,7 +226,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(energy, received, distortion) * decoded,
+            interference_std=self._disturbance(flow) * decoded,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -213,15 +235,15 @@ class _AnalogLink:
             use=uplink.grid.occupy(elements + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
-                energy=energy * context.energy_unit + pilots.energy,
-                bits=np.zeros(len(energy), dtype=np.int64),
+                energy=flow.transmitted * context.energy_unit + pilots.energy,
+                bits=np.zeros(len(flow.transmitted), dtype=np.int64),
                 active=plan.active.astype(np.int8),
-                snr_db=self._snr_db(received),
-                supply_energy=None if uplink.amplifiers is None else self._supply(consumed),
+                snr_db=self._snr_db(flow.received),
+                supply_energy=None if uplink.amplifiers is None else self._supply(flow.supply),
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
-            clipped_share=self._clipped / max(elements * len(energy), 1),
+            clipped_share=self._clipped / max(elements * len(flow.transmitted), 1),
             **self._waveform_figures(),
         )
 
@@ -359,21 +381,47 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, energy: Array, received: Array, distortion: Array) -> float:
+    def _disturbance(self, flow: _Flow) -> float:
+        """Return the standard deviation on an observed entry of what is neither message nor receiver noise: what
+        arrives beside them, and what the converter adds."""
+        arriving = self._interference(flow)
+        if self._uplink.converter is None:
+            return arriving
+        return float(np.sqrt(arriving**2 + self._conversion_noise(self._uplink.converter, flow, arriving)))
+
+    def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
+        """Return the variance of the converter's noise on an observed entry.
+
+        A sum of real payloads that arrive in phase has a signal that is conjugate symmetric in time, and so is the
+        converter's noise as far as receiver noise does not make the samples at opposite times different.
+        """
+        elements = self._context.frame.elements
+        real, imaginary = flow.observed / elements, 0.0
+        if self._uplink.grid.packing == "real":
+            imaginary = float((flow.received * (1.0 - self._real_share())).sum()) / elements
+        power = real + imaginary + 2 * (self._noise_std**2 + arriving**2)
+        if self._uplink.grid.packing == "iq" or not power:
+            return converter.distortion * power / 2
+        return converter.distortion * power / 2 * (1.0 + converter.likeness((real - imaginary) / power))
+
+    def _observed_share(self) -> Array | float:
+        """Return the fraction of each device's received power on the observed parts of the elements, [devices]."""
+        return self._real_share() if self._uplink.grid.packing == "real" else 1.0
+
+    def _interference(self, flow: _Flow) -> float:
         """Return the standard deviation of interference on an observed entry: other cells, distortion of amplifiers,
-        and leakage between elements due to offsets and late paths. energy, received, distortion: energies of each
-        device's message."""
+        and leakage between elements due to offsets and late paths."""
         csi, uplink = self._context.csi, self._uplink
         other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
         if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
-            other_cells = float(np.sqrt(other_cells**2 + distortion.sum() / self._context.frame.elements))
+            other_cells = float(np.sqrt(other_cells**2 + flow.distortion.sum() / self._context.frame.elements))
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
             return other_cells
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
         in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
         offsets = csi.leakage - csi.late
         observed = in_phase + (offsets - csi.in_phase) / 2
-        leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
+        leaked = flow.received / (1.0 - csi.leakage) * observed + flow.transmitted * self._leaked_power() / 2
         return float(np.sqrt(leaked.sum() / self._context.frame.elements + other_cells**2))
 
     def _leaked_power(self) -> Array:

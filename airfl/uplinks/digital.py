@@ -27,6 +27,7 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.noise import disturbance_energy
 from channels.transfer import on_device
 from channels.units import linear_to_db
@@ -55,6 +56,7 @@ class DigitalUplink:
             devices.
         interference_to_noise_db: Interference of other cells over the noise in dB, at a known level; None for none.
         amplifiers: The devices' power amplifiers at their limit, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -67,6 +69,7 @@ class DigitalUplink:
     divide_by_received: bool = False
     interference_to_noise_db: float | None = None
     amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. Rates, errors and retransmissions are determined here, since they depend only on the channel
@@ -108,6 +111,7 @@ class _DigitalLink:
             leaked_power=leaked_gains(csi.state),
             coupling=coupling(csi.state.response) if csi.offsets.present else None,
             distortion=self._amplified.distortion,
+            conversion=uplink.converter.distortion if uplink.converter else 0.0,
         )
         try:
             self._outcome: DigitalOutcome = send(task)

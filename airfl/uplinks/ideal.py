@@ -17,6 +17,7 @@ from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkC
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.noise import disturbance_energy
 from channels.transfer import on_device
 from channels.units import linear_to_db
@@ -42,6 +43,7 @@ class IdealUplink:
         divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
             devices.
         amplifiers: The devices' power amplifiers at their limit, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -50,6 +52,7 @@ class IdealUplink:
     deadline_s: float = math.inf
     divide_by_received: bool = False
     amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link and compute its cost. Raises UserError if the link is so weak that its cost overflows."""
@@ -74,6 +77,7 @@ class _IdealLink:
             csi.offsets,
             None if leaked_power is None else leaked_power * per_gain,
             self._amplified.distortion,
+            uplink.converter.distortion if uplink.converter else 0.0,
         )
         limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf
         try:

@@ -189,6 +189,12 @@ class LinkReport:
     papr_db: float = float("nan")
     waveform_clipped_share: float = 0.0
 
+    @property
+    def amplifier_energy(self) -> float:
+        """Energy that the amplifiers of all devices draw, 0 where none is modelled."""
+        drawn = self.devices.supply_energy
+        return 0.0 if drawn is None else float(drawn.sum())
+
 
 @dataclass(frozen=True)
 class Reception:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
-from channels.digital.elements import distorted, leaked
+from channels.digital.elements import leaked, sinr
 from channels.digital.shannon import MIN_RATE, bits_per_element, check_count
 
 Array = NDArray[np.float64]
@@ -36,17 +36,20 @@ def single_user_rates(
     offsets: Offsets | None = None,
     leaked_power: Array | None = None,
     distortion: float = 0.0,
+    conversion: float = 0.0,
 ) -> Array:
     """Return the rate of a codeword over the whole message in bits per resource element, [devices].
 
     It is the mean of log2(1 + SINR) over all subcarriers and blocks, which is at most the rate at the mean SINR
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
     leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference, and
-    so is the distortion of its transmitter (power over that of the useful signal).
+    so are the distortion of its transmitter (power over that of the useful signal) and the noise of the receiver's
+    converter (power over that of its input, which is the whole band).
     """
     if offsets is None or not offsets.present:
-        sinr = snr if leaked_power is None else snr / (1.0 + leaked_power)
-        return np.asarray(bits_per_element(distorted(sinr, distortion)).mean(axis=(1, 2)))
+        disturbance = 1.0 if leaked_power is None else 1.0 + leaked_power
+        band = snr.mean(axis=2, keepdims=True)
+        return np.asarray(bits_per_element(sinr(snr, disturbance, distortion, conversion, band)).mean(axis=(1, 2)))
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
@@ -54,7 +57,8 @@ def single_user_rates(
         interference = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
         if leaked_power is not None:
             interference = interference + leaked_power[device]
-        rates[device] = bits_per_element(distorted(useful / (1.0 + interference), distortion)).mean()
+        band = useful.mean(axis=1, keepdims=True)
+        rates[device] = bits_per_element(sinr(useful, 1.0 + interference, distortion, conversion, band)).mean()
     return rates
 
 

@@ -42,6 +42,7 @@ class DigitalTask:
         leaked_power: Power that a device's late paths leak to other elements for unit power on each, averaged over
             antennas, [devices, blocks, K]; None if no path is late.
         distortion: Power of a transmitter's distortion over that of its useful signal, on each of its elements.
+        conversion: Power of the noise of the receiver's converter over that of its input, noise included.
     """
 
     bits: Counts
@@ -59,6 +60,7 @@ class DigitalTask:
     coupling: Array | None = None
     leaked_power: Array | None = None
     distortion: float = 0.0
+    conversion: float = 0.0
 
 
 @dataclass(frozen=True)

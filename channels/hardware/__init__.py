@@ -1,4 +1,4 @@
-"""Hardware of the radios: the power amplifiers of the devices.
+"""Hardware of the radios: the power amplifiers of the devices, and the receiver's analog-to-digital converter.
 
 Each effect has a form in time, for simulated waveforms, and one per resource element that is derived from it.
 """
@@ -6,6 +6,7 @@ Each effect has a form in time, for simulated waveforms, and one per resource el
 from channels.hardware.amplifier import AMPLIFIERS, Amplifier, Polynomial, Rapp, Saleh, SoftLimiter
 from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
 from channels.hardware.bussgang import OperatingPoint, in_band_shares, operating_point
+from channels.hardware.converter import Converter
 from channels.hardware.efficiency import CLASSES, AmplifierClass, consumed_over_radiated
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Amplifier",
     "AmplifierClass",
     "Amplifiers",
+    "Converter",
     "OperatingPoint",
     "Polynomial",
     "Rapp",

@@ -40,5 +40,6 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "interference": cell.interference,
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,
+    "converter": hardware.converter,
     "privacy": privacy.privacy,
 }

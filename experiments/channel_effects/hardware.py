@@ -1,4 +1,4 @@
-"""Hardware: power amplifiers of the devices, in the model per element and in the waveform."""
+"""Hardware: power amplifiers of the devices and the converter of the receiver, by element and in time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, Array, errors, scenario_of, sent
-from channels.hardware import AMPLIFIERS, consumed_over_radiated, operating_point
+from channels.hardware import AMPLIFIERS, Converter, consumed_over_radiated, operating_point
 from channels.units import db_to_linear
+from channels.waveform import Waveform, receive, transmit
 
 SUBCARRIERS, DEVICES, ENTRIES, ROUNDS = 256, 8, 4096, 20
 SHOWN = ("soft-limiter", "rapp", "saleh")
@@ -61,7 +62,8 @@ def _efficiency(axis: Axes) -> list[str]:
     for number, kind in enumerate(("a", "b")):
         law = []
         for ratio in db_to_linear(smooth):
-            law.append(100 / consumed_over_radiated(rapp, operating_point(rapp, float(ratio)), float(ratio), kind))
+            point = operating_point(rapp, float(ratio))
+            law.append(100 / consumed_over_radiated(rapp, point, float(ratio), kind))
         measured = np.array([_share(kind, level) for level in levels])
         axis.plot(smooth, law, label=f"rapp, class {kind.upper()}", **line(number))
         axis.plot(levels, measured, **dots(number))
@@ -78,3 +80,70 @@ def _share(kind: str, back_off_db: float) -> float:
     drawn: Array | None = one.report.devices.supply_energy
     assert drawn is not None
     return float(100 * one.report.devices.energy.sum() / drawn.sum())
+
+
+def converter(figure: Figure) -> list[str]:
+    """Left: error by resolution; right: by the SNR of a device. r = 8, K = 256, real payload, 20 rounds; dots: model
+    per element, open: samples in time."""
+    left, right = panels(figure)
+    return [*_by_bits(left), *_by_snr(right)]
+
+
+def conversion_error(bits: int, snr_db: float) -> float:
+    """Return the error of a real sum of r aligned messages of this SNR, receiver noise included."""
+    converter, signal = Converter(bits), DEVICES * 10 ** (snr_db / 10)
+    power = signal + 2.0
+    noise = 1.0 + converter.distortion * power / 2 * (1 + converter.likeness(signal / power))
+    return noise / signal
+
+
+def _by_bits(axis: Axes) -> list[str]:
+    bits, numbers = np.arange(1.0, 13.0), []
+    for number, level in enumerate((10.0, 30.0, 50.0)):
+        law = [conversion_error(int(one), level) for one in bits]
+        axis.plot(bits, law, label=f"{level:g} dB", **line(number))
+        modelled, in_time = _conversion_points(axis, number, bits, [(int(one), level) for one in bits])
+        places = {0: "1 bit", 3: "4 bits", 7: "8 bits", 10: "11 bits"}
+        numbers.append(quote(f"SNR {level:g} dB: error", modelled, places))
+    numbers.append(quote("SNR 50 dB, in time: error", in_time, places))
+    label(axis, "bits", ERROR, legend="upper right", yscale="log")
+    return numbers
+
+
+def _by_snr(axis: Axes) -> list[str]:
+    levels, smooth, numbers = np.arange(0.0, 61.0, 10.0), np.linspace(0, 60, 80), []
+    axis.plot(smooth, 10 ** (-smooth / 10) / DEVICES, label="receiver noise alone", **line(6))
+    for number, bits in enumerate((1, 4, 8)):
+        law = [conversion_error(bits, at) for at in smooth]
+        axis.plot(smooth, law, label=f"{bits} bit{'s' * (bits > 1)}", **line(number))
+        modelled, _ = _conversion_points(axis, number, levels, [(bits, level) for level in levels])
+        numbers.append(quote(f"bits {bits}: error", modelled, {0: "0 dB", 3: "30 dB", 6: "60 dB"}))
+    label(axis, "SNR of a device (dB)", ERROR, legend="lower left", yscale="log")
+    return numbers
+
+
+def _conversion_points(axis: Axes, number: int, places: Array, points: list[tuple[int, float]]) -> tuple[Array, Array]:
+    """Draw and return the errors of the model per element and of samples in time."""
+    modelled = np.array([_conversion_error(bits, level) for bits, level in points])
+    axis.plot(places, modelled, **dots(number))
+    in_time = np.array([_converted_in_time(bits, level) for bits, level in points])
+    axis.plot(places, in_time, **{**dots(number), "fillstyle": "none", "markersize": 7})
+    return modelled, in_time
+
+
+def _conversion_error(bits: int, snr_db: float) -> float:
+    """Return the mean error of rounds."""
+    given = (*FIXED, f"grid.subcarriers={SUBCARRIERS}", f"hardware.adc_bits={bits}", f"power.max_snr_db={snr_db}")
+    scenario = scenario_of(given, entries=ENTRIES, devices=DEVICES, selected=DEVICES)
+    return float(errors(sent(scenario, ROUNDS)).mean())
+
+
+def _converted_in_time(bits: int, snr_db: float) -> float:
+    """Return the error of the sum of real symbols whose samples, with noise, go through a converter."""
+    rng, waveform = np.random.default_rng([bits, int(snr_db)]), Waveform(SUBCARRIERS, 18, SUBCARRIERS)
+    messages = rng.standard_normal((DEVICES, 160, SUBCARRIERS)) * 10 ** (snr_db / 20) + 0j
+    samples = transmit(messages, waveform).samples.sum(axis=0)
+    samples = samples + rng.standard_normal(samples.shape) + 1j * rng.standard_normal(samples.shape)
+    output = Converter(bits).quantise(samples, float(np.sqrt((np.abs(samples) ** 2).mean() / 2)))
+    missed = receive(output, waveform, 160).real - messages.sum(axis=0).real
+    return float((missed**2).mean() / (DEVICES * (np.abs(messages) ** 2).mean()))

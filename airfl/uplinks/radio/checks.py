@@ -247,6 +247,13 @@ def _check_hardware(radio: RadioSections) -> None:
     hardware, power = radio.hardware, radio.power
     with settings_of("hardware"):
         amplifiers = hardware.amplifiers
+    if hardware.adc_bits is not None and radio.grid.waveform:
+        raise UserError(
+            f"hardware.adc_bits: a waveform is received without noise, which is added per element; take "
+            f"grid.waveform = false (given: {hardware.adc_bits} bits)"
+        )
+    if hardware.adc_bits is not None and radio.antennas.count > 1:
+        raise UserError(f"hardware.adc_bits: is for one receive antenna, got antennas.count = {radio.antennas.count}")
     if amplifiers is None:
         return
     if power.peak_db is not None and power.peak == "clip":
