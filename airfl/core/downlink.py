@@ -19,7 +19,7 @@ def broadcast(radio: Radio, dimension: int, csi: ChannelInformation, mask_bits: 
     """Return the cost of the broadcast at the capacity of the weakest selected device, over the uplink's reciprocal
     channel.
 
-    A device has the same timing and frequency offsets in reception as in transmission, and the same
+    A device has the same timing and frequency offsets and phase noise in reception as in transmission, and the same
     interference-to-noise ratio as the server.
 
     mask_bits: bits that encode coordinates selected by the server, which no seed determines.
@@ -39,6 +39,7 @@ def broadcast(radio: Radio, dimension: int, csi: ChannelInformation, mask_bits: 
         radio.grid.used_subcarriers,
         csi.offsets,
         None if leaked_power is None else leaked_power * over_noise,
+        csi.scattered,
     )
     coefficients = int(np.prod(response.shape[2:]))
     fed_back = len(response) * coefficients * (feedback.phase_bits + feedback.gain_bits)

@@ -110,7 +110,7 @@ class _DigitalLink:
             offsets=csi.offsets,
             leaked_power=leaked_gains(csi.state),
             coupling=coupling(csi.state.response) if csi.offsets.present else None,
-            distortion=self._amplified.distortion,
+            distortion=self._amplified.distortion + csi.scattered,
             conversion=uplink.converter.distortion if uplink.converter else 0.0,
         )
         try:

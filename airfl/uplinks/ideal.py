@@ -76,7 +76,7 @@ class _IdealLink:
             grid.used_subcarriers,
             csi.offsets,
             None if leaked_power is None else leaked_power * per_gain,
-            self._amplified.distortion,
+            self._amplified.distortion + csi.scattered,
             uplink.converter.distortion if uplink.converter else 0.0,
         )
         limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf

@@ -11,6 +11,7 @@ from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.imperfections import IMPAIRMENTS, Imperfections, impair
 from channels.csi.information import ChannelInformation, match, perfect_csi
 from channels.csi.offsets import Offsets
+from channels.csi.oscillator import PhaseNoise
 from channels.csi.phase import ResidualPhase
 from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response, received_power
 from channels.csi.timing import TimingOffset
@@ -28,6 +29,7 @@ __all__ = [
     "Imperfections",
     "LineOfSight",
     "Offsets",
+    "PhaseNoise",
     "ResidualPhase",
     "Response",
     "Surroundings",

@@ -49,7 +49,7 @@ class FrequencyOffset(Impairment):
         useful = np.sinc(eps)
         phase = np.pi * eps + 2 * np.pi * offset_hz * frame.block_times_s
         factor = (useful * np.exp(1j * phase))[:, None, :, None]
-        shifted = apply_factor(csi, factor, 1 - useful[:, 0] ** 2, in_phase=True)
+        shifted = apply_factor(csi, factor, 1 - useful[:, 0] ** 2, in_phase=1.0)
         return replace(shifted, offsets=replace(shifted.offsets, carrier=eps[:, 0]))
 
     def check_within(self, around: Surroundings) -> None:

@@ -11,6 +11,7 @@ from channels.csi.feedback import Feedback
 from channels.csi.frequency import FrequencyOffset
 from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.information import ChannelInformation, match
+from channels.csi.oscillator import PhaseNoise
 from channels.csi.phase import ResidualPhase
 from channels.csi.timing import TimingOffset
 from channels.draws import Draw
@@ -31,6 +32,7 @@ class Imperfections:
         phase: Residual phase of oscillators.
         timing: Symbol timing offset.
         frequency: Carrier frequency offset.
+        oscillator: Phase noise of oscillators.
     """
 
     estimation: Estimation = field(default_factory=Estimation)
@@ -39,6 +41,7 @@ class Imperfections:
     phase: ResidualPhase = field(default_factory=ResidualPhase)
     timing: TimingOffset = field(default_factory=TimingOffset)
     frequency: FrequencyOffset = field(default_factory=FrequencyOffset)
+    oscillator: PhaseNoise = field(default_factory=PhaseNoise)
 
     def __iter__(self) -> Iterator[Impairment]:
         return (getattr(self, one.name) for one in fields(self))

@@ -34,6 +34,8 @@ class ChannelInformation:
         late: Share of the power before offsets that paths beyond the cyclic prefix leak if a device loads all
             subcarriers equally, [devices]. It is included in `leakage`: 1 - leakage = (1 - late)(1 - leakage by
             offsets). For unequal loads, use `state.leaked_power`.
+        scattered: Power of the inter-carrier interference by phase noise over that of the useful signal, the same for
+            all devices; it is included in `leakage`.
         line_of_sight: Line-of-sight component of the channel at the time of the estimate; None if there is none.
         spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
             antennas]; None if the antennas are independent.
@@ -49,6 +51,7 @@ class ChannelInformation:
     in_phase: Array
     offsets: Offsets
     late: Array
+    scattered: float = 0.0
     line_of_sight: LineOfSight | None = None
     spatial_roots: Complex | None = None
 
@@ -72,6 +75,7 @@ class ChannelInformation:
             in_phase=self.in_phase[rows],
             offsets=self.offsets.take(rows),
             late=self.late[rows],
+            scattered=self.scattered,
             line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
             spatial_roots=None if self.spatial_roots is None else self.spatial_roots[rows],
         )
@@ -113,12 +117,12 @@ def _late_share(state: ChannelState) -> Array:
 
 
 def apply_factor(
-    csi: ChannelInformation, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False
+    csi: ChannelInformation, factor: Complex, leaked: Array | float = 0.0, *, in_phase: float = 0.0
 ) -> ChannelInformation:
     """Multiply the true channel by unknown factors of modulus at most 1.
 
     factor: broadcasts against the response; leaked: share of the power that leaks from the device's elements,
-    [devices], with shares combined as 1 - (1 - a)(1 - b); in_phase: whether it leaks with the phase of the useful
+    [devices], with shares combined as 1 - (1 - a)(1 - b); in_phase: fraction of that with the phase of the useful
     signal. Afterwards h given hhat has no known law, unless hhat was exact.
     """
     response, newly = csi.state.response, (1.0 - csi.leakage) * leaked
@@ -127,7 +131,7 @@ def apply_factor(
         state=replace(csi.state, response=response * factor.astype(response.dtype)),
         error_variance=if_exact(csi.error_variance),
         leakage=1.0 - (1.0 - csi.leakage) * (1.0 - leaked),
-        in_phase=csi.in_phase + newly if in_phase else csi.in_phase,
+        in_phase=csi.in_phase + in_phase * newly if in_phase else csi.in_phase,
     )
 
 

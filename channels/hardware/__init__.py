@@ -1,4 +1,5 @@
-"""Hardware of the radios: the power amplifiers of the devices, and the receiver's analog-to-digital converter.
+"""Hardware of the radios: the power amplifiers of the devices, the receiver's converter, and
+oscillators.
 
 Each effect has a form in time, for simulated waveforms, and one per resource element that is derived from it.
 """
@@ -8,6 +9,7 @@ from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
 from channels.hardware.bussgang import OperatingPoint, in_band_shares, operating_point
 from channels.hardware.converter import Converter
 from channels.hardware.efficiency import CLASSES, AmplifierClass, consumed_over_radiated
+from channels.hardware.oscillator import SymbolPhaseNoise, symbol_phases
 
 __all__ = [
     "AMPLIFIERS",
@@ -23,7 +25,9 @@ __all__ = [
     "Rapp",
     "Saleh",
     "SoftLimiter",
+    "SymbolPhaseNoise",
     "consumed_over_radiated",
     "in_band_shares",
     "operating_point",
+    "symbol_phases",
 ]

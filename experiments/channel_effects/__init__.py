@@ -41,5 +41,6 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
+    "oscillator": hardware.oscillator,
     "privacy": privacy.privacy,
 }

@@ -48,6 +48,7 @@ NEEDS = {
     ("impairment", "phase"): "csi.phase_std_rad=0.3",
     ("impairment", "timing"): "csi.timing_offset_s=1e-5",
     ("impairment", "frequency"): "csi.frequency_offset_hz=500",
+    ("impairment", "oscillator"): "csi.linewidth_hz=50",
     ("selection", "threshold"): "selection.min_gain=0.3",
     ("selection", "energy-budget"): "selection.energy_budget=1e9",
 }

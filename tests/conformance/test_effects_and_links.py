@@ -135,6 +135,7 @@ ALL_EFFECTS = {
     "residual phase": ("csi.phase_std_rad=0.5", ""),
     "timing offset": ("csi.timing_offset_s=2e-5", ""),
     "carrier offset": ("csi.frequency_offset_hz=4000", ""),
+    "phase noise": ("csi.linewidth_hz=500", ""),
     "power policy": ("power.policy=cao", ""),
     "truncation": (TRUNCATED, ""),
     "divisor": ("power.divide_by=active", f"power.policy=truncated-inversion power.threshold=1 {KNOWN_BADLY}"),

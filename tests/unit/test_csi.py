@@ -45,6 +45,7 @@ ONLY: dict[str, dict[str, Any]] = {
     "phase": {"phase_std_rad": 0.3},
     "timing": {"timing_offset_s": 2e-5, "prefix_s": 5e-6},
     "frequency": {"frequency_offset_hz": 700.0},
+    "oscillator": {"linewidth_hz": 300.0},
 }
 EVERY = {key: value for setting in ONLY.values() for key, value in setting.items()}
 every_impairment = pytest.mark.parametrize("name", IMPAIRMENTS)
@@ -70,7 +71,7 @@ def impaired(source: ChannelInformation, **parameters: Any) -> ChannelInformatio
 
 def test_perfect_knowledge_is_left_as_it_is() -> None:
     """The table is in the order of application."""
-    assert list(IMPAIRMENTS) == ["estimation", "feedback", "ageing", "phase", "timing", "frequency"]
+    assert list(IMPAIRMENTS) == ["estimation", "feedback", "ageing", "phase", "timing", "frequency", "oscillator"]
     assert set(ONLY) == set(IMPAIRMENTS), "an impairment that is added needs its line in ONLY"
     assert all(impairment.source for impairment in IMPAIRMENTS.values())
     source = channel(4, 2, BLOCKS, SUBCARRIERS)
@@ -109,7 +110,7 @@ def test_truth_and_estimate_are_kept_apart(name: str) -> None:
 def test_shapes_and_types(name: str, dtype: type, axes: tuple[int, int]) -> None:
     source = channel(4, 2, *axes, dtype=dtype)
     after = impaired(source, **ONLY[name])
-    blocks = BLOCKS if name == "frequency" else axes[0]
+    blocks = BLOCKS if name in ("frequency", "oscillator") else axes[0]
     subcarriers = SUBCARRIERS if name == "timing" else axes[1]
     assert after.state.response.shape == (4, 2, blocks, subcarriers)
     assert after.estimate.response.shape == (4, 2, *axes)
@@ -166,7 +167,7 @@ def test_multiplicative_effects_do_not_see_what_came_before() -> None:
     source = channel(4, 2, BLOCKS, SUBCARRIERS)
     first = {**ONLY["estimation"], **ONLY["feedback"], **ONLY["ageing"]}
     before = impaired(source, **first)
-    for name in ("phase", "timing", "frequency"):
+    for name in ("phase", "timing", "frequency", "oscillator"):
         alone, after = impaired(source, **ONLY[name]), impaired(source, **first, **ONLY[name])
         factor = alone.state.response / source.state.response
         np.testing.assert_allclose(after.state.response / before.state.response, factor, rtol=1e-12)
@@ -181,7 +182,7 @@ def test_one_phase_for_all_antennas_blocks_and_subcarriers() -> None:
     assert len(np.unique(np.round(np.angle(turned[:, 0, 0, 0]), 9))) == 4
 
 
-@pytest.mark.parametrize("name", ["phase", "timing", "frequency", "phase feedback"])
+@pytest.mark.parametrize("name", ["phase", "timing", "frequency", "oscillator", "phase feedback"])
 def test_an_exact_estimate_that_is_turned_stays_bounded(name: str) -> None:
     """error_variance 0 promises |h/hhat| <= slope; None promises nothing."""
     parameters = {"phase_bits": 2} if name == "phase feedback" else ONLY[name]
@@ -329,7 +330,7 @@ def test_a_response_that_does_not_fit_estimate_or_frame_is_refused() -> None:
 
 def test_a_waveform_has_the_offsets_in_it_and_nobody_puts_them_upon_the_channel_again() -> None:
     every, around = csi_of(**EVERY)
-    assert [one.name for one in every.beside_a_waveform if one.present(around)] == list(ONLY)[:4]
+    assert [one.name for one in every.beside_a_waveform if one.present(around)] == [*list(ONLY)[:4], "oscillator"]
     offsets = ("csi.timing_offset_s=1e-5", "csi.frequency_offset_hz=300.0", "csi.estimation=ls")
     for waveform in (False, True):
         radio = radio_of(small_settings(f"grid.waveform={str(waveform).lower()}", "grid.subcarriers=8", *offsets))

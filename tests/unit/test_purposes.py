@@ -30,7 +30,7 @@ NAMES = (
     *("INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER"),
     *("PRIVACY_NOISE", "POWER_LIMIT", "PLACEMENT", "INTERFERENCE", "FEEDBACK", "AGEING", "PHASE", "TIMING"),
     *("FREQUENCY", "CANDIDATES", "SNAPSHOT", "LOCAL_NOISE", "ROTATION", "PROJECTION", "BLOCK_ERRORS"),
-    *("INITIAL_ROUND", "AUDIT", "ANGLE"),
+    *("INITIAL_ROUND", "AUDIT", "ANGLE", "OSCILLATOR"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 
@@ -87,7 +87,7 @@ def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
 
 
 def test_impairments_draw_apart() -> None:
-    names = ("feedback", "ageing", "phase", "timing", "frequency")
+    names = ("feedback", "ageing", "phase", "timing", "frequency", "oscillator")
     assert {"estimation": Purpose.CSI, **{name: Purpose[name.upper()] for name in names}} == IMPAIRMENT_PURPOSES
 
 

@@ -292,4 +292,9 @@ def _check_waveform(radio: RadioSections) -> None:
             "grid.waveform: does not support residual phase and ageing; set csi.phase_std_rad and csi.delay_s to 0 "
             f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
         )
+    if csi.oscillator.linewidth_hz:
+        raise UserError(
+            f"grid.waveform: does not support phase noise; set csi.linewidth_hz to 0 (given: "
+            f"{csi.oscillator.linewidth_hz:g})"
+        )
     waveform_of(radio.grid)

@@ -38,6 +38,7 @@ IMPAIRMENT_PURPOSES = {
     "phase": Purpose.PHASE,
     "timing": Purpose.TIMING,
     "frequency": Purpose.FREQUENCY,
+    "oscillator": Purpose.OSCILLATOR,
 }
 """Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
 

@@ -85,13 +85,20 @@ class Radio(TrueChannels):
     def frame(self, entries: int) -> Frame:
         """Return the resource elements of a message, in blocks over which the channel is held constant."""
         whole = self.grid.frame(entries, 1).symbols
-        if self.imperfections.frequency.frequency_offset_hz and self.waveform is None:
+        if self._turns:
             return self.grid.frame(entries, 1)
         if not self.changes_within_a_round:
             return self.grid.frame(entries, whole)
         coherence = self.sections.channel.coherence
         symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[coherence]
         return self.grid.frame(entries, min(symbols, whole))
+
+    @property
+    def _turns(self) -> bool:
+        """Whether a device's phase changes from symbol to symbol, other than in a simulated waveform."""
+        imperfections = self.imperfections
+        turning = imperfections.frequency.frequency_offset_hz or imperfections.oscillator.linewidth_hz
+        return bool(turning) and self.waveform is None
 
     def csi_of(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> ChannelInformation:
         """Return the true and the estimated channel of these devices.
@@ -134,7 +141,7 @@ class Radio(TrueChannels):
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """Return the numbers of blocks and subcarriers over which a device's channel differs, after offsets."""
         blocks, subcarriers = self.response_shape(frame)
-        if self.waveform is None and self.imperfections.frequency.frequency_offset_hz:
+        if self._turns:
             blocks = frame.blocks
         if self.waveform is None and self.imperfections.timing.timing_offset_s:
             subcarriers = frame.subcarriers
