@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import erf, erfc, exp1, gamma, gammaincc
 
 from channels.draws import Array
-from channels.part import Part, parameter
+from channels.part import Part, PartError, parameter
 
 Gains = NDArray[np.complex128]
 # exp(rho) and the tail that it multiplies are only finite together below this; the integrals are then done numerically.
 _LARGEST_EXPONENT = 500.0
+_LARGEST_COEFFICIENT = 1e3
 
 
 @dataclass(frozen=True)
@@ -196,17 +197,23 @@ class Polynomial(Amplifier):
     )
 
     def check(self) -> None:
-        """Raise ValueError if there are more than 6 coefficients, or other numbers of imaginary parts than of real
-        ones."""
+        """Raise PartError unless there are 1 to 6 coefficients of limited magnitude, and as many imaginary parts as
+        real ones or none."""
         if not 1 <= len(self.coefficients) <= 6:
-            raise ValueError(f"coefficients must be 1 to 6 numbers (order 3 to 13), got {len(self.coefficients)}")
-        if self.coefficients_imag and len(self.coefficients_imag) != len(self.coefficients):
-            raise ValueError(
-                f"coefficients_imag must be as many as coefficients, {len(self.coefficients)}, or none, got "
-                f"{len(self.coefficients_imag)}"
+            raise PartError(
+                f"coefficients must be 1 to 6 numbers (order 3 to 13), got {len(self.coefficients)}", "coefficients"
             )
-        if not all(math.isfinite(one) and abs(one) <= 1e3 for one in (*self.coefficients, *self.coefficients_imag)):
-            raise ValueError("coefficients must be at most 1000 in magnitude")
+        if self.coefficients_imag and len(self.coefficients_imag) != len(self.coefficients):
+            raise PartError(
+                f"coefficients_imag must be as many as coefficients, {len(self.coefficients)}, or none, got "
+                f"{len(self.coefficients_imag)}",
+                "coefficients_imag",
+            )
+        largest = max(abs(one) for one in (*self.coefficients, *self.coefficients_imag))
+        if not largest <= _LARGEST_COEFFICIENT:
+            raise PartError(
+                f"coefficients must be at most {_LARGEST_COEFFICIENT:g} in magnitude, got {largest:g}", "coefficients"
+            )
 
     @property
     def _orders(self) -> Gains:

@@ -105,10 +105,16 @@ def _operating_point(amplifier: Amplifier, back_off: float) -> OperatingPoint:
 
 def _panels(edge: float) -> tuple[Array, Array]:
     """Return nodes and weights of Gauss and Legendre on [0, edge] and [edge, reach]."""
-    unit, weights = np.polynomial.legendre.leggauss(_NODES)
+    unit, weights = _legendre()
     panels = ((0.0, edge), (edge, _REACH))
     nodes = np.concatenate([low + (high - low) * (unit + 1) / 2 for low, high in panels])
     return nodes, np.concatenate([(high - low) / 2 * weights for low, high in panels])
+
+
+@functools.cache
+def _legendre() -> tuple[Array, Array]:
+    """Return nodes and weights on [-1, 1]; a quadrature takes far less time than finding them."""
+    return np.polynomial.legendre.leggauss(_NODES)
 
 
 def _laguerre(points: Array) -> Array:

@@ -114,6 +114,16 @@ grid.clip_db=3.0 -> grid.clip_db ... grid.waveform = true
 {WAVEFORM} csi.delay_s=0.01 channel.speed_m_s=3.0 -> grid.waveform: ... csi.delay_s ... 0.01
 {WAVEFORM} grid.symbol_duration_s=1e-3 -> grid.waveform: ... 4096 ... 57344
 {WAVEFORM} {TAPPED} channel.delay_spread_s=3e-5 -> channel.delay_spread_s: ... 3e-05 s ... 6.66667e-05 s
+{WAVEFORM} csi.linewidth_hz=5.0 -> grid.waveform: ... csi.linewidth_hz ... 5
+csi.linewidth_hz=3000.0 -> csi.linewidth_hz ... spacing over 2 pi ... 3000
+# Hardware
+{WAVEFORM} hardware.adc_bits=4 -> hardware.adc_bits: ... grid.waveform = false ... 4 bits
+{TWO} hardware.adc_bits=4 -> hardware.adc_bits: ... one receive antenna ... antennas.count = 2
+hardware.amplifier=rapp power.peak_db=3.0 power.peak=clip -> hardware.amplifier: ... power.peak ... "back-off"
+hardware.amplifier=rapp digital.power=per-element -> hardware.amplifier: ... digital.power = "total" ... "per-element"
+hardware.amplifier=polynomial hardware.coefficients=[] -> hardware.coefficients ... 1 to 6 ... 0
+hardware.amplifier=polynomial hardware.coefficients_imag=[0.1,0.2] -> hardware.coefficients_imag ... 1 ... 2
+hardware.amplifier=valve -> hardware.amplifier ... 'rapp' ... 'valve'
 # Selection
 selection.kind=best-k selection.candidates=101 -> selection.candidates ... run.devices = 100 ... 101
 selection.kind=best-k selection.candidates=7 -> selection.candidates ... run.selected = 8 ... 7

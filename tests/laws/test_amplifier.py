@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from airfl.errors import UserError
 from airfl.uplinks import LinkReport
 from channels.hardware import (
     AMPLIFIERS,
@@ -336,3 +337,8 @@ def test_no_message_leaves_an_amplifier_with_more_than_its_bound(amplifier: Ampl
         assert max(norms) <= bound * scale * (1 + 1e-9)
         if scale == 1e-3:
             assert max(norms) >= 0.99 * bound * scale  # a weak message is not compressed at all
+
+
+def test_noise_of_devices_before_an_amplifier_is_refused() -> None:
+    with pytest.raises(UserError, match=r"^hardware.amplifier: no privacy figure .*'dp-fedavg'.*another scheme$"):
+        built(ENTRIES, *FLAT, "scheme.name=dp-fedavg", "scheme.link=analog", "hardware.amplifier=rapp")
