@@ -36,8 +36,8 @@ the latter as lemma 4 of PFELS, with E||M grad f_i||^2 = p||grad f_i||^2 and the
 
 with s = (n - r)/(r (n - 1)) of drawing r of n agents. Finally ||grad f||_P^2 >= ||grad f||^2/A' with A' = sqrt(beta_2)
 max(eta_l tau c/p, kappa) + kappa, where v starts at kappa^2. Collecting the factors of ||grad f||^2 and the rest gives
-the bound, term by term, if the factor of ||grad f||^2 stays positive. With noise v has no bound that holds in every
-round, and A' is unproven.
+the bound, term by term, if the factor of ||grad f||^2 stays positive; the largest step is taken where half of it is
+left. With noise v has no bound that holds in every round, and A' is unproven.
 """
 
 from __future__ import annotations
@@ -133,9 +133,14 @@ def gradient_factor(run: FedSpa, of: Constants) -> float:
     """Return the factor of ||grad f||^2 in the corrected descent, divided by eta_g; the bound needs it positive."""
     divergence, update, gradients, _ = _factors(run, of)
     drift = 16 * run.steps**2 * run.step**2 / run.ratio if run.steps > 1 else 0.0
-    limit = math.sqrt(run.beta2) * max(run.step * run.steps * coordinate(of) / run.ratio, run.kappa) + run.kappa  # A'
     spread = 1 + (1 / run.ratio - 1) / run.selected
-    return run.step * run.steps / (2 * limit) - divergence * drift - update * gradients * spread
+    return _descent(run, of) - divergence * drift - update * gradients * spread
+
+
+def _descent(run: FedSpa, of: Constants) -> float:
+    """Return eta_l tau/(2 A'), the factor of ||grad f||^2 of an infinitely short step."""
+    largest = max(run.step * run.steps * coordinate(of) / run.ratio, run.kappa)  # of sqrt(v)
+    return run.step * run.steps / (2 * (math.sqrt(run.beta2) * largest + run.kappa))
 
 
 def _factors(run: FedSpa, of: Constants) -> tuple[float, float, float, float]:
@@ -180,18 +185,17 @@ def _variance_without_masks(run: FedSpa, of: Constants) -> float:
 
 
 def largest_step_corrected(run: FedSpa, of: Constants) -> float:
-    """Return the largest eta_l at which the corrected bound is finite, with eta_l tau L/p <= 1/(2 sqrt 2)."""
-    divergence_limit = run.ratio / (2 * math.sqrt(2) * run.steps * of.smoothness)
+    """Return the largest eta_l at which the factor of ||grad f||^2 is at least half of that of a short step, and eta_l
+    tau L/p <= 1/(2 sqrt 2)."""
 
-    def factor(exponent: float) -> float:
-        step = math.exp(exponent)
-        return gradient_factor(replace(run, step=step), of) / step
+    def excess(exponent: float) -> float:
+        there = replace(run, step=math.exp(exponent))
+        return gradient_factor(there, of) / _descent(there, of) - 0.5
 
-    most = math.log(divergence_limit) if run.steps > 1 else math.log(1e3 / of.smoothness)
-    low = most - 60
-    if factor(low) <= 0:
-        return 0.0
-    return math.exp(most if factor(most) > 0 else float(brentq(factor, low, most)))
+    most = math.log(run.ratio / (2 * math.sqrt(2) * run.steps * of.smoothness))
+    if excess(most) >= 0:
+        return math.exp(most)
+    return math.exp(float(brentq(excess, most - 60, most)))
 
 
 def theorem_2(run: FedSpa, of: Constants) -> Bound:
