@@ -125,7 +125,7 @@ BASE: Mapping[str, Any] = {
     "local.steps": 2,
     "local.batch_size": SAMPLES,
     "local.clip_norm": 1.0,
-    "local.engine": "loop",
+    "local.engine": "vmap",
     "channel.noise_std": 1.0,
     "power.max_snr_db": 60.0,
     "privacy.epsilon": math.inf,
@@ -216,16 +216,17 @@ def outcome(label: str, seeds: int = SEEDS) -> Outcome:
     constants = objective.constants(int(changes["local.batch_size"]), of_samples=of_samples)
     task = objective.task
 
-    def bound_at(step: float) -> Theory:
-        return theory_of({**changes, "local.learning_rate": step}, task=task, constants=constants)
+    def bound_at(step: float, rounds: int) -> Theory:
+        now = {**changes, "local.learning_rate": step, "run.rounds": rounds}
+        return theory_of(now, task=task, constants=constants)
 
-    first = bound_at(1e-3).bound
+    first = bound_at(1e-3, 1).bound  # the allowed step does not depend on the rounds
     step = LESS * float(np.nanmin([first.largest_step, first.largest_step_corrected]))
     settings = airfl.load_settings({**changes, "local.learning_rate": step})
     courses = [course(settings.resolved(run={"seed": seed}), task) for seed in range(seeds)]
     return Outcome(
         label=label,
-        theory=bound_at(step),
+        theory=bound_at(step, changes["run.rounds"]),
         measured=tuple(float(one.mean()) for one in courses),
         largest=max(float(one.max()) for one in courses),
         step=step,

@@ -34,11 +34,11 @@ FED_SPA = ("fed-spa",)
 DIRECT = ("cdp-sgd", "ldp-sgd")
 SHIFTED = ("soteriafl-gd", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-svrg")
 THEOREMS: Mapping[str, str] = {
-    **dict.fromkeys(PFELS, "PFELS, theorem 4"),
-    **dict.fromkeys(FED_SMP, "Fed-SMP, theorem 2"),
-    **dict.fromkeys(FED_SPA, "Fed-SPA, theorem 2"),
-    **dict.fromkeys(DIRECT, "SoteriaFL, theorem 1"),
-    **dict.fromkeys(SHIFTED, "SoteriaFL, theorem 3"),
+    **dict.fromkeys(PFELS, "PFELS's theorem 4"),
+    **dict.fromkeys(FED_SMP, "Fed-SMP's theorem 2"),
+    **dict.fromkeys(FED_SPA, "Fed-SPA's theorem 2"),
+    **dict.fromkeys(DIRECT, "SoteriaFL's theorem 1"),
+    **dict.fromkeys(SHIFTED, "SoteriaFL's theorem 3"),
 }
 """Scheme -> the theorem on its convergence."""
 SAME = 1e-6
@@ -216,7 +216,7 @@ def check_covered(settings: Settings) -> None:
     }
     for key, (is_wrong, value, allowed) in wrong.items():
         if is_wrong:
-            raise UserError(f"{key}: {THEOREMS[name]}, is not of {value!r}; set {key} = {allowed}")
+            raise UserError(f"{key}: {THEOREMS[name]} does not cover {value!r}; set {key} = {allowed}")
 
 
 def _kind(settings: Settings) -> str:
@@ -230,7 +230,7 @@ def _check_steps(settings: Settings, world: World) -> None:
     steps = {local_steps(settings, int(size)) for size in world.task.partition.sizes}
     if len(steps) > 1:
         raise UserError(
-            f"local.epochs: {THEOREMS[settings.scheme.name]}, is of the same number of local steps for all devices, "
+            f"local.epochs: {THEOREMS[settings.scheme.name]} is of the same number of local steps for all devices, "
             f"got {min(steps)} to {max(steps)}; set local.steps instead"
         )
 
