@@ -80,7 +80,7 @@ def estimate(model: FlatModel, task: DividedTask, sought: Sought) -> Constants:
     """
     devices, first = chosen_devices(task, model.dimension), model.initial()
     gradients = SampleGradients.of(model, task, "auto")
-    points = list(points_of(model, task, devices, sought.step, gradients))
+    points = list(points_of(model, task, devices, sought.step))
     smoothness = dissimilarity = variance = largest = coordinate = shift = 0.0
     for index, point in enumerate(points):
         found = [_gradients_of(gradients, task, device, point, sought.batch) for device in devices.tolist()]
@@ -127,19 +127,15 @@ def chosen_devices(task: DividedTask, dimension: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, population - 1, min(most, population)).round().astype(np.int64))
 
 
-def points_of(
-    model: FlatModel, task: DividedTask, devices: NDArray[np.int64], step: float, gradients: SampleGradients
-) -> Iterator[Tensor]:
-    """Yield points of gradient descent on the mean of these devices from theta^0, [d] each; none that is not finite."""
+def points_of(model: FlatModel, task: DividedTask, devices: NDArray[np.int64], step: float) -> Iterator[Tensor]:
+    """Yield points of gradient descent on the samples of these devices from theta^0, [d] each; none that is not
+    finite."""
     count = POINTS if model.dimension <= LARGE else FEW_POINTS
-    point = model.initial()
+    rows, point = torch.cat([rows_of(task, device) for device in devices.tolist()]), model.initial()
     yield point
     for _ in range(count - 1):
         for _ in range(WALK // (count - 1)):
-            mean = torch.zeros_like(point, dtype=torch.float64)
-            for device in devices.tolist():
-                mean += gradient(model, task, rows_of(task, device), point)
-            point = point - step * (mean / len(devices)).to(point.dtype)
+            point = point - step * gradient(model, task, rows, point).to(point.dtype)
         if not bool(torch.isfinite(point).all()):
             return
         yield point

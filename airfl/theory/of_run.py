@@ -155,11 +155,12 @@ def theory_of(
     world = build_world(unmeasured, torch.device("cpu"), data_folders(data_dir), task)
     name = settings.scheme.name
     _check_steps(settings, world)
-    of_samples = name in (*DIRECT, *SHIFTED)
+    radio = _planned(world.scenario) if run is None else _recorded(settings, Path(run))
+    course = None if run is None else _course(Path(run))
     if constants is None:
         batch = min(settings.local.batch_size, int(world.task.partition.sizes.max()))
-        constants = estimate(world.model, world.task, Sought(of_samples, batch, settings.local.learning_rate))
-    radio = _recorded(settings, Path(run)) if run is not None else _planned(world.scenario)
+        sought = Sought(name in (*DIRECT, *SHIFTED), batch, settings.local.learning_rate)
+        constants = estimate(world.model, world.task, sought)
     corollary = None
     if name in PFELS:
         bound = pfels_bound(settings, world, radio, constants, (data_dir, task))
@@ -174,7 +175,6 @@ def theory_of(
         if math.isfinite(epsilon):
             constant = settings.scheme.noise_constant  # type: ignore[attr-defined]
             corollary = soteriafl.corollary(soteria, constants, epsilon, settings.delta, constant)
-    measured = measured_of(Path(run), constants) if run is not None else None
     return Theory(
         scheme=name,
         rounds=settings.run.rounds,
@@ -182,7 +182,7 @@ def theory_of(
         bound=replace(bound, conditions=(*bound.conditions, *_of_the_run(settings, world, radio))),
         constants=constants,
         corollary=corollary,
-        measured=measured,
+        measured=None if course is None else measured_of(course, constants.initial_gradient),
     )
 
 
@@ -301,8 +301,8 @@ def _recorded(settings: Settings, folder: Path) -> RadioRounds:
         )
 
 
-def measured_of(folder: Path, constants: Constants) -> Measured:
-    """Return the measured curve of a run. Raises UserError if it has no gradient norms."""
+def _course(folder: Path) -> Array:
+    """Return the gradient norms of a run, nan after rounds without, [T]. Raises UserError if it has none."""
     from airfl.storage.trace import open_trace
 
     with open_trace(folder) as trace:
@@ -311,11 +311,19 @@ def measured_of(folder: Path, constants: Constants) -> Measured:
         raise UserError(
             f"{folder}: the run has no gradient norms; run it with trace.gradient_norm=true run.evaluate_every=1"
         )
+    return np.asarray(course)
+
+
+def measured_of(course: Array, initial: float) -> Measured:
+    """Return the measured curve of a run.
+
+    Args:
+        course: ||grad f||^2 after every round, nan where not evaluated, [T].
+        initial: ||grad f(theta^0)||^2.
+    """
     after = np.flatnonzero(np.isfinite(course))
-    rounds = np.concatenate([[0], after + 1])
-    values = np.concatenate([[constants.initial_gradient], course[after]])
-    before_last = values[rounds < len(course)]
-    return Measured(rounds, values, float(before_last.mean()))
+    rounds, values = np.concatenate([[0], after + 1]), np.concatenate([[initial], course[after]])
+    return Measured(rounds, values, float(values[rounds < len(course)].mean()))
 
 
 def _of_the_run(settings: Settings, world: World, radio: RadioRounds) -> tuple[Condition, ...]:

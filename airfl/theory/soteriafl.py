@@ -333,12 +333,12 @@ def corollary(run: Soteria, of: Constants, epsilon: float, delta: float, constan
             batch = m if run.estimator == "gd" else max(1, min(m, math.ceil(wanted)))
             order *= 1 + math.sqrt(tau)
         elif run.estimator == "svrg":
-            name, batch = "corollary 2", max(1, math.floor(m ** (2 / 3) / 4))
+            name, batch = "corollary 2", max(1, math.floor(m ** (2 / 3) / 4 + 1e-9))
             refresh = batch / m
             slow = refresh ** (2 / 3) * batch ** (1 / 3)
             beta, step = slow**2 * size**2 * least_one / n, slow * min(1.0, 1 / tau) / (2 * length)
         else:
-            name, batch = "corollary 3", max(1, min(m, math.ceil(3 * m ** (2 / 3))))
+            name, batch = "corollary 3", max(1, min(m, math.ceil(3 * m ** (2 / 3) - 1e-9)))
             beta, step = size**2 * least_one / (3 * n), min(1.0, 1 / tau) / (3 * length)
         at = _chosen(run, step, batch, run.rounds, refresh, of, (epsilon, delta, constant))
         estimate = lemma_1(at, of, "printed")
