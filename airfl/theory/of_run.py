@@ -17,6 +17,7 @@ from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
+from airfl.runtime.text import brief
 from airfl.theory import fed_smp, fed_spa, pfels, soteriafl
 from airfl.theory.bound import Bound, Condition, Constants
 from airfl.uplinks import AnalogUplink
@@ -81,6 +82,10 @@ class Theory:
     constants: Constants
     corollary: soteriafl.Corollary | None = None
     measured: Measured | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        bound = self.bound
+        return brief(self, scheme=self.scheme, rounds=self.rounds, printed=bound.printed, corrected=bound.corrected)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures that `airfl theory --json` prints."""

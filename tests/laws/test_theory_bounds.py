@@ -18,6 +18,7 @@ from airfl.runtime.streams import Streams
 from airfl.theory import pfels
 from airfl.theory.constants import Sought, estimate
 from experiments.theory import BASE, BATCH, DEVICES, DIMENSION, ROWS, SAMPLES, TABLE, outcome, problem
+from tests.conftest import ROOT
 
 VIOLATED = "PFELS, p = 0.05, no noise, T = 400"
 WITHIN = {"PFELS": 16, "WFL-PDP": 16, "Fed-SMP": 16, "Fed-SPA": 8, "CDP-SGD": 8, "SoteriaFL": 6}
@@ -127,6 +128,11 @@ def test_the_table_is_the_outcome() -> None:
     bound = found.theory.bound
     wanted = [found.step, found.mean, bound.printed, found.printed, bound.corrected, found.corrected]
     assert cells == pytest.approx(wanted, rel=5e-3)
+
+
+def test_the_page_has_the_table() -> None:
+    page = (ROOT / "docs" / "theory.md").read_text()
+    assert all(line in page for line in TABLE.read_text().splitlines() if line.startswith("|"))
 
 
 def _settings(label: str) -> airfl.Settings:
