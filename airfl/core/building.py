@@ -17,13 +17,15 @@ from airfl.errors import AlignmentError, UserError
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
 from airfl.schemes.claims import statement_of
+from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule, sampling_of
+from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks.radio import build_radio, check_radio, check_size
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
+from channels.part import is_built_in
 
 Array = NDArray[np.float64]
 
@@ -51,6 +53,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         return _best_aligned(settings, dimension, weights, samples)
     check_radio(settings.radio, settings.run.devices)
     _check_claims(settings)
+    _check_rates(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta must be at least {SMALLEST_DELTA:g}, got {settings.delta:g}")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
@@ -145,6 +148,13 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered
     return replace(statement, attained=statement.attained and attained)
+
+
+def _check_rates(settings: Settings) -> None:
+    """Raise UserError if devices are selected by rates that are not known."""
+    rule = settings.selection.rule
+    if isinstance(rule, ProportionalFair) or (isinstance(rule, ChannelRule) and not is_built_in(rule)):
+        check_antennas_alike(settings.antennas, settings.channel, f"rates of selection.kind = {name_of(rule)!r}")
 
 
 def _check_claims(settings: Settings) -> None:

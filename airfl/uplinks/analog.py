@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,13 @@ import numpy as np
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
+from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
@@ -42,6 +44,7 @@ class AnalogUplink:
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
         noise: Whether receiver noise is added; if false, z = 0 and beta does not change.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        interference: The law of the interference.
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         csi_error: How the privacy accounting treats imperfect CSI, see `CsiError`.
         tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; it is charged to
@@ -55,6 +58,7 @@ class AnalogUplink:
     noise_std: float
     noise: bool = True
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
     waveform: Waveform | None = None
     csi_error: CsiError = "realised"
     tail: float = 0.0
@@ -129,7 +133,7 @@ class _AnalogLink:
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._add_noise(signal, self._disturbance(self._energy, self._received))
+        received = self._add_noise(signal, self._leakage(self._energy, self._received))
         return Reception(
             mean=received * self._decoder(received),
             receive_snr_db=receive_snr_db,
@@ -161,7 +165,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(energy, received) * decoded,
+            interference_std=self._disturbance(self._leakage(energy, received)) * decoded if decoded else 0.0,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -240,19 +244,30 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, energy: Array, received: Array) -> float:
-        """Return the standard deviation of interference on an observed entry: other cells, and leakage between elements
-        due to offsets and late paths. energy, received: energies of each device's message."""
+    @property
+    def _other_cells(self) -> float:
+        """The standard deviation of other cells' interference of unit power on an observed entry."""
+        return interference_std(self._uplink.noise_std, self._uplink.interference_to_noise_db)
+
+    def _disturbance(self, leakage: float) -> float:
+        """Return the standard deviation of interference on an observed entry: other cells, and leakage between
+        elements of this variance; inf if the interference has no finite power."""
+        if self._other_cells and not self._uplink.interference.finite_power:
+            return np.inf
+        return float(np.sqrt(leakage + self._other_cells**2)) if leakage else self._other_cells
+
+    def _leakage(self, energy: Array, received: Array) -> float:
+        """Return the variance on an observed entry of what offsets and late paths leak between elements. energy,
+        received: energies of each device's message."""
         csi, uplink = self._context.csi, self._uplink
-        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
-            return other_cells
+            return 0.0
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
         in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
         offsets = csi.leakage - csi.late
         observed = in_phase + (offsets - csi.in_phase) / 2
         leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
-        return float(np.sqrt(leaked.sum() / self._context.frame.elements + other_cells**2))
+        return float(leaked.sum() / self._context.frame.elements)
 
     def _leaked_power(self) -> Array:
         """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
@@ -288,19 +303,48 @@ class _AnalogLink:
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _add_noise(self, signal: Tensor, disturbance: float) -> Tensor:
-        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device."""
+    def _add_noise(self, signal: Tensor, leakage: float) -> Tensor:
+        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device.
+
+        leakage: variance of the leakage on an observed entry, which is drawn together with the interference.
+        """
         import torch
 
         from airfl.runtime.philox.tensors import add_normals_
 
+        impulsive = bool(self._other_cells) and not self._uplink.interference.gaussian
+        disturbance = 1.0 if impulsive else self._disturbance(leakage)
         stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
         drawn = [(purpose, std) for purpose, std in stds if std]
         # Rounding depends on the order: noise and interference are added up before they are added to the signal.
         total = torch.zeros_like(signal) if len(drawn) > 1 else signal
         for purpose, std in drawn:
-            add_normals_(total, self._context.streams.address(purpose, self._context.round_index), None, std)
+            address = self._context.streams.address(purpose, self._context.round_index)
+            if impulsive and purpose is Purpose.INTERFERENCE:
+                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(leakage)
+            else:
+                add_normals_(total, address, None, std)
         return signal if total is signal else signal.add_(total)
+
+    def _impulsive_stds(self, leakage: float) -> Tensor:
+        """Return the standard deviation of interference and leakage on each observed entry, given the power of the
+        interference on its element, [m]."""
+        uplink, entries = self._uplink, self._context.entries
+        elements = uplink.grid.elements_for(entries)
+        powers = element_powers(uplink.interference, self._context, elements, self._antenna_shares())
+        stds = (powers * self._other_cells**2 + leakage).sqrt().float()
+        return stds.repeat_interleave(2)[:entries] if uplink.grid.packing == "iq" else stds
+
+    def _antenna_shares(self) -> list[Tensor] | None:
+        """Return |a|^2 of each antenna on each element, or as a single number; None if an impulse strikes all antennas
+        alike."""
+        import torch
+
+        shares = np.abs(self._control.combiner) ** 2
+        if self._uplink.interference.across_antennas == "common" or len(shares) == 1:
+            return None
+        rows = torch.as_tensor(shares, device=self._context.device)
+        return [row[0, 0] if row.numel() == 1 else self._placement.spread(row) for row in rows]
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing

@@ -83,6 +83,8 @@ USUAL: dict[Key, st.SearchStrategy[Any]] = {
     ("channel", "noise_figure_db"): st.sampled_from([0.0, 7.0, 20.0]),
     ("channel", "temperature_k"): st.sampled_from([4.0, 290.0]),
     ("channel", "interference_to_noise_db"): st.sampled_from([None, -20.0, 0.0, 20.0]),
+    ("channel", "interference_tail_index"): st.sampled_from([1.0, 1.5, 2.0]),
+    ("channel", "interference_burst_probability"): st.sampled_from([1e-3, 0.1, 1.0]),
     ("topology", "radius_m"): st.sampled_from([50.0, 250.0, 2000.0]),
     ("topology", "min_distance_m"): st.sampled_from([None, 10.0, 35.0]),
     ("topology", "coordinates"): st.just([[20.0 + 10 * place, -35.0] for place in range(30)]),
