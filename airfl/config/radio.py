@@ -272,6 +272,12 @@ class _Antennas(Section):
         description="correlation of the diffuse part between antennas: independent, exponential or local-scattering",
     )
 
+    median_clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None,
+        description="median-anchored clipping of what an analog link decodes: largest distance of an entry from the "
+        "median of all, in median absolute deviations; default no clipping",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, data: Any) -> Any:

@@ -209,6 +209,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         (SUPERPOSED,),
     ),
     "antennas.combining": (SUPERPOSED,),
+    "antennas.median_clip": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
     "csi.gain_bits": (AMPLITUDE_OR_RATE,),
     "grid.waveform": (WAVEFORM_MATTERS,),

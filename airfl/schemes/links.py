@@ -54,6 +54,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         settings.privacy,
         waveform=waveform_of(settings.grid),
         tail=settings.csi_tail / settings.run.rounds,
+        median_clip=settings.antennas.median_clip,
     )
 
 
@@ -127,6 +128,7 @@ def analog_uplink(
     *,
     waveform: Waveform | None,
     tail: float,
+    median_clip: float | None = None,
 ) -> AnalogUplink:
     """Build the analog uplink, on which all devices transmit at once.
 
@@ -137,6 +139,7 @@ def analog_uplink(
         privacy: The section [privacy].
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         tail: The part of delta that is spent per round on quantiles of the channel error.
+        median_clip: Where decoded entries are clipped, in median absolute deviations; None for no clipping.
     """
     return AnalogUplink(
         grid=grid,
@@ -150,6 +153,7 @@ def analog_uplink(
         csi_error=privacy.csi_error,
         least_gain=channel.min_gain if channel.units == "normalised" else 0.0,
         raw_samples=privacy.observer == "server",
+        median_clip=median_clip,
     )
 
 

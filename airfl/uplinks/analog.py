@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
+from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
 from channels.units import linear_to_db
@@ -51,6 +52,8 @@ class AnalogUplink:
             delta.
         least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
+        median_clip: Largest distance of a decoded entry from the median of all, in median absolute deviations, None
+            for no clipping.
     """
 
     grid: OfdmaGrid
@@ -64,6 +67,7 @@ class AnalogUplink:
     tail: float = 0.0
     least_gain: float = 0.0
     raw_samples: bool = False
+    median_clip: float | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
@@ -134,10 +138,11 @@ class _AnalogLink:
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         receive_snr_db = float(self._snr_db(np.array(energy(signal))))
         received = self._add_noise(signal, self._leakage(self._energy, self._received))
+        mean, clipped = self._decoded(received)
         return Reception(
-            mean=received * self._decoder(received),
+            mean=mean,
             receive_snr_db=receive_snr_db,
-            report=self._report(self._energy, self._received),
+            report=replace(self._report(self._energy, self._received), receiver_clipped_share=clipped),
             signals=self._signals(received) if context.record else None,
         )
 
@@ -289,6 +294,16 @@ class _AnalogLink:
         power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
+
+    def _decoded(self, received: Tensor) -> tuple[Tensor, float]:
+        """Return the mean, clipped about its median if the receiver does so, and the share of clipped entries."""
+        decoder = self._decoder(received)
+        mean = received * decoder
+        if self._uplink.median_clip is None:
+            return mean, 0.0
+        sent = decoder != 0 if not isinstance(decoder, float) else None
+        mean, clipped = median_clip(mean, self._uplink.median_clip, sent)
+        return mean, float(clipped) / len(mean)
 
     def _decoder(self, signal: Tensor) -> Tensor | float:
         """Return the factor on a received entry: 1/(r beta), per entry over a selective channel."""

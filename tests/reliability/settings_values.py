@@ -101,6 +101,7 @@ USUAL: dict[Key, st.SearchStrategy[Any]] = {
     ("csi", "timing_offset_s"): st.sampled_from([0.0, 1e-7, 2e-6]),
     ("csi", "frequency_offset_hz"): st.sampled_from([0.0, 1.0, 300.0]),
     ("antennas", "count"): st.sampled_from([1, 2, 3, 8]),
+    ("antennas", "median_clip"): st.sampled_from([None, 1.0, 3.0]),
     ("antennas", "rows"): st.sampled_from([1, 2]),
     ("antennas", "spacing_wavelengths"): st.sampled_from([0.1, 0.5, 3.0]),
     ("antennas", "angular_std_deg"): st.sampled_from([0.0, 2.0, 15.0, 100.0]),

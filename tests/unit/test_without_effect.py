@@ -35,7 +35,7 @@ ANOTHER = {
     **of("channel", interference_tail_index="1.2", interference_burst_probability="0.3"),
     **of("antennas", array="circular", rows="2", spacing_wavelengths="2.0", angle="broadside", sector_deg="30.0"),
     **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
-    **of("antennas", angular_std_deg="3.0", angular_distribution="uniform"),
+    **of("antennas", median_clip="2.0", angular_std_deg="3.0", angular_distribution="uniform"),
     **of("csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2"),
     **of("csi", gain_bits="2"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
