@@ -16,6 +16,7 @@ from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
+from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
@@ -23,6 +24,7 @@ from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks.radio import build_radio, check_radio, check_size
+from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
 from channels.part import is_built_in
@@ -165,6 +167,8 @@ def _check_claims(settings: Settings) -> None:
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
+    if combined_robustly(settings.radio):
+        _check_robust(settings)
     if settings.privacy.csi_error != "quantile":
         return
     correlated = antennas.correlation != "independent" and not antennas.combiner.one_antenna
@@ -178,6 +182,22 @@ def _check_claims(settings: Settings) -> None:
         raise UserError(
             f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
             f'{name_of(channel.fading)!r}); choose "realised" or "unbounded"'
+        )
+
+
+def _check_robust(settings: Settings) -> None:
+    """Raise UserError for privacy settings that a robust combiner does not go with: it releases a function of the
+    samples of all antennas, on which devices are received with more than beta."""
+    name = name_of(settings.antennas.combining)
+    if settings.privacy.csi_error != "realised":
+        raise UserError(
+            f"privacy.csi_error: antennas.combining = {name!r} is accounted with the true channel of all antennas, got "
+            f'{settings.privacy.csi_error!r}; use "realised", or a combiner that sums the antennas'
+        )
+    if is_calibrated(settings.privacy):
+        raise UserError(
+            f'privacy.bound: "accountant" sets beta for antennas that are summed, got antennas.combining = {name!r}; '
+            'use "paper", privacy.epsilon = inf, or a combiner that sums the antennas'
         )
 
 

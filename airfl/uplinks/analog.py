@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.branches import Branches
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
-from channels.antennas import combine
+from channels.antennas import RobustCombiner, combine
 from channels.grid import OfdmaGrid
 from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
@@ -109,17 +110,29 @@ class _AnalogLink:
             uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
         )
 
+    @cached_property
+    def _branches(self) -> Branches | None:
+        """The branches of the antennas, if they are not summed."""
+        return Branches(self._context, self._control, self._uplink.grid, self._placement) if self._robust else None
+
+    @property
+    def _robust(self) -> bool:
+        """Whether there are several antennas, which are not summed."""
+        return self._uplink.control.receiver.robust and len(self._control.combiner) > 1
+
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
         by_norms = self._flat and batch.part is None and self._control.clip_energy is None
         scale, norms = _read(batch, by_norms and self._uplink.waveform is None)
-        if batch.part is None:
+        part = None if batch.part is None else EntryRange(batch.part, self._context.entries)
+        if part is None:
             sent = self._channel.send(batch.values, scale, devices, norms)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            part = EntryRange(batch.part, self._context.entries)
             sent = self._channel.send(batch.values, scale, devices, part=part)
+        if self._branches is not None:
+            self._branches.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
         self._energy[devices] += sent.energy
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
@@ -137,7 +150,7 @@ class _AnalogLink:
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._add_noise(signal, self._leakage(self._energy, self._received))
+        received = self._received_entries(signal, self._leakage(self._energy, self._received))
         mean, clipped = self._decoded(received)
         return Reception(
             mean=mean,
@@ -191,14 +204,14 @@ class _AnalogLink:
         )
 
     def _largest_amplitude(self, share: Array) -> float:
-        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
-        server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
+        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or in the
+        samples of all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
-        if not control.plan.active.any() and not uplink.raw_samples:
+        if not control.plan.active.any() and not self._raw:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
-        if uplink.raw_samples:
+        if self._raw:
             return largest_raw_amplitude(csi.state.response, control, share)
         return largest_amplitude(
             self._gains * (share > 0),
@@ -222,7 +235,7 @@ class _AnalogLink:
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
         several_antennas = self._context.csi.state.response.shape[1] > 1
         misaligned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
-        if self._uplink.raw_samples and (several_antennas or misaligned):
+        if self._raw and (several_antennas or misaligned):
             # The noise of other devices has other directions in the samples, so only a device's own noise is sure to
             # cover its message.
             power = np.full(share.shape, largest**2)
@@ -239,6 +252,12 @@ class _AnalogLink:
         if "_channel" not in vars(self) or not isinstance(self._channel, WaveformChannel):
             return {}
         return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
+
+    @property
+    def _raw(self) -> bool:
+        """Whether what is released is accounted as the samples of all antennas: by the server, which sees them, or as
+        what a robust combiner computes of them, which reveals no more."""
+        return self._uplink.raw_samples or self._robust
 
     @property
     def _flat(self) -> bool:
@@ -317,6 +336,22 @@ class _AnalogLink:
         """Return the receive SNR of signals with this total energy over all entries; inf without noise."""
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
+
+    def _received_entries(self, signal: Tensor, leakage: float) -> Tensor:
+        """Return the observed entries after combining, with noise and interference. signal: their sum without; leakage:
+        as in `_add_noise`."""
+        if self._branches is None:
+            return self._add_noise(signal, leakage)
+        combiner = self._uplink.control.receiver
+        assert isinstance(combiner, RobustCombiner)
+        return self._branches.close(
+            combiner,
+            signal.new_zeros(len(signal)),
+            noise_std=self._noise_std,
+            other_cells=self._other_cells,
+            leakage=leakage,
+            interference=self._uplink.interference,
+        )
 
     def _add_noise(self, signal: Tensor, leakage: float) -> Tensor:
         """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device.

@@ -29,15 +29,18 @@ def element_powers(
             power after combining is then the sum of |a|^2 A over them. None if all have the same one, as ||a|| = 1.
     """
     if shares is None:
-        return _of_antenna(model, context, elements, 0)
-    total = _of_antenna(model, context, elements, 0) * shares[0]
+        return antenna_powers(model, context, elements, 0)
+    total = antenna_powers(model, context, elements, 0) * shares[0]
     for antenna, share in enumerate(shares[1:], 1):
-        total += _of_antenna(model, context, elements, antenna) * share
+        total += antenna_powers(model, context, elements, antenna) * share
     return total
 
 
-def _of_antenna(model: Interference, context: UplinkContext, elements: int, antenna: int) -> Tensor:
-    """Return A on one antenna, float64 [elements]. Raises UserError if a user-defined model returns no powers."""
+def antenna_powers(model: Interference, context: UplinkContext, elements: int, antenna: int) -> Tensor:
+    """Return A on one antenna, or on all antennas under the number 0, float64 [elements].
+
+    Raises UserError if a user-defined model returns no powers.
+    """
     import torch
 
     from airfl.runtime.philox.tensors import uniforms

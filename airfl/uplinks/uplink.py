@@ -149,7 +149,7 @@ class LinkReport:
 
     Attributes:
         noise_std: Standard deviation of the receiver noise that was added to an entry of the mean message (root mean
-            square over entries), before the receiver clips it.
+            square over entries), of antennas that are summed and before the receiver clips it.
         alignment_coefficient: beta, the largest over a selective channel; nan if there is none.
         power_bound_binding: Whether a power limit set beta.
         privacy_bound_binding: Whether the privacy bound set beta.

@@ -144,6 +144,7 @@ ALL_EFFECTS = {
     "peak limit": ("power.peak_db=0 power.peak=clip", ""),
     "receive antennas": ("antennas.count=3", ""),
     "combining": ("antennas.combining=sum", "antennas.count=3"),
+    "robust combining": ("antennas.combining=median", "antennas.count=3"),
     "median clipping": ("antennas.median_clip=2", ""),
     "device selection": ("selection.kind=best-k", ""),
     "interference": ("channel.interference_to_noise_db=10", ""),

@@ -71,7 +71,8 @@ PER_ROUND = (
     _per_round(
         "noise_std",
         "1",
-        "standard deviation of the noise on one (sent) entry of the decoded mean update, before the receiver clips it",
+        "standard deviation of the noise on one (sent) entry of the decoded mean update, of antennas that are "
+        "summed and before the receiver clips it",
     ),
     _per_round(
         "aggregation_error",
