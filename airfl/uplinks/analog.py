@@ -22,6 +22,7 @@ from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pa
 from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -393,7 +394,7 @@ class _AnalogLink:
         shares = np.abs(self._control.combiner) ** 2
         if self._uplink.interference.across_antennas == "common" or len(shares) == 1:
             return None
-        rows = torch.as_tensor(shares, device=self._context.device)
+        rows = on_device(shares, torch.device(self._context.device))
         return [row[0, 0] if row.numel() == 1 else self._placement.spread(row) for row in rows]
 
     def _signals(self, received: Tensor) -> Signals:

@@ -16,6 +16,7 @@ from channels.grid import OfdmaGrid
 from channels.interference import Interference
 from channels.mac import EntryRange, MultipleAccessChannel
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -111,7 +112,7 @@ class Branches:
         modulus = np.abs(self._weights[antenna])
         if modulus.size == 1:
             return float(modulus[0, 0])
-        row = torch.as_tensor(modulus, dtype=torch.float32, device=self._context.device)
+        row = on_device(modulus, torch.device(self._context.device), torch.float32)
         return self._on_entries(self._placement.spread(row))
 
     def _on_entries(self, elements: Tensor) -> Tensor:

@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from airfl.analysis.calculator import privacy_of
 from airfl.core.round_plan import RoundPlan
 from airfl.errors import UserError
+from airfl.report.privacy import privacy_table
 from airfl.uplinks.uplink import Reception
 from channels.antennas import COMBINERS, Median, RobustCombiner, TrimmedMean
 from channels.part import parameter
@@ -183,6 +185,17 @@ def test_what_is_released_is_accounted_as_the_samples_of_all_antennas(combining:
     assert not statement.hidden
     linear = built(50, *RADIO, *SCATTERED).statement
     assert linear.attained
+
+
+def test_no_beta_is_named_for_a_target_where_the_amplitude_is_another() -> None:
+    """And a round's figure is called an upper bound."""
+    given = ("scheme.name=pfels", "run.rounds=2", *RADIO, *SCATTERED)
+    summed, median = (privacy_of(small_settings(*given, f"antennas.combining={name}")) for name in ("sum", "median"))
+    assert summed.alignment_coefficient > 0
+    assert math.isnan(median.alignment_coefficient)
+    assert median.remedies is not None
+    assert "ε of the worst round, at most" in list(privacy_table(median).columns[0].cells)
+    assert "ε of the worst round, exact" in list(privacy_table(summed).columns[0].cells)
 
 
 @pytest.mark.parametrize(
