@@ -48,7 +48,7 @@ class FedSmp:
         selected: r, clients of a round.
         kept: k, entries that are sent.
         dimension: d, entries of the update.
-        rounds: T.
+        rounds: T, number of rounds.
         noise_variance: C^2 sigma^2/r^2, variance of the noise on a kept entry of the mean update, mean over the rounds.
         clip_norm: C, to which an update is clipped after it was sparsified; inf for none.
     """

@@ -66,11 +66,11 @@ class FedSpa:
         step: eta_l, local learning rate.
         server_step: eta_g, server learning rate.
         steps: tau, local steps.
-        agents: n.
+        agents: n, number of agents.
         selected: r, agents of a round.
         kept: k, entries that are trained.
-        dimension: d.
-        rounds: T.
+        dimension: d, number of parameters.
+        rounds: T, number of rounds.
         noise_std: sigma, standard deviation of the noise on an entry of a mini-batch gradient; 0 for none.
         beta1: beta_1 of the server.
         beta2: beta_2 of the server.

@@ -64,7 +64,7 @@ class Pfels:
         selected: r, devices of a round.
         kept: k, entries that are sent.
         dimension: d, entries of the update.
-        rounds: T.
+        rounds: T, number of rounds.
         inverse_alignment: (1/T) sum_t sigma_0^2/(beta^t)^2; 0 without noise.
         clip_norm: C, to which an update is clipped; inf for none.
     """

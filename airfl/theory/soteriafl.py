@@ -53,13 +53,13 @@ class Soteria:
     Attributes:
         estimator: The gradient estimator, "gd", "sgd", "svrg" or "saga".
         shifted: Whether the compression is shifted (SoteriaFL) or direct (CDP-SGD).
-        step: eta.
+        step: eta, step size.
         clients: n, all of which take part in every round.
         samples: m, samples of a client.
         batch: b, samples of a mini-batch; m for "gd".
-        dimension: d.
+        dimension: d, number of parameters.
         kept: k, entries that are sent; omega = d/k - 1.
-        rounds: T.
+        rounds: T, number of rounds.
         noise_std: sigma_p, standard deviation of the noise on every entry of a gradient.
         refresh: p, probability that SVRG's snapshot moves.
         replacement: Whether a mini-batch is drawn with replacement.
@@ -279,9 +279,9 @@ class Corollary:
     Attributes:
         name: Which one.
         beta: beta of theorem 3; nan for theorem 1.
-        step: eta.
-        batch: b.
-        rounds: T.
+        step: eta, step size.
+        batch: b, samples of a mini-batch.
+        rounds: T, number of rounds.
         noise_std: sigma_p.
         bound: The bound of theorem 1 or 3 at these, with all constants, printed.
         order: What stands in the O(.) of the corollary.
