@@ -43,6 +43,7 @@ class Purpose(IntEnum):
     INITIAL_ROUND = 25
     AUDIT = 26
     ANGLE = 27
+    SYMBOL_PHASE = 28
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airfl.schemes.fedavg import FedAvg as FedAvg
     from airfl.schemes.fedavg_randk import FedAvgRandK as FedAvgRandK
     from airfl.schemes.fedavg_topk import FedAvgTopK as FedAvgTopK
+    from airfl.schemes.fsk_mv import FskMv as FskMv
     from airfl.schemes.ldp_sgd import LdpSgd as LdpSgd
     from airfl.schemes.ldp_svrg import LdpSvrg as LdpSvrg
     from airfl.schemes.obda import Obda as Obda

@@ -45,6 +45,8 @@ SCHEMES: Registry[Scheme] = Registry(
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
+        # Non-coherent
+        "fsk-mv": "airfl.schemes.fsk_mv:FskMv",
     },
     group="airfl.schemes",
 )
