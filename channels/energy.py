@@ -67,7 +67,7 @@ class EnergyDetector:
 
         Args:
             amplitudes: b_i, not negative, [devices, resources, slots].
-            phases: Random bytes, int32, [devices, resources, slots], or [devices, 1, slots] for one symbol on all
+            phases: Random bytes, uint8, [devices, resources, slots], or [devices, 1, slots] for one symbol on all
                 resources of a slot.
             devices: Their rows of `response`.
 
@@ -108,7 +108,7 @@ class EnergyDetector:
         assert self._sum is not None
         arrived = []
         for amplitude, own_phases, own in zip(amplitudes, phases, response, strict=True):
-            real, imaginary = (symbols * amplitude for symbols in _looked_up(self._table, own_phases))
+            real, imaginary = (symbols * amplitude for symbols in _looked_up(self._table, own_phases.int()))
             powers = torch.zeros_like(amplitude)
             for received, of_antenna in zip(self._sum, own, strict=True):
                 gain_real, gain_imaginary = self._planes(of_antenna, amplitude)

@@ -42,6 +42,16 @@ def chips() -> Any:
     )
 
 
+def entry_range() -> Any:
+    """Return the range of the entries of an update on a non-coherent link."""
+    return parameter(
+        3.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        description="largest magnitude v of an entry that is sent, over C/sqrt(d), the rms entry for norm C",
+    )
+
+
 def noise_multiplier() -> Any:
     """Return the noise multiplier, noise over sensitivity."""
     return parameter(

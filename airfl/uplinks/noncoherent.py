@@ -188,7 +188,7 @@ class _NoncoherentLink:
         return [elements // resources % max(self._context.entries, 1) for elements in ahead]
 
     def _phases(self, devices: slice) -> Tensor:
-        """Return the random bytes that select the devices' symbols, int32 [devices, 1 or resources, slots]: one for all
+        """Return the random bytes that select the devices' symbols, uint8 [devices, 1 or resources, slots]: one for all
         resources of a slot of which one is active."""
         import torch
 
@@ -197,7 +197,7 @@ class _NoncoherentLink:
         slots = uplink.chips * context.entries
         address = context.streams, Purpose.SYMBOL_PHASE, context.round_index, context.ids[devices]
         drawn = device_uniforms.device_bytes(*address, rows * slots)
-        return on_device(drawn, torch.device(context.device)).int().view(-1, rows, slots)
+        return on_device(drawn, torch.device(context.device)).view(-1, rows, slots)
 
     def _decode(self, energies: Tensor) -> Tensor:
         """Return the mean of the messages from the energies, [resources, chips m] -> [m]."""

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
+from airfl.schemes.error_feedback import with_feedback
 from airfl.uplinks import NoncoherentUplink, UplinkContext
-from airfl.uplinks.stages import Batch, Round
+from airfl.uplinks.stages import Batch, Round, open_encoder
+from airfl.uplinks.stages.clamp import Clamp
+from airfl.uplinks.stages.quantise import StochasticQuantise
 from airfl.uplinks.stages.stage import MessageBound
 from airfl.uplinks.stages.votes import Votes
-from channels.codewords import Codewords, EnergyDifference
+from channels.codewords import Affine, AugmentedAffine, Codewords, EnergyDifference
 from channels.energy import first_is_larger, phase_table
 from channels.grid import OfdmaGrid
 from channels.resource_mapping import ResourceMapping
@@ -91,6 +94,51 @@ def test_the_energy_difference_has_its_exact_mean_and_variance(chips: int, anten
     variance = float(((parts + chips * N_0 / rho) ** 2).sum() / (chips * antennas * 4**2))
     assert mean.mean() == pytest.approx(values.mean(), abs=5 * math.sqrt(variance / M))
     assert mean.var() == pytest.approx(variance, rel=5 * math.sqrt(8 / M))
+
+
+@pytest.mark.parametrize(("chips", "antennas"), [(1, 1), (3, 2)])
+@pytest.mark.parametrize("codewords", [AugmentedAffine(1.5), Affine(1.5)], ids=["augmented", "affine"])
+def test_affine_energies_have_their_exact_mean_and_variance(codewords: Codewords, chips: int, antennas: int) -> None:
+    """Augmented: Var = sum_+- (C + L N_0/rho)^2/(L A r^2) with C = sum_i w_i (v +- x_i)/2; affine: four times the first
+    term, and what is subtracted for v and the noise leaves no bias. rho = E|h|^2/v, as v is spent on every entry."""
+    values, weights, v = np.array([0.8, -1.5, 0.3]), np.array([1.0, 0.5, 1.5]), 1.5
+    context = faded(3, codewords.resources * chips * M, antennas)
+    context = replace(context, weights=weights)
+    mean = received(uplink_of(codewords, chips), context, values)
+    rho = 1 / (1.5 * v)
+    sums = [(weights * (v + sign * values)).sum() / 2 + chips * N_0 / rho for sign in (1, -1)]
+    squares = sums[0] ** 2 + sums[1] ** 2 if codewords.resources == 2 else 4 * sums[0] ** 2
+    variance = float(squares / (chips * antennas * 3**2))
+    assert mean.mean() == pytest.approx((weights * values).sum() / 3, abs=5 * math.sqrt(variance / M))
+    assert mean.var() == pytest.approx(variance, rel=5 * math.sqrt(8 / M))
+
+
+def test_of_energies_that_are_uniform_the_difference_varies_least() -> None:
+    """r devices with x uniform in [-v, v], without noise: E[U_+-] = r v/4, E[C] = r v/2. To the leading order in r the
+    variance over fades is r^2 v^2/8 of the difference, r^2 v^2/2 of augmented and r^2 v^2 of affine energies."""
+    generator, devices, v = np.random.default_rng(1), 400, 1.0
+    values = generator.uniform(-v, v, devices)
+    parts = np.array([values[values > 0].sum(), -values[values < 0].sum()])
+    shifted = np.array([(v + values).sum(), (v - values).sum()]) / 2
+    difference, augmented, affine = (parts**2).sum(), (shifted**2).sum(), 4 * shifted[0] ** 2
+    assert augmented / difference == pytest.approx(4, rel=0.2)
+    assert affine / augmented == pytest.approx(2, rel=0.2)
+
+
+def test_dithered_bits_are_unbiased_and_their_error_stays_bounded() -> None:
+    """e <- x + e - Q(x + e) stays within 2 v if |x| <= v, and the mean of T messages within 2 v/T of x."""
+    rounds, v = 400, 0.5
+    update, store = torch.linspace(-0.5, 0.5, 64).repeat(3, 1), Store()
+    stages = with_feedback(True, (StochasticQuantise(2, v),), 64)
+    total, ids = torch.zeros(64), np.arange(3)
+    for index in range(rounds):
+        opened = Round(Streams(2), index, torch.device("cpu"), ids, np.ones(3, dtype=np.bool_), store, lambda: update)
+        coder = open_encoder(stages, opened)
+        sent = coder.encode(Batch(update.clone(), torch.ones(3), rows=slice(0, 3))).messages
+        assert set(sent.unique().tolist()) <= {-0.5, 0.5}  # in steps of 2 v
+        total += coder.decode(sent.mean(dim=0))
+        assert max(float(store.read_all("error", ids, update[0]).abs().max()), 0.0) <= 2 * v * (1 + 1e-5)
+    assert float((total / rounds - update[0]).abs().max()) <= 2 * v / rounds * (1 + 1e-3)
 
 
 def test_weights_count_as_energies() -> None:
@@ -224,3 +272,11 @@ def test_votes_have_absentees_and_weights() -> None:
     assert votes(0.2, 1.0) == [0.5, -0.25, 0, 0, -1]
     decoded = Votes(5, 0.1).open(opened).decode(torch.tensor([0.3, -1e-9, 0.0, 2.0, -5.0]))
     assert decoded.tolist() == pytest.approx([0.1, -0.1, 0.0, 0.1, -0.1])
+
+
+def test_entries_are_clamped() -> None:
+    opened = Round(Streams(0), 0, torch.device("cpu"), np.arange(1), np.ones(1, dtype=np.bool_), Store(), torch.zeros)
+    batch = Batch(torch.tensor([[4.0, -4.0, 0.5, 0.0]]), torch.tensor([0.5]))
+    assert Clamp(1.0).open(opened).encode(batch).messages.tolist() == [[1.0, -1.0, 0.25, 0.0]]
+    bound = Clamp(1.0).bound(MessageBound(4, 5.0, 5.0))
+    assert (bound.peak, bound.rms, bound.sensitivity) == (2.0, 2.0, 4.0)
