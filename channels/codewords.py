@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -68,12 +70,10 @@ class EnergyDifference(Codewords):
         """Return the roots of w (max(x, 0), max(-x, 0)), [devices, 2, m]."""
         import torch
 
-        # The root is taken first, as that of many zeros is slow.
-        signed = messages.abs().sqrt_().copysign_(messages)
-        pair = signed.new_empty(len(signed), 2, signed.shape[1])
-        torch.clamp(signed, min=0, out=pair[:, 0])
-        torch.clamp(signed.neg_(), min=0, out=pair[:, 1])
-        return pair
+        pair = messages.new_empty(len(messages), 2, messages.shape[1])
+        torch.clamp(messages, min=0, out=pair[:, 0])
+        torch.clamp(messages.neg(), min=0, out=pair[:, 1])
+        return _root_(pair)
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return the difference, in which the mean energy of the noise cancels."""
@@ -99,7 +99,7 @@ class Affine(Codewords):
 
     def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
         """Return the root of w (x + v)/2, [devices, 1, m]."""
-        return ((messages + self.limit * weights[:, None]) / 2).clamp_(min=0).sqrt_()[:, None]
+        return _root_((messages + self.limit * weights[:, None]).div_(2).clamp_(min=0))[:, None]
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return 2 (c - noise) - v sum_i w_i."""
@@ -128,7 +128,7 @@ class AugmentedAffine(Codewords):
         import torch
 
         whole = self.limit * weights[:, None]
-        return torch.stack((messages + whole, whole - messages), dim=1).div_(2).clamp_(min=0).sqrt_()
+        return _root_(torch.stack((messages + whole, whole - messages), dim=1).div_(2).clamp_(min=0))
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return the difference, in which noise and v cancel."""
@@ -137,3 +137,11 @@ class AugmentedAffine(Codewords):
     def most_energy(self, entries: int, norm: float, weight: float) -> float:
         """Return w v for every entry."""
         return entries * weight * self.limit
+
+
+def _root_(numbers: Tensor) -> Tensor:
+    """Return the square roots, in place. On a CPU numpy's are correctly rounded, and faster than torch's."""
+    if numbers.device.type != "cpu":
+        return numbers.sqrt_()
+    np.sqrt(numbers.numpy(), out=numbers.numpy())
+    return numbers

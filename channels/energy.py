@@ -85,7 +85,7 @@ class EnergyDetector:
             amplitudes = amplitudes.minimum(limits)
         if self._sum is None:
             self._sum = amplitudes.new_zeros(self._shape)
-        energy = amplitudes.square().flatten(1).sum(dim=1, dtype=torch.float64)
+        energy = amplitudes.square().flatten(1).sum(dim=1).double()  # pairwise sums, which a norm's are not
         add = self._add_flat if self._flat else self._add_selective
         return torch.stack((energy, add(amplitudes, phases, self._response[devices], energy), clipped), dim=1)
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.runtime.philox import device_uniforms
+from airfl.runtime import philox
 from airfl.runtime.streams import Purpose
+from airfl.runtime.threads import run_threads
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.codewords import Codewords
@@ -195,9 +196,9 @@ class _NoncoherentLink:
         context, uplink = self._context, self._uplink
         rows = 1 if uplink.codewords.one_active else uplink.codewords.resources
         slots = uplink.chips * context.entries
-        address = context.streams, Purpose.SYMBOL_PHASE, context.round_index, context.ids[devices]
-        drawn = device_uniforms.device_bytes(*address, rows * slots)
-        return on_device(drawn, torch.device(context.device)).view(-1, rows, slots)
+        address = context.streams.address(Purpose.SYMBOL_PHASE, context.round_index)
+        drawn = philox.random_bytes(address, context.ids[devices].tolist(), rows * slots, threads=run_threads())
+        return on_device(drawn, torch.device(context.device)).reshape(-1, rows, slots)
 
     def _decode(self, energies: Tensor) -> Tensor:
         """Return the mean of the messages from the energies, [resources, chips m] -> [m]."""

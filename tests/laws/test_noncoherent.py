@@ -12,7 +12,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.runtime.philox import device_uniforms
+from airfl.runtime import philox
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.schemes.error_feedback import with_feedback
@@ -180,7 +180,8 @@ def test_a_round_is_the_one_worked_out_with_complex_numbers(chips: int) -> None:
 
     alpha = 2.0 / (math.sqrt(entries) * norm)  # the energy of a unit, by the bound on the l1 norm
     start = int(Streams(0).generator(Purpose.PLACEMENT, 0).integers(elements))
-    drawn = device_uniforms.device_bytes(Streams(0), Purpose.SYMBOL_PHASE, 0, range(devices), chips * entries)
+    address = Streams(0).address(Purpose.SYMBOL_PHASE, 0)
+    drawn = philox.random_bytes(address, list(range(devices)), chips * entries)
     table, energies = phase_table("uniform"), np.zeros((chips, entries, 2))
     placement = ResourceMapping(context.frame, start)
     for antenna in range(2):
@@ -238,12 +239,14 @@ def test_energies_are_cut_to_the_peak() -> None:
 
 
 def test_random_bytes_are_those_of_the_devices_own_streams() -> None:
-    streams, words = Streams(5), 3
-    drawn = device_uniforms.device_bytes(streams, Purpose.SYMBOL_PHASE, 2, [4, 9], 8 * words - 3)
-    for row, device in zip(drawn, (4, 9), strict=True):
-        bits = streams.device_generator(Purpose.SYMBOL_PHASE, 2, device).bit_generator
-        expected = b"".join(int(word).to_bytes(8, "little") for word in bits.random_raw(words))  # type: ignore[attr-defined]
-        assert row.tobytes() == expected[:-3]
+    address = Streams(5).address(Purpose.SYMBOL_PHASE, 2)
+    drawn = philox.random_bytes(address, [4, 9], 13)
+    for row, words in zip(drawn, philox.words(address, [4, 9], 4), strict=True):
+        assert row.tobytes() == b"".join(int(word).to_bytes(4, "little") for word in words)[:13]
+    assert drawn[0].tobytes() != drawn[1].tobytes()
+    # All 256 values equally often: chi square of 255 degrees of freedom, within 5 standard deviations sqrt(510).
+    counts = np.bincount(philox.random_bytes(address, [4], 256_000)[0], minlength=256)
+    assert ((counts - 1000) ** 2 / 1000).sum() == pytest.approx(255, abs=5 * math.sqrt(510))
 
 
 @pytest.mark.parametrize(("phases", "first"), [("qpsk", 4), ("uniform", 256)])

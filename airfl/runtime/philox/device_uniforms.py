@@ -55,27 +55,6 @@ def draw(
     return by_numpy(key, devices, count)
 
 
-def device_bytes(
-    streams: Streams,
-    purpose: Purpose,
-    round_index: int | None,
-    devices: Sequence[int] | NDArray[np.int64],
-    count: int,
-) -> NDArray[np.uint8]:
-    """Return random bytes from each device's own stream, [devices, count].
-
-    They are the words of `Streams.device_generator`, the low byte of each first. Arguments as of `draw`.
-    """
-    bits = np.random.Philox(key=streams.key(purpose, round_index))
-    start, drawn = bits.state, np.empty((len(devices), count), dtype=np.uint8)
-    for row, device in enumerate(np.asarray(devices, dtype=np.int64).tolist()):
-        start["state"]["counter"] = np.array([0, 0, 0, device + 1], dtype=np.uint64)
-        bits.state = start
-        words = np.asarray(bits.random_raw(-(-count // 8)), dtype="<u8")
-        drawn[row] = words.view(np.uint8)[:count]
-    return drawn
-
-
 def _by_library(compiled: ctypes.CDLL, key: Key, devices: Ids, count: int) -> Uniforms:
     key, devices = np.ascontiguousarray(key), np.ascontiguousarray(devices)
     uniforms = np.empty((len(devices), count))

@@ -41,7 +41,9 @@ class Votes:
         return Coder(self._encode, self._decode, noise_gain=math.nan)
 
     def _encode(self, batch: Batch) -> Batch:
-        votes = (batch.values >= 0).to(batch.values.dtype).mul_(2).sub_(1)
+        import torch
+
+        votes = torch.ge(batch.values, 0, out=torch.empty_like(batch.values)).mul_(2).sub_(1)
         if self.threshold or self.full:
             sizes = batch.messages.abs()
             if self.full:
