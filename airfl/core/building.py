@@ -23,6 +23,7 @@ from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
+from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
 from airfl.uplinks.radio import build_radio, check_radio, check_size
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
@@ -67,15 +68,15 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
     radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
-    # Orthogonal devices may use any part of the band, however short a message is.
-    frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
+    frame = radio.frame(_frame_entries(recipe.uplink, bound.entries, radio.grid.used_subcarriers))
     rule = settings.selection.rule
     rows = settings.run.selected
     if isinstance(rule, ChannelRule) and rule.needs_csi:
         rows = rule.candidates or settings.run.devices
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
-    check_size(settings.radio, bound.entries, rows, frame.blocks)
+    elements = recipe.uplink.elements(bound.entries) if isinstance(recipe.uplink, NoncoherentUplink) else bound.entries
+    check_size(settings.radio, elements, rows, frame.blocks)
     # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
     scenario = Scenario(
@@ -98,6 +99,15 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     )
     check_energy_budget(scenario)
     return scenario
+
+
+def _frame_entries(uplink: Uplink, entries: int, subcarriers: int) -> int:
+    """Return the entries of the frame on which the channels of a round are drawn."""
+    if isinstance(uplink, AnalogUplink):
+        return entries
+    if isinstance(uplink, NoncoherentUplink):
+        return uplink.elements(entries)
+    return max(entries, 2 * subcarriers)  # orthogonal devices may use any part of the band
 
 
 def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Scenario:
@@ -229,7 +239,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
             f"keep to (scheme {settings.scheme.name!r}); take {'power.peak = clip' if backs_off else 'false'}"
         )
-    if link == "analog" and np.isinf(bound.rms):
+    if (link == "analog" and np.isinf(bound.rms)) or (link == "noncoherent" and np.isinf(bound.peak)):
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
 
 

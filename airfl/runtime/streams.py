@@ -44,6 +44,7 @@ class Purpose(IntEnum):
     AUDIT = 26
     ANGLE = 27
     IMPULSES = 28
+    SYMBOL_PHASE = 29
 
 
 @dataclass(frozen=True)

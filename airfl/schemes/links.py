@@ -12,12 +12,14 @@ from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError, UserError
 from airfl.schemes.scheme import LinkKind
-from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
+from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink, NoncoherentUplink
 from airfl.uplinks.control import PowerControl
 from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, waveform_of
 from airfl.uplinks.radio.power import power_policy
 from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
+from channels.codewords import Codewords, EnergyDifference
+from channels.energy import Phases
 from channels.grid import OfdmaGrid
 from channels.power import Policy
 from channels.waveform import Waveform
@@ -33,6 +35,8 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
 
     Raises UserError if the settings do not allow such a link.
     """
+    if link == "noncoherent":
+        return noncoherent_uplink(settings, EnergyDifference())
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power
     if link != "analog":
         check_antennas_alike(settings.antennas, channel, f"links that carry bits (scheme.link is {link})")
@@ -71,8 +75,8 @@ def check_antennas_alike(antennas: AntennaSettings, channel: ChannelSettings, wh
         return
     if model.across_antennas != "common":
         raise UserError(
-            f"channel.interference_across_antennas: {model.across_antennas!r} is for analog links, but {what} need "
-            f'interference that is alike on all {antennas.count} antennas; use "common"'
+            f"channel.interference_across_antennas: {model.across_antennas!r} is for analog and noncoherent links, but "
+            f'{what} need interference that is alike on all {antennas.count} antennas; use "common"'
         )
 
 
@@ -154,6 +158,47 @@ def analog_uplink(
         least_gain=channel.min_gain if channel.units == "normalised" else 0.0,
         raw_samples=privacy.observer == "server",
         median_clip=median_clip,
+    )
+
+
+def noncoherent_uplink(
+    settings: Settings,
+    codewords: Codewords,
+    *,
+    chips: int = 1,
+    phases: Phases = "uniform",
+    equal_means: bool = True,
+) -> NoncoherentUplink:
+    """Build the non-coherent uplink, on which energies of all devices add up.
+
+    Args:
+        settings: The settings of the run.
+        codewords: How an entry becomes energies.
+        chips: How often a codeword is sent, each time with other fades.
+        phases: The random phases of the symbols.
+        equal_means: Whether devices lower their power until all arrive with the same mean power.
+
+    Raises UserError for a peak limit that would be kept by backing off, as the largest energy of an element is not
+    known before training.
+    """
+    channel, power = settings.channel, settings.power
+    if power.peak_db is not None and power.peak == "back-off":
+        raise UserError(
+            "power.peak: 'back-off' needs the largest energy of an element before training, which the noncoherent link "
+            "does not know; take power.peak = clip"
+        )
+    return NoncoherentUplink(
+        grid=grid_of(settings.grid),
+        codewords=codewords,
+        limit=settings.power_limit,
+        noise_std=noise_std_of(channel, settings.grid),
+        chips=chips,
+        phases=phases,
+        equal_means=equal_means,
+        noise=channel.noise,
+        interference_to_noise_db=channel.interference_to_noise_db,
+        peak_db=power.peak_db,
+        interference=channel.interference_model,
     )
 
 

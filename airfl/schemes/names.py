@@ -45,6 +45,11 @@ SCHEMES: Registry[Scheme] = Registry(
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
+        # Non-coherent
+        "fsk-mv": "airfl.schemes.fsk_mv:FskMv",
+        "reed": "airfl.schemes.reed:Reed",
+        "ncairfl": "airfl.schemes.ncairfl:NcAirFL",
+        "affine-oac": "airfl.schemes.affine_oac:AffineOac",
     },
     group="airfl.schemes",
 )

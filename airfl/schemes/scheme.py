@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from channels.part import Part, PartError, parameter
 
-LinkKind = Literal["analog", "digital", "ideal"]
+LinkKind = Literal["analog", "digital", "ideal", "noncoherent"]
 
 
 class Scheme(Part):
@@ -31,7 +31,7 @@ class Scheme(Part):
     threshold: ClassVar[float] = 0.0
     uses: ClassVar[frozenset[str] | None] = None
 
-    link: Literal["auto", "analog", "digital", "ideal"] = parameter(
+    link: Literal["auto", "analog", "digital", "ideal", "noncoherent"] = parameter(
         default="auto",
         description="link that carries the messages; auto = the first link that `airfl schemes` lists for the scheme",
     )

@@ -53,6 +53,14 @@ class Interference(Part):
         """Whether E A is finite, in which case it is 1."""
         return True
 
+    @property
+    def mean_square(self) -> float:
+        """E A^2: 1 of Gaussian interference, inf without a finite power."""
+        if not self.finite_power:
+            return float("inf")
+        values, shares = self.mixture()
+        return float((shares * values**2).sum())
+
     @abstractmethod
     def powers(self, uniforms: Tensor) -> Tensor:
         """Return A of resource elements, float64 [elements].

@@ -26,6 +26,8 @@ BASE = (
 OFFSETS = ("timing offset", "carrier offset")
 MODELS = ("capacity", "finite-blocklength", "nr")
 DIGITAL, IDEAL = "scheme.name=fedavg scheme.link=digital", "scheme.name=fedavg scheme.link=ideal"
+NONCOHERENT = "scheme.name=fsk-mv"
+AVERAGED = f"{NONCOHERENT} antennas.count=64"  # energies of one antenna vary as much as they are large
 WAVEFORM, DOWNLINK = "grid.waveform=true", "grid.downlink=true"
 LINKS = {
     "analog": "scheme.name=wfl-p",
@@ -33,12 +35,14 @@ LINKS = {
     "analog waveform": f"scheme.name=wfl-p {WAVEFORM}",
     **{f"digital {model}": f"{DIGITAL} digital.error_model={model}" for model in MODELS},
     "ideal": IDEAL,
+    "noncoherent": AVERAGED,
     "downlink": f"{IDEAL} {DOWNLINK}",
 }
 # Said in one line: nothing on these links is made in time, where a waveform has its offsets.
 REFUSED = {
     "digital": f"{DIGITAL} {WAVEFORM}",
     "ideal": f"{IDEAL} {WAVEFORM}",
+    "noncoherent": f"{NONCOHERENT} {WAVEFORM}",
     "downlink": f"scheme.name=wfl-p {WAVEFORM} {DOWNLINK}",
 }
 
@@ -171,6 +175,7 @@ ALL_LINKS = {
     "analog": f"{RAND_K} scheme.link=analog",
     **{f"digital {model}": f"{RAND_K} {WEAK} digital.error_model={model}" for model in MODELS},
     "ideal": f"{RAND_K} scheme.link=ideal",
+    "noncoherent": NONCOHERENT,
     "downlink": f"{RAND_K} scheme.link=ideal {DOWNLINK}",
 }
 SAME = 1e-6

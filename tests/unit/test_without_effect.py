@@ -37,7 +37,7 @@ ANOTHER = {
     **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
     **of("antennas", median_clip="2.0", angular_std_deg="3.0", angular_distribution="uniform"),
     **of("csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2"),
-    **of("csi", gain_bits="2"),
+    **of("csi", gain_bits="2", estimation="ls", delay_s="1e-3"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
     **of("task", dirichlet_alpha="0.1", min_samples="3"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
@@ -99,8 +99,8 @@ SHORT = (
 # What a run only keeps a record of, at neither cost nor error.
 RECORDED = {"csi.gain_bits": ("channel_estimate",)}
 LINKS = {
-    link: ("run.rounds=1", f"scheme.name={'pfels' if link == 'analog' else 'fedavg'}", f"scheme.link={link}")
-    for link in ("analog", "digital", "ideal")
+    link: ("run.rounds=1", f"scheme.name={name}", f"scheme.link={link}")
+    for link, name in {"analog": "pfels", "digital": "fedavg", "ideal": "fedavg", "noncoherent": "fsk-mv"}.items()
 }
 
 
@@ -197,7 +197,10 @@ def test_what_is_said_to_change_nothing_changes_nothing(needs: Needs, base: Any,
     assert not together, {text: changed_by([text], base) for text in overrides}
 
 
-IDEAL, UNIFORM = "no effect: scheme.link is ideal, not analog", "selection.kind is uniform, not energy-budget"
+IDEAL, UNIFORM = (
+    "no effect: scheme.link is ideal, not analog or noncoherent",
+    "selection.kind is uniform, not energy-budget",
+)
 PHASE_BITS = "csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"
 DOWNLINK = "the broadcast is charged at the capacity of the true channel with noise and one receive antenna"
 NOT_DOWN = {f"csi.estimation, antennas.count do not affect the downlink: {DOWNLINK}"}
