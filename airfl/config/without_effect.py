@@ -12,6 +12,7 @@ from airfl.config.settings import Settings
 from airfl.config.task import OWN
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
+from channels.interference import INTERFERENCES
 from channels.part import Part
 from channels.power import POLICIES
 
@@ -76,6 +77,7 @@ ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 NAMES: dict[str, frozenset[str]] = {
     "channel.fading": frozenset(FADINGS.classes.values()),
     "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
+    "channel.interference": frozenset(INTERFERENCES.classes.values()),
 }
 """Names of the built-in parts, by the key that selects them."""
 
@@ -130,6 +132,8 @@ OF_LINKS = (
     CHARGED,
 )
 SEVERAL = Needs("antennas.count", inactive=("1",))
+DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
+IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
     Needs("channel.fading", inactive=("fixed",)),
     Needs("antennas.correlation", inactive=("independent",)),
@@ -164,6 +168,12 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
     "channel.noise": (SUPERPOSED,),
+    "channel.interference": (DISTURBED,),
+    **{
+        f"channel.{key}": (DISTURBED, Needs("channel.interference", tuple(names), own=False))
+        for key, (_, names) in keys_of(INTERFERENCES).items()
+    },
+    "channel.interference_across_antennas": (SEVERAL, DISTURBED, IMPULSIVE),
     "antennas.array": (DRAWN, SEVERAL, ARRAY_MATTERS),
     "antennas.rows": (DRAWN, SEVERAL, ARRAY_MATTERS, Needs("antennas.array", ("rectangular",))),
     "antennas.spacing_wavelengths": (DRAWN, SEVERAL, ARRAY_MATTERS),
@@ -199,6 +209,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         (SUPERPOSED,),
     ),
     "antennas.combining": (SUPERPOSED,),
+    "antennas.median_clip": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
     "csi.gain_bits": (AMPLITUDE_OR_RATE,),
     "grid.waveform": (WAVEFORM_MATTERS,),

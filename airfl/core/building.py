@@ -16,14 +16,18 @@ from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
+from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
+from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule, sampling_of
+from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks.radio import build_radio, check_radio, check_size
+from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
+from channels.part import is_built_in
 
 Array = NDArray[np.float64]
 
@@ -51,6 +55,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         return _best_aligned(settings, dimension, weights, samples)
     check_radio(settings.radio, settings.run.devices)
     _check_claims(settings)
+    _check_rates(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta must be at least {SMALLEST_DELTA:g}, got {settings.delta:g}")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
@@ -147,6 +152,13 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
     return replace(statement, attained=statement.attained and attained)
 
 
+def _check_rates(settings: Settings) -> None:
+    """Raise UserError if devices are selected by rates that are not known."""
+    rule = settings.selection.rule
+    if isinstance(rule, ProportionalFair) or (isinstance(rule, ChannelRule) and not is_built_in(rule)):
+        check_antennas_alike(settings.antennas, settings.channel, f"rates of selection.kind = {name_of(rule)!r}")
+
+
 def _check_claims(settings: Settings) -> None:
     """Raise UserError for radio settings that are valid but for which the privacy figures do not hold."""
     channel, antennas = settings.channel, settings.antennas
@@ -155,6 +167,8 @@ def _check_claims(settings: Settings) -> None:
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
+    if combined_robustly(settings.radio):
+        _check_robust(settings)
     if settings.privacy.csi_error != "quantile":
         return
     correlated = antennas.correlation != "independent" and not antennas.combiner.one_antenna
@@ -168,6 +182,22 @@ def _check_claims(settings: Settings) -> None:
         raise UserError(
             f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
             f'{name_of(channel.fading)!r}); choose "realised" or "unbounded"'
+        )
+
+
+def _check_robust(settings: Settings) -> None:
+    """Raise UserError for privacy settings that a robust combiner does not go with: it releases a function of the
+    samples of all antennas, on which devices are received with more than beta."""
+    name = name_of(settings.antennas.combining)
+    if settings.privacy.csi_error != "realised":
+        raise UserError(
+            f"privacy.csi_error: antennas.combining = {name!r} is accounted with the true channel of all antennas, got "
+            f'{settings.privacy.csi_error!r}; use "realised", or a combiner that sums the antennas'
+        )
+    if is_calibrated(settings.privacy):
+        raise UserError(
+            f'privacy.bound: "accountant" sets beta for antennas that are summed, got antennas.combining = {name!r}; '
+            'use "paper", privacy.epsilon = inf, or a combiner that sums the antennas'
         )
 
 

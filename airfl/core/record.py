@@ -66,6 +66,7 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "clipped_share": report.clipped_share,
         "papr_db": report.papr_db,
         "waveform_clipped_share": report.waveform_clipped_share,
+        "receiver_clipped_share": report.receiver_clipped_share,
         "transmit_scale": devices.transmit_scale,
         "transmit_energy_j": devices.energy,
         "bits": devices.bits,

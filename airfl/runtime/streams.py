@@ -43,6 +43,7 @@ class Purpose(IntEnum):
     INITIAL_ROUND = 25
     AUDIT = 26
     ANGLE = 27
+    IMPULSES = 28
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.privacy import PrivacySettings
-from airfl.config.radio import ChannelSettings, PowerSettings
+from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
-from airfl.errors import AlignmentError
+from airfl.errors import AlignmentError, UserError
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
@@ -35,6 +35,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
     """
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power
     if link != "analog":
+        check_antennas_alike(settings.antennas, channel, f"links that carry bits (scheme.link is {link})")
         of_bits = digital_uplink if link == "digital" else ideal_uplink
         return of_bits(settings.digital, grid, link_noise_std_of(channel, settings.grid), channel, power)
     check_announced(power, privacy_bound, settings.scheme.name)
@@ -53,7 +54,26 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         settings.privacy,
         waveform=waveform_of(settings.grid),
         tail=settings.csi_tail / settings.run.rounds,
+        median_clip=settings.antennas.median_clip,
     )
+
+
+def check_antennas_alike(antennas: AntennaSettings, channel: ChannelSettings, what: str) -> None:
+    """Check that interference is alike on all antennas, without which rates are not known; raises UserError otherwise.
+
+    Args:
+        antennas: The section [antennas].
+        channel: The section [channel].
+        what: What needs the rates.
+    """
+    model = channel.interference_model
+    if channel.interference_to_noise_db is None or model.gaussian or antennas.count == 1:
+        return
+    if model.across_antennas != "common":
+        raise UserError(
+            f"channel.interference_across_antennas: {model.across_antennas!r} is for analog links, but {what} need "
+            f'interference that is alike on all {antennas.count} antennas; use "common"'
+        )
 
 
 def check_announced(power: PowerSettings, privacy_bound: float, scheme: str) -> None:
@@ -108,6 +128,7 @@ def analog_uplink(
     *,
     waveform: Waveform | None,
     tail: float,
+    median_clip: float | None = None,
 ) -> AnalogUplink:
     """Build the analog uplink, on which all devices transmit at once.
 
@@ -118,6 +139,7 @@ def analog_uplink(
         privacy: The section [privacy].
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         tail: The part of delta that is spent per round on quantiles of the channel error.
+        median_clip: Where decoded entries are clipped, in median absolute deviations; None for no clipping.
     """
     return AnalogUplink(
         grid=grid,
@@ -127,9 +149,11 @@ def analog_uplink(
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
         csi_error=privacy.csi_error,
         least_gain=channel.min_gain if channel.units == "normalised" else 0.0,
         raw_samples=privacy.observer == "server",
+        median_clip=median_clip,
     )
 
 
@@ -155,6 +179,7 @@ def digital_uplink(
         secure_aggregation=digital.secure_aggregation,
         divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
     )
 
 
@@ -166,6 +191,7 @@ def ideal_uplink(
         grid=grid,
         noise_std=noise_std,
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
         deadline_s=digital.deadline_s,
         divide_by_received=power.divide_by == "active",
     )

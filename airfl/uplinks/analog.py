@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.branches import Branches
 from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
-from channels.antennas import combine
+from channels.antennas import RobustCombiner, combine
 from channels.grid import OfdmaGrid
+from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
+from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -42,12 +47,15 @@ class AnalogUplink:
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
         noise: Whether receiver noise is added; if false, z = 0 and beta does not change.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        interference: The law of the interference.
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         csi_error: How the privacy accounting treats imperfect CSI, see `CsiError`.
         tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; it is charged to
             delta.
         least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
+        median_clip: Largest distance of a decoded entry from the median of all, in median absolute deviations, None
+            for no clipping.
     """
 
     grid: OfdmaGrid
@@ -55,11 +63,13 @@ class AnalogUplink:
     noise_std: float
     noise: bool = True
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
     waveform: Waveform | None = None
     csi_error: CsiError = "realised"
     tail: float = 0.0
     least_gain: float = 0.0
     raw_samples: bool = False
+    median_clip: float | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
@@ -101,17 +111,29 @@ class _AnalogLink:
             uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
         )
 
+    @cached_property
+    def _branches(self) -> Branches | None:
+        """The branches of the antennas, if they are not summed."""
+        return Branches(self._context, self._control, self._uplink.grid, self._placement) if self._robust else None
+
+    @property
+    def _robust(self) -> bool:
+        """Whether there are several antennas, which are not summed."""
+        return self._uplink.control.receiver.robust and len(self._control.combiner) > 1
+
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
         by_norms = self._flat and batch.part is None and self._control.clip_energy is None
         scale, norms = _read(batch, by_norms and self._uplink.waveform is None)
-        if batch.part is None:
+        part = None if batch.part is None else EntryRange(batch.part, self._context.entries)
+        if part is None:
             sent = self._channel.send(batch.values, scale, devices, norms)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            part = EntryRange(batch.part, self._context.entries)
             sent = self._channel.send(batch.values, scale, devices, part=part)
+        if self._branches is not None:
+            self._branches.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
         self._energy[devices] += sent.energy
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
@@ -129,11 +151,12 @@ class _AnalogLink:
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._add_noise(signal, self._disturbance(self._energy, self._received))
+        received = self._received_entries(signal, self._leakage(self._energy, self._received))
+        mean, clipped = self._decoded(received)
         return Reception(
-            mean=received * self._decoder(received),
+            mean=mean,
             receive_snr_db=receive_snr_db,
-            report=self._report(self._energy, self._received),
+            report=replace(self._report(self._energy, self._received), receiver_clipped_share=clipped),
             signals=self._signals(received) if context.record else None,
         )
 
@@ -161,7 +184,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(energy, received) * decoded,
+            interference_std=self._disturbance(self._leakage(energy, received)) * decoded if decoded else 0.0,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -182,14 +205,14 @@ class _AnalogLink:
         )
 
     def _largest_amplitude(self, share: Array) -> float:
-        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
-        server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
+        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or in the
+        samples of all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
-        if not control.plan.active.any() and not uplink.raw_samples:
+        if not control.plan.active.any() and not self._raw:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
-        if uplink.raw_samples:
+        if self._raw:
             return largest_raw_amplitude(csi.state.response, control, share)
         return largest_amplitude(
             self._gains * (share > 0),
@@ -213,7 +236,7 @@ class _AnalogLink:
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
         several_antennas = self._context.csi.state.response.shape[1] > 1
         misaligned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
-        if self._uplink.raw_samples and (several_antennas or misaligned):
+        if self._raw and (several_antennas or misaligned):
             # The noise of other devices has other directions in the samples, so only a device's own noise is sure to
             # cover its message.
             power = np.full(share.shape, largest**2)
@@ -232,6 +255,12 @@ class _AnalogLink:
         return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
 
     @property
+    def _raw(self) -> bool:
+        """Whether what is released is accounted as the samples of all antennas: by the server, which sees them, or as
+        what a robust combiner computes of them, which reveals no more."""
+        return self._uplink.raw_samples or self._robust
+
+    @property
     def _flat(self) -> bool:
         return self._gains.shape[1:] == (1, 1)
 
@@ -240,19 +269,30 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, energy: Array, received: Array) -> float:
-        """Return the standard deviation of interference on an observed entry: other cells, and leakage between elements
-        due to offsets and late paths. energy, received: energies of each device's message."""
+    @property
+    def _other_cells(self) -> float:
+        """The standard deviation of other cells' interference of unit power on an observed entry."""
+        return interference_std(self._uplink.noise_std, self._uplink.interference_to_noise_db)
+
+    def _disturbance(self, leakage: float) -> float:
+        """Return the standard deviation of interference on an observed entry: other cells, and leakage between
+        elements of this variance; inf if the interference has no finite power."""
+        if self._other_cells and not self._uplink.interference.finite_power:
+            return np.inf
+        return float(np.sqrt(leakage + self._other_cells**2)) if leakage else self._other_cells
+
+    def _leakage(self, energy: Array, received: Array) -> float:
+        """Return the variance on an observed entry of what offsets and late paths leak between elements. energy,
+        received: energies of each device's message."""
         csi, uplink = self._context.csi, self._uplink
-        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
-            return other_cells
+            return 0.0
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
         in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
         offsets = csi.leakage - csi.late
         observed = in_phase + (offsets - csi.in_phase) / 2
         leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
-        return float(np.sqrt(leaked.sum() / self._context.frame.elements + other_cells**2))
+        return float(leaked.sum() / self._context.frame.elements)
 
     def _leaked_power(self) -> Array:
         """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
@@ -275,6 +315,16 @@ class _AnalogLink:
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
 
+    def _decoded(self, received: Tensor) -> tuple[Tensor, float]:
+        """Return the mean, clipped about its median if the receiver does so, and the share of clipped entries."""
+        decoder = self._decoder(received)
+        mean = received * decoder
+        if self._uplink.median_clip is None:
+            return mean, 0.0
+        sent = decoder != 0 if not isinstance(decoder, float) else None
+        mean, clipped = median_clip(mean, self._uplink.median_clip, sent)
+        return mean, float(clipped) / len(mean)
+
     def _decoder(self, signal: Tensor) -> Tensor | float:
         """Return the factor on a received entry: 1/(r beta), per entry over a selective channel."""
         decoder = self._control.decoder
@@ -288,19 +338,64 @@ class _AnalogLink:
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _add_noise(self, signal: Tensor, disturbance: float) -> Tensor:
-        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device."""
+    def _received_entries(self, signal: Tensor, leakage: float) -> Tensor:
+        """Return the observed entries after combining, with noise and interference. signal: their sum without; leakage:
+        as in `_add_noise`."""
+        if self._branches is None:
+            return self._add_noise(signal, leakage)
+        combiner = self._uplink.control.receiver
+        assert isinstance(combiner, RobustCombiner)
+        return self._branches.close(
+            combiner,
+            signal.new_zeros(len(signal)),
+            noise_std=self._noise_std,
+            other_cells=self._other_cells,
+            leakage=leakage,
+            interference=self._uplink.interference,
+        )
+
+    def _add_noise(self, signal: Tensor, leakage: float) -> Tensor:
+        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device.
+
+        leakage: variance of the leakage on an observed entry, which is drawn together with the interference.
+        """
         import torch
 
         from airfl.runtime.philox.tensors import add_normals_
 
+        impulsive = bool(self._other_cells) and not self._uplink.interference.gaussian
+        disturbance = 1.0 if impulsive else self._disturbance(leakage)
         stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
         drawn = [(purpose, std) for purpose, std in stds if std]
         # Rounding depends on the order: noise and interference are added up before they are added to the signal.
         total = torch.zeros_like(signal) if len(drawn) > 1 else signal
         for purpose, std in drawn:
-            add_normals_(total, self._context.streams.address(purpose, self._context.round_index), None, std)
+            address = self._context.streams.address(purpose, self._context.round_index)
+            if impulsive and purpose is Purpose.INTERFERENCE:
+                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(leakage)
+            else:
+                add_normals_(total, address, None, std)
         return signal if total is signal else signal.add_(total)
+
+    def _impulsive_stds(self, leakage: float) -> Tensor:
+        """Return the standard deviation of interference and leakage on each observed entry, given the power of the
+        interference on its element, [m]."""
+        uplink, entries = self._uplink, self._context.entries
+        elements = uplink.grid.elements_for(entries)
+        powers = element_powers(uplink.interference, self._context, elements, self._antenna_shares())
+        stds = (powers * self._other_cells**2 + leakage).sqrt().float()
+        return stds.repeat_interleave(2)[:entries] if uplink.grid.packing == "iq" else stds
+
+    def _antenna_shares(self) -> list[Tensor] | None:
+        """Return |a|^2 of each antenna on each element, or as a single number; None if an impulse strikes all antennas
+        alike."""
+        import torch
+
+        shares = np.abs(self._control.combiner) ** 2
+        if self._uplink.interference.across_antennas == "common" or len(shares) == 1:
+            return None
+        rows = on_device(shares, torch.device(self._context.device))
+        return [row[0, 0] if row.numel() == 1 else self._placement.spread(row) for row in rows]
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
-from channels.noise import disturbance_energy
+from channels.interference import Gaussian, Interference, disturbance
 from channels.transfer import on_device
 from channels.units import linear_to_db
 
@@ -45,6 +45,7 @@ class DigitalUplink:
         divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
             devices.
         interference_to_noise_db: Interference of other cells over the noise in dB, at a known level; None for none.
+        interference: The law of the interference, which is known as well.
     """
 
     grid: OfdmaGrid
@@ -56,6 +57,7 @@ class DigitalUplink:
     secure_aggregation: SecureAggregation = "assumed"
     divide_by_received: bool = False
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. Rates, errors and retransmissions are determined here, since they depend only on the channel
@@ -80,12 +82,13 @@ class _DigitalLink:
         useful = (1.0 - csi.leakage) / (1.0 - csi.late)  # the estimate already excludes late paths
         estimate = power_gains(csi.estimate.response) * useful[:, None, None]
         known, true = np.broadcast_arrays(estimate, self._power)
+        against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
         task = DigitalTask(
             bits=self._bits,
             known=known,
             true=true,
             symbol_energy=context.element_power * min(subcarriers, uplink.grid.elements_for(context.dimension)),
-            noise_energy=disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db),
+            noise_energy=against.energy,
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,
@@ -95,6 +98,7 @@ class _DigitalLink:
             offsets=csi.offsets,
             leaked_power=leaked_gains(csi.state),
             coupling=coupling(csi.state.response) if csi.offsets.present else None,
+            effective=against.effective,
         )
         try:
             self._outcome: DigitalOutcome = send(task)

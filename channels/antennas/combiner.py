@@ -23,10 +23,12 @@ class Combiner(Part):
         source: Source of the combiner.
         one_antenna: Whether only the first antenna is used for any channel, so that the effective channel fades as that
             of one antenna.
+        robust: Whether the branches of the antennas are not summed, see `RobustCombiner`.
     """
 
     source: ClassVar[str] = ""
     one_antenna: ClassVar[bool] = False
+    robust: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, response: Response, factors: Array) -> Complex:

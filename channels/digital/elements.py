@@ -61,7 +61,7 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
     if not selective and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
         known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
-        return DeviceResources(subcarriers, energy, known, true, counts)
+        return DeviceResources(subcarriers, energy, *_effective(task, known, true), counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
     column = np.arange(len(owner)) % task.subcarriers if selective else np.zeros_like(owner)
@@ -79,7 +79,13 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
         )
     elif task.leaked_power is not None:
         known, true = known / (1.0 + leaked_power), true / (1.0 + leaked_power)
+    known, true = _effective(task, known, true)
     return DeviceResources(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
+
+
+def _effective(task: DigitalTask, known: Array, true: Array) -> tuple[Array, Array]:
+    """Return the effective SINR under interference that is not Gaussian."""
+    return (known, true) if task.effective is None else (task.effective(known), task.effective(true))
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:

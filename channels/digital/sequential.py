@@ -5,6 +5,7 @@ Used for the ideal link, and for the rates of a broadcast to its receivers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,18 +32,22 @@ class SequentialCost:
 
 
 def single_user_rates(
-    snr: Array, subcarriers: int, offsets: Offsets | None = None, leaked_power: Array | None = None
+    snr: Array,
+    subcarriers: int,
+    offsets: Offsets | None = None,
+    leaked_power: Array | None = None,
+    effective: Callable[[Array], Array] | None = None,
 ) -> Array:
     """Return the rate of a codeword over the whole message in bits per resource element, [devices].
 
     It is the mean of log2(1 + SINR) over all subcarriers and blocks, which is at most the rate at the mean SINR
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
     leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference.
+    effective: effective SINR of an SINR, under interference that is not Gaussian; None for none.
     """
+    at = bits_per_element if effective is None else lambda sinr: bits_per_element(effective(sinr))
     if offsets is None or not offsets.present:
-        return np.asarray(
-            bits_per_element(snr if leaked_power is None else snr / (1.0 + leaked_power)).mean(axis=(1, 2))
-        )
+        return np.asarray(at(snr if leaked_power is None else snr / (1.0 + leaked_power)).mean(axis=(1, 2)))
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
@@ -50,7 +55,7 @@ def single_user_rates(
         interference = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
         if leaked_power is not None:
             interference = interference + leaked_power[device]
-        rates[device] = bits_per_element(useful / (1.0 + interference)).mean()
+        rates[device] = at(useful / (1.0 + interference)).mean()
     return rates
 
 

@@ -9,6 +9,7 @@ from channel_effects import (
     cell,
     csi,
     fading,
+    impulsive,
     noise,
     offsets,
     power,
@@ -37,6 +38,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "antennas": antennas.antennas,
     "selection": selection.selection,
     "interference": cell.interference,
+    "impulsive": impulsive.impulsive,
     "waveform": waveform.waveform,
     "privacy": privacy.privacy,
 }

@@ -55,7 +55,8 @@ MLP_TERMS = [784, 32]
 ROUNDED = (
     *("test_accuracy", "test_loss", "train_loss", "validation_accuracy", "validation_loss", "gradient_norm_squared"),
     *("aggregation_error", "receive_snr_db", "interference_std", "noise_std", "energy_j", "clipped_share", "papr_db"),
-    *("waveform_clipped_share", "transmit_energy_j", "update_norm", "snr_db", "tx_symbols", "rx_symbols"),
+    *("waveform_clipped_share", "receiver_clipped_share", "transmit_energy_j", "update_norm", "snr_db"),
+    *("tx_symbols", "rx_symbols"),
 )
 """Fields of a record that follow from updates, in which rounding shows."""
 ENERGIES = ("energy_j", "transmit_energy_j", "update_norm")

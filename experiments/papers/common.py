@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ class Experiment:
         published: Label of a row -> test accuracy in the paper, percent, best over the rounds.
         rows: Label -> overrides of the configuration; None for the rows of the configuration that are in `published`.
         changes: Overrides of every row.
+        extras: Which of a point's `train_loss` and `energy` its data has.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Experiment:
     published: Mapping[str, float] = field(default_factory=dict)
     rows: Mapping[str, Sequence[str]] | None = None
     changes: Sequence[str] = ()
+    extras: tuple[str, ...] = ()
 
     def file(self, results: Path) -> Path:
         """Return its data file."""
@@ -84,6 +86,8 @@ class Point:
         round: Number of rounds so far.
         accuracy: Test accuracy, percent.
         epsilon: Accounted privacy loss so far.
+        train_loss: Mean cross-entropy on training samples; None if it is not kept.
+        energy: Transmit energy of all devices so far, in the units of the run; None if it is not kept.
     """
 
     label: str
@@ -91,8 +95,12 @@ class Point:
     round: int
     accuracy: float
     epsilon: float
+    train_loss: float | None = None
+    energy: float | None = None
 
 
+EXTRAS = ("train_loss", "energy")
+"""What the data of an experiment may have of a point beside accuracy and epsilon."""
 Runs = dict[tuple[str, int], list[Point]]
 """The points of every run, by label and seed."""
 
@@ -107,6 +115,7 @@ class Job:
         folder: The folder for the run.
         rounds: Number of rounds to run now; a run that is cut short keeps the settings of a whole one.
         data: Folder with the data set; None as in `airfl run`.
+        extras: What is kept of a point beside accuracy and epsilon, see `Experiment`.
     """
 
     label: str
@@ -114,6 +123,7 @@ class Job:
     folder: Path
     rounds: int
     data: Path | None
+    extras: tuple[str, ...] = ()
 
 
 class CutShortError(Exception):
@@ -128,15 +138,21 @@ class Recorder(airfl.callbacks.Callback):
     """
 
     def __init__(self, job: Job) -> None:
-        self.job, self.points = job, list[Point]()
+        self.job, self.points, self.energy = job, list[Point](), 0.0
 
     def on_begin(self, info: airfl.callbacks.RunInfo) -> None:
         """Begin with no points."""
-        self.points = []
+        self.points, self.energy = [], 0.0
+
+    def on_round(self, record: Mapping[str, Any]) -> None:
+        """Add up the energy."""
+        self.energy += float(record["energy_j"])
 
     def on_evaluate(self, record: Mapping[str, Any]) -> None:
         """Record a point, and interrupt the run at the first one at or after the rounds that are asked for."""
+        kept = {"train_loss": float(record["train_loss"]), "energy": self.energy}
         point = point_of(self.job.label, self.job.settings.run.seed, record)
+        point = replace(point, **{name: kept[name] for name in self.job.extras})
         self.points.append(point)
         if self.job.rounds <= point.round < self.job.settings.run.rounds:
             raise CutShortError
@@ -177,7 +193,8 @@ def run(experiment: Experiment, given: argparse.Namespace, command: str) -> Runs
             if (given.only and label not in given.only) or (known and known[-1].round >= rounds):
                 continue
             folder = given.out / experiment.name / f"{slug(label)}-{seed}"
-            jobs.append(Job(label, settings.resolved(run={"seed": seed, "threads": 1}), folder, rounds, given.data))
+            whole = settings.resolved(run={"seed": seed, "threads": 1})
+            jobs.append(Job(label, whole, folder, rounds, given.data, experiment.extras))
     given.results.mkdir(parents=True, exist_ok=True)
     failed = []
     spawn = multiprocessing.get_context("spawn")
@@ -225,10 +242,11 @@ def write(experiment: Experiment, runs: Runs, path: Path, command: str) -> None:
         file.write(f"{platform.python_version()}, {platform.machine()}\n")
         file.write(f"# settings: experiments/configs/papers/{experiment.configuration}.toml\n")
         table = csv.writer(file, lineterminator="\n")
-        table.writerow([entry.name for entry in fields(Point)])
+        names = [entry.name for entry in fields(Point) if entry.name not in EXTRAS or entry.name in experiment.extras]
+        table.writerow(names)
         for key in sorted(runs, key=lambda key: (labels.index(key[0]), key[1])):
             for point in runs[key]:
-                values = asdict(point).values()
+                values = [asdict(point)[name] for name in names]
                 table.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
 
 
@@ -238,7 +256,8 @@ def read(path: Path) -> Runs:
     with path.open() as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             label, seed = row["label"], int(row["seed"])
-            point = Point(label, seed, int(row["round"]), float(row["accuracy"]), float(row["epsilon"]))
+            extras = {name: float(row[name]) for name in EXTRAS if name in row}
+            point = Point(label, seed, int(row["round"]), float(row["accuracy"]), float(row["epsilon"]), **extras)
             runs.setdefault((label, seed), []).append(point)
     return runs
 

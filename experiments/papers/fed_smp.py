@@ -3,11 +3,12 @@
 python experiments/papers/fed_smp.py table-1 [--seeds 1] [--jobs 2] [--data DIR] [--only LABEL] [--rounds N]
 python experiments/papers/fed_smp.py table-1 --check     # re-make the first point of the committed data
 python experiments/papers/fed_smp.py table-1 --show      # print the committed data
+python experiments/papers/fed_smp.py figure-2            # draw it from the data of tables I to III
 
 Rows and settings are those of experiments/configs/papers/fed-smp-*.toml. Tables I, IV and V take Fashion-MNIST
 (`airfl data get fashion-mnist`, or Debian's package dataset-fashion-mnist with --data /usr/share/datasets), II, VI and
 VII SVHN, and III, VIII and IX Shakespeare's plays, which have other clients than LEAF's Shakespeare. `figure-3` runs
-the rows of table I without noise; figure 2 shows curves of rows of table I, which its data holds.
+the rows of table I without noise, and draws them beside those; figure 2 shows curves of rows of tables I to III.
 
 Tables IV to IX print epsilon and not the noise. IV to VII follow from noise multipliers of 1.0, 2.0 and 2.5 beside the
 default of 1.4. For VIII and IX we take 0.25, 0.35 and 0.4 beside 0.3, which is a guess: their epsilon is for a
@@ -17,14 +18,21 @@ and 3.39.
 
 from __future__ import annotations
 
+import math
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import airfl
 from experiments.papers import common
-from experiments.papers.common import Experiment, Runs
+from experiments.papers.common import Experiment, Point, Runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 RANDK, TOPK = "Fed-SMP-randk", "Fed-SMP-topk"
 
@@ -91,6 +99,7 @@ TRADEOFFS: dict[str, tuple[str, tuple[float, ...], dict[float, tuple[float, ...]
     }),
 }  # fmt: skip
 FASHION, SVHN, SHAKESPEARE = "fed-smp-fashion-mnist", "fed-smp-svhn", "fed-smp-shakespeare"
+LOSS = ("train_loss",)
 PLAYS = ("task.dataset=shakespeare-plays",)
 
 
@@ -117,13 +126,13 @@ def without_noise(ratios: Sequence[float]) -> Experiment:
         ]
         for kind in ("randk", "topk") for ratio in ratios
     }  # fmt: skip
-    return Experiment("fed-smp-figure-3", FASHION, rows=rows)
+    return Experiment("fed-smp-figure-3", FASHION, rows=rows, extras=LOSS)
 
 
 EXPERIMENTS = {
-    "table-1": Experiment("fed-smp-table-1", FASHION, TABLE_1),
-    "table-2": Experiment("fed-smp-table-2", SVHN, TABLE_2),
-    "table-3": Experiment("fed-smp-table-3", SHAKESPEARE, TABLE_3, changes=PLAYS),
+    "table-1": Experiment("fed-smp-table-1", FASHION, TABLE_1, extras=LOSS),
+    "table-2": Experiment("fed-smp-table-2", SVHN, TABLE_2, extras=LOSS),
+    "table-3": Experiment("fed-smp-table-3", SHAKESPEARE, TABLE_3, changes=PLAYS, extras=LOSS),
     "table-4": tradeoff("table-4", FASHION),
     "table-5": tradeoff("table-5", FASHION),
     "table-6": tradeoff("table-6", SVHN),
@@ -132,11 +141,19 @@ EXPERIMENTS = {
     "table-9": tradeoff("table-9", SHAKESPEARE, PLAYS),
     "figure-3": without_noise((0.005, 0.1, 0.8, 0.001, 0.01, 0.2, 0.4)),
 }
+OPTIMAL = {"table-1": (0.005, 0.4), "table-2": (0.01, 0.4), "table-3": (0.05, 0.2)}
+"""Ratios of top-k and rand-k in figure 2."""
+TARGETS = {"table-1": (72.0, (99, 70)), "table-2": (72.0, (99, 82)), "table-3": (50.0, (95, 60))}
+"""Accuracy in percent, and by how much less traffic than DP-FedAvg top-k and rand-k reach it (section 6.3.1)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, and print it beside the paper's figures."""
-    given = common.parser_of("Fed-SMP's tables I to IX and figures 2 and 3.", list(EXPERIMENTS)).parse_args(arguments)
+    names = [*EXPERIMENTS, "figure-2"]
+    given = common.parser_of("Fed-SMP's tables I to IX and figures 2 and 3.", names).parse_args(arguments)
+    if given.experiment == "figure-2":
+        print("\n".join(figure_2(given.results, given.out)))
+        return
     experiment = EXPERIMENTS[given.experiment]
     if given.check:
         common.check(experiment, given.results, given.data)
@@ -148,6 +165,104 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(common.table(experiment, runs))
     if given.experiment == "table-1":
         print("\n".join(["", *(f"- {statement}" for statement in statements(runs))]))
+    if given.experiment == "figure-3":
+        print(f"figure: {figure_3(given.results, given.out)}")
+
+
+def figure_2(results: Path, out: Path) -> list[str]:
+    """Draw figure 2 from the data of tables I to III, and return its file and what it says of traffic."""
+    tables = [name for name in OPTIMAL if EXPERIMENTS[name].file(results).exists()]
+    if not tables:
+        return ["no data to draw: run table-1, table-2 or table-3 first"]
+    axes, save = canvas(len(tables))
+    said = []
+    for name, (by_rounds, by_traffic) in zip(tables, axes, strict=True):
+        experiment = EXPERIMENTS[name]
+        settings, found = experiment.settings(), common.by_label(common.read(experiment.file(results)))
+        reached = {}
+        for label in lines_of_figure_2(name):
+            if label in found:
+                curve = found[label][0]
+                whole = settings[label].run.rounds
+                cost_mb = airfl.link_budget(settings[label]).paper_cost_mb / whole
+                accuracies = [point.accuracy for point in curve]
+                by_rounds.plot([point.round for point in curve], accuracies, label=label)
+                by_traffic.plot([cost_mb * point.round for point in curve], accuracies, label=label)
+                reached[label] = first_at(curve, TARGETS[name][0], cost_mb)
+        by_rounds.set(xlabel="communication rounds", ylabel="test accuracy (%)", title=experiment.configuration)
+        by_traffic.set(xlabel="uplink traffic (MB)", xscale="log", title=experiment.configuration)
+        by_rounds.legend(fontsize="x-small")
+        said += savings(name, reached)
+    return [f"figure: {save(out / 'fed-smp-figure-2.png')}", *said]
+
+
+def lines_of_figure_2(name: str) -> list[str]:
+    """Return the labels of the rows of a table that figure 2 shows."""
+    topk, randk = OPTIMAL[name]
+    return ["FedAvg", "DP-FedAvg", f"{TOPK}, p = {topk:g}", f"{RANDK}, p = {randk:g}"]
+
+
+def first_at(curve: Sequence[Point], target: float, cost_mb: float) -> float | None:
+    """Return the traffic in MB after which a curve first reaches an accuracy; None if it does not."""
+    return next((cost_mb * point.round for point in curve if point.accuracy >= target), None)
+
+
+def savings(name: str, reached: Mapping[str, float | None]) -> list[str]:
+    """Return by how much less traffic than DP-FedAvg Fed-SMP reaches the target accuracy, beside the paper's."""
+    target, printed = TARGETS[name]
+    _, private, *ours = lines_of_figure_2(name)
+    said = []
+    for label, paper in zip(ours, printed, strict=True):
+        if label in reached and private in reached:
+            own, other = reached[label], reached[private]
+            saved = f"{100 * (1 - own / other):.0f} %" if own and other else "not reached by both"
+            said.append(f"- {label}, traffic saved at {target:g} % against DP-FedAvg: {saved} (paper: {paper} %)")
+    return said
+
+
+def figure_3(results: Path, out: Path) -> Path:
+    """Draw figure 3 on Fashion-MNIST: training loss and accuracy against p, with and without noise."""
+    (axes,), save = canvas(1)
+    found: dict[str, list[list[Point]]] = {}
+    for name in ("table-1", "figure-3"):
+        file = EXPERIMENTS[name].file(results)
+        found.update(common.by_label(common.read(file)) if file.exists() else {})
+    for scheme in (RANDK, TOPK, "FedAvg-randk", "FedAvg-topk"):
+        ends = [
+            (float(label.partition("p = ")[2]), curves) for label, curves in found.items()
+            if label.startswith(f"{scheme}, p = ")
+        ]  # fmt: skip
+        ends.sort(key=lambda end: end[0])
+        losses, accuracies = [loss(curves) for _, curves in ends], [common.best(curves) for _, curves in ends]
+        for axis, values in zip(axes, (losses, accuracies), strict=True):
+            axis.plot([ratio for ratio, _ in ends], values, "o-", label=scheme)
+    for axis, quantity in zip(axes, ("training loss", "best test accuracy (%)"), strict=True):
+        axis.set(xlabel="compression ratio p", ylabel=quantity, xscale="log", title=FASHION)
+    axes[0].legend(fontsize="x-small")
+    return save(out / "fed-smp-figure-3.png")
+
+
+def loss(curves: Sequence[Sequence[Point]]) -> float:
+    """Return the training loss after the last round, the mean over seeds; nan if it was not kept."""
+    return statistics.fmean(math.nan if (end := points[-1].train_loss) is None else end for points in curves)
+
+
+def canvas(rows: int) -> tuple[list[list[Axes]], Callable[[Path], Path]]:
+    """Return axes of a figure with two panels a row, and a function that writes it."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    drawn, axes = plt.subplots(rows, 2, figsize=(8, 3.2 * rows), squeeze=False, layout="constrained")
+
+    def save(path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn.savefig(path, dpi=100)
+        plt.close(drawn)
+        return path
+
+    return [list(line) for line in axes], save
 
 
 def statements(runs: Runs) -> list[str]:

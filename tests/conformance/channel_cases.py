@@ -135,6 +135,10 @@ WAYS = {
     "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",
     "interference": f"{RAYLEIGH} channel.interference_to_noise_db=3",
+    "heavy tails": f"{RAYLEIGH} channel.interference_to_noise_db=3 channel.interference=alpha-stable",
+    "clipped": f"{TAPPED} channel.interference_to_noise_db=3 channel.interference=alpha-stable antennas.median_clip=3",
+    "bursts iq": f"{TAPPED} {IQ} antennas.count=3 channel.interference_to_noise_db=3 "
+    "channel.interference=bernoulli-gaussian channel.interference_across_antennas=independent",
     "back-off": f"{TAPPED} power.peak_db=6",
     "waveform": f"{TAPPED} grid.waveform=true",
     "waveform iq": f"{TAPPED} grid.waveform=true {IQ}",

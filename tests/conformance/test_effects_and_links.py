@@ -144,8 +144,24 @@ ALL_EFFECTS = {
     "peak limit": ("power.peak_db=0 power.peak=clip", ""),
     "receive antennas": ("antennas.count=3", ""),
     "combining": ("antennas.combining=sum", "antennas.count=3"),
+    "robust combining": ("antennas.combining=median", "antennas.count=3"),
+    "median clipping": ("antennas.median_clip=2", ""),
     "device selection": ("selection.kind=best-k", ""),
     "interference": ("channel.interference_to_noise_db=10", ""),
+    "heavy tails": ("channel.interference=alpha-stable", "channel.interference_to_noise_db=10"),
+    "tail index": (
+        "channel.interference_tail_index=1.2",
+        "channel.interference_to_noise_db=10 channel.interference=alpha-stable",
+    ),
+    "bursts": ("channel.interference=bernoulli-gaussian", "channel.interference_to_noise_db=10"),
+    "burst probability": (
+        "channel.interference_burst_probability=0.02",
+        "channel.interference_to_noise_db=10 channel.interference=bernoulli-gaussian",
+    ),
+    "impulses of each antenna": (
+        "channel.interference_across_antennas=independent",
+        "channel.interference_to_noise_db=10 channel.interference=alpha-stable antennas.count=3",
+    ),
     "waveform": ("grid.waveform=true grid.clip_db=0", ""),
     "privacy under channel error": ("privacy.csi_error=unbounded", "csi.estimation=mmse"),
 }

@@ -1,6 +1,7 @@
 """experiments/papers/fed_smp.py: its rows, and what it says of them."""
 
 import math
+from pathlib import Path
 
 import dp_accounting
 import pytest
@@ -68,3 +69,31 @@ def test_statements_follow_from_the_runs() -> None:
 def test_a_run_that_was_cut_short_says_so() -> None:
     text = common.table(EXPERIMENTS["table-1"], runs_of({"FedAvg": 50.0}, rounds=20))
     assert "| FedAvg | 86.98 | 50.00 | 50.00 | 20 of 180 | 1 | 1 |" in text
+
+
+def test_figures_2_and_3_are_drawn(tmp_path: Path) -> None:
+    assert fed_smp.figure_2(tmp_path, tmp_path) == ["no data to draw: run table-1, table-2 or table-3 first"]
+    for name in ("table-1", "figure-3"):
+        one = EXPERIMENTS[name]
+        runs = {
+            (label, 0): [Point(label, 0, rounds, 40.0 + rounds, 1.0, 1.5) for rounds in (20, 40)]
+            for label in one.labels
+        }
+        common.write(one, runs, one.file(tmp_path), "by hand")
+    file, *said = fed_smp.figure_2(tmp_path, tmp_path)
+    assert (tmp_path / "fed-smp-figure-2.png").stat().st_size > 10_000
+    assert file.endswith("fed-smp-figure-2.png")
+    assert said == [  # all reach it in the same round, so the traffic is in proportion to p
+        "- Fed-SMP-topk, p = 0.005, traffic saved at 72 % against DP-FedAvg: 100 % (paper: 99 %)",
+        "- Fed-SMP-randk, p = 0.4, traffic saved at 72 % against DP-FedAvg: 60 % (paper: 70 %)",
+    ]
+    assert fed_smp.figure_3(tmp_path, tmp_path).stat().st_size > 10_000
+
+
+def test_traffic_to_a_target() -> None:
+    curve = [Point("one", 0, rounds, 10.0 * rounds, 1.0) for rounds in (1, 2, 3)]
+    assert fed_smp.first_at(curve, 20.0, 0.5) == 1.0
+    assert fed_smp.first_at(curve, 31.0, 0.5) is None
+    assert fed_smp.savings("table-1", {"DP-FedAvg": None, "Fed-SMP-topk, p = 0.005": 1.0}) == [
+        "- Fed-SMP-topk, p = 0.005, traffic saved at 72 % against DP-FedAvg: not reached by both (paper: 99 %)"
+    ]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import airfl
+from airfl.config import load_rows
 from experiments.papers import common, fed_spa
 from experiments.papers.common import RESULTS, Experiment, Job, Point
 from tests.conftest import ROOT
@@ -38,10 +39,29 @@ def test_readings_divide_the_noise() -> None:
     assert {one.scheme.ratio for one in settings.values()} == {0.1}
 
 
-def test_rows_of_table_1_are_those_of_the_configuration() -> None:
-    settings = fed_spa.EXPERIMENTS["table-1"].settings()
-    assert list(settings) == list(fed_spa.PRINTED) == list(fed_spa.COSTS)
+@pytest.mark.parametrize(("name", "configuration"), [("table-1", "fed-spa-mnist"), ("table-2", "fed-spa-cifar10")])
+def test_rows_of_tables_are_those_of_the_configuration(name: str, configuration: str) -> None:
+    settings = fed_spa.EXPERIMENTS[name].settings()
+    rows = {row.label for row in load_rows(common.CONFIGURATIONS / f"{configuration}.toml")}
+    assert {*settings} == {*fed_spa.TABLES[name]} == rows
     assert settings["Fed-SPA, p = 0.4"].scheme.ratio == 0.4
+
+
+def test_rows_of_figure_1_have_the_epsilon_and_the_ratio_of_their_labels() -> None:
+    settings = fed_spa.EXPERIMENTS["figure-1"].settings()
+    assert len(settings) == len(fed_spa.RATIOS) * len(fed_spa.EPSILONS)
+    for label, one in settings.items():
+        _, p, epsilon = label.split(", ")
+        assert one.scheme.ratio == float(p.removeprefix("p = "))
+        assert one.privacy.epsilon == float(epsilon.removeprefix("ε = "))
+        assert one.scheme.noise_multiplier is None
+
+
+def test_figure_1_is_drawn_and_shown(tmp_path: Path) -> None:
+    label = fed_spa.tradeoff_label(0.1, 4)
+    runs = {(label, 0): [Point(label, 0, rounds, 10 * rounds, 2.5) for rounds in (1, 2)]}
+    assert "| 4 | 20.00 (2) |  |  |  | 2.5 |" in fed_spa.tradeoff_table(runs)
+    assert fed_spa.draw(runs, tmp_path).stat().st_size > 5000
 
 
 @pytest.mark.parametrize(("p", "trials"), [(0.05, 1), (0.1, 7)])
@@ -63,6 +83,15 @@ def test_data_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert again == runs
     assert list(again) == [("one", 0), ("one", 1), ("two", 0)]
     assert (tmp_path / "data.csv").read_text().startswith("# the command\n# airfl ")
+
+
+def test_training_loss_and_energy_are_kept_where_asked(tmp_path: Path) -> None:
+    experiment = replace(EXPERIMENT, extras=common.EXTRAS)
+    runs = {("one", 0): [Point("one", 0, 1, 12.5, 0.25, 2.25, 1e11)]}
+    common.write(experiment, runs, tmp_path / "data.csv", "the command")
+    assert common.read(tmp_path / "data.csv") == runs
+    common.write(EXPERIMENT, runs, tmp_path / "data.csv", "the command")
+    assert common.read(tmp_path / "data.csv") == {("one", 0): [Point("one", 0, 1, 12.5, 0.25)]}
 
 
 def test_best_and_last_are_means_over_seeds() -> None:

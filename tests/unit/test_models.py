@@ -86,10 +86,12 @@ def test_group_norm_normalises_each_group_and_scales_it() -> None:
         ("cnn-cifar10", [(64, 3, 3, 3), (128, 64, 3, 3), (256, 128, 3, 3)], [(128, 1024), (256, 128), (10, 256)]),
         ("cnn-fashion", [(32, 1, 5, 5), (64, 32, 5, 5)], [(512, 3136), (10, 512)]),
         ("cnn-svhn", [(64, 3, 5, 5), (128, 64, 5, 5)], [(384, 8192), (192, 384), (10, 192)]),
+        ("cnn-femnist", [(10, 1, 5, 5), (20, 10, 5, 5)], [(50, 320), (62, 50)]),
+        ("lenet-cifar10", [(6, 3, 5, 5), (16, 6, 5, 5)], [(120, 400), (84, 120), (10, 84)]),
         ("mlp-sigmoid", [], [(64, 784), (10, 64)]),
     ],
 )
-def test_the_other_papers_models(name: str, convolutions: list[tuple[int, ...]], dense: list[tuple[int, ...]]) -> None:
+def test_the_other_models(name: str, convolutions: list[tuple[int, ...]], dense: list[tuple[int, ...]]) -> None:
     model = MODELS[name]().build()
     assert (shapes(model, nn.Conv2d), shapes(model, nn.Linear)) == (convolutions, dense)
     assert any(isinstance(module, nn.Sigmoid) for module in model.modules()) == (name == "mlp-sigmoid")

@@ -21,6 +21,7 @@ from airfl.uplinks.stages.projection import Projection
 from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.uplinks.stages.rotation import Rotation
 from channels.grid import OfdmaGrid
+from channels.interference import AlphaStable, BernoulliGaussian, Interference
 from tests import small_data
 from tests.conftest import small_settings
 from tests.rounds import a_round
@@ -30,7 +31,7 @@ NAMES = (
     *("INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER"),
     *("PRIVACY_NOISE", "POWER_LIMIT", "PLACEMENT", "INTERFERENCE", "FEEDBACK", "AGEING", "PHASE", "TIMING"),
     *("FREQUENCY", "CANDIDATES", "SNAPSHOT", "LOCAL_NOISE", "ROTATION", "PROJECTION", "BLOCK_ERRORS"),
-    *("INITIAL_ROUND", "AUDIT", "ANGLE"),
+    *("INITIAL_ROUND", "AUDIT", "ANGLE", "IMPULSES"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 
@@ -84,6 +85,18 @@ def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
     assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE}
     # Two independent noises of variance 1: 2, within 5 standard errors of 1,000 numbers; one and the same twice: 4.
     assert float(received.square().mean()) == pytest.approx(2.0, abs=5 * 2 * np.sqrt(2 / 1000))
+
+
+@pytest.mark.parametrize("model", [AlphaStable(), BernoulliGaussian()], ids=lambda model: model.name)
+def test_impulses_are_drawn_apart(model: Interference, drawn: set[Purpose]) -> None:
+    control = PowerControl("pfels", "round_energy", 1.0)
+    uplink = AnalogUplink(OfdmaGrid(4, SYMBOL_S), control, 1.0, interference_to_noise_db=0.0, interference=model)
+    link = uplink.open(
+        context_of(np.ones((1, 1, 1, 1)), MessageBound(8, 1.0, 1.0, sensitivity=1.0), subcarriers=4, elements=8)
+    )
+    link.send(Batch(torch.zeros(1, 8), torch.ones(1)), slice(0, 1))
+    link.close()
+    assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE, Purpose.IMPULSES}
 
 
 def test_impairments_draw_apart() -> None:

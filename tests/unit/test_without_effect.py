@@ -31,9 +31,11 @@ ANOTHER = {
     **of("channel", round_s="0.2", coherence="slot", speed_m_s="20.0", carrier_hz="1e9", rician_k="7.0"),
     **of("channel", nakagami_m="3.0", replay_variable="h", delay_spread_s="1e-6", taps="5", tr38901_version="v16.1"),
     **of("channel", noise="false", noise_std="2.0", noise_figure_db="3.0", temperature_k="100.0"),
+    **of("channel", interference="alpha-stable", interference_across_antennas="independent"),
+    **of("channel", interference_tail_index="1.2", interference_burst_probability="0.3"),
     **of("antennas", array="circular", rows="2", spacing_wavelengths="2.0", angle="broadside", sector_deg="30.0"),
     **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
-    **of("antennas", angular_std_deg="3.0", angular_distribution="uniform"),
+    **of("antennas", median_clip="2.0", angular_std_deg="3.0", angular_distribution="uniform"),
     **of("csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2"),
     **of("csi", gain_bits="2"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
@@ -70,6 +72,12 @@ WITHOUT = {
     reasons.DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
     reasons.EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),
     reasons.LOCAL_SCATTERING: ("antennas.count=2", "antennas.correlation=exponential"),
+    reasons.DISTURBED: ("antennas.count=2",),
+    reasons.IMPULSIVE: ("antennas.count=2", "channel.interference_to_noise_db=3"),
+    **{
+        Needs("channel.interference", (name,), own=False): ("channel.interference_to_noise_db=3",)
+        for name in ("alpha-stable", "bernoulli-gaussian")
+    },
     Needs("antennas.array", ("rectangular",)): ("antennas.count=4", "channel.fading=rician"),
 }
 # And what else a key takes to be given at all.

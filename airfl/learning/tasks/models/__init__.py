@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from airfl.learning.tasks.models.cnn import Cnn
     from airfl.learning.tasks.models.cnn_cifar10 import CnnCifar10
     from airfl.learning.tasks.models.cnn_fashion import CnnFashion
+    from airfl.learning.tasks.models.cnn_femnist import CnnFemnist
     from airfl.learning.tasks.models.cnn_svhn import CnnSvhn
+    from airfl.learning.tasks.models.lenet_cifar10 import LenetCifar10
     from airfl.learning.tasks.models.logistic import Logistic
     from airfl.learning.tasks.models.logistic_bias import LogisticBias
     from airfl.learning.tasks.models.lstm import Lstm
@@ -33,7 +35,9 @@ __all__ = [
     "Cnn",
     "CnnCifar10",
     "CnnFashion",
+    "CnnFemnist",
     "CnnSvhn",
+    "LenetCifar10",
     "Logistic",
     "LogisticBias",
     "Lstm",

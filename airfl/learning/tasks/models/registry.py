@@ -17,6 +17,8 @@ MODELS: Registry[Model] = Registry(
         "cnn": "airfl.learning.tasks.models.cnn:Cnn",
         "cnn-fashion": "airfl.learning.tasks.models.cnn_fashion:CnnFashion",
         "cnn-cifar10": "airfl.learning.tasks.models.cnn_cifar10:CnnCifar10",
+        "cnn-femnist": "airfl.learning.tasks.models.cnn_femnist:CnnFemnist",
+        "lenet-cifar10": "airfl.learning.tasks.models.lenet_cifar10:LenetCifar10",
         "vgg11": "airfl.learning.tasks.models.vgg11:Vgg11",
         "resnet18": "airfl.learning.tasks.models.resnet18:ResNet18",
         "cnn-svhn": "airfl.learning.tasks.models.cnn_svhn:CnnSvhn",

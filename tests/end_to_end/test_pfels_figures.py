@@ -1,0 +1,163 @@
+"""experiments/papers/pfels.py: its radios, rows and data, and what it and docs/papers.md say of them."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.config import Settings
+from airfl.learning.tasks.models import MODELS
+from airfl.privacy.pfels import theorem_3_factor
+from experiments.papers import common, pfels
+from experiments.papers.common import RESULTS, Job, Point
+from experiments.papers.pfels import BOTH, CIFAR10, CONTENTS, FEDAVG, FEMNIST, RADIOS, WFL_P, Data
+from tests.conftest import ROOT
+from tests.end_to_end.test_paper_configurations import needs
+
+PAGE = ROOT / "docs" / "papers.md"
+EACH = pytest.mark.parametrize("data", BOTH, ids=lambda data: data.name)
+EXPERIMENTS = [pfels.experiment(data, name) for data in BOTH for name in RADIOS]
+KEPT = [one for one in EXPERIMENTS if one.file(RESULTS).exists()]
+
+
+def noise_over_update(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+    """Return sqrt(k) sigma_0 / (r beta sqrt(p) C) of every round, and its energy."""
+    budget = airfl.link_budget(settings)
+    ratio = budget.entries_per_round / budget.dimension
+    norm = math.sqrt(budget.entries_per_round) / (settings.run.selected * budget.alignment_coefficient)
+    return norm / (math.sqrt(ratio) * settings.local.update_bound), budget.round_energy
+
+
+@EACH
+def test_models_are_those_of_the_table(data: Data) -> None:
+    paper = airfl.load_settings(common.CONFIGURATIONS / f"{data.configuration}.toml")
+    small = airfl.load_settings(common.CONFIGURATIONS / f"{data.configuration}.toml", data.changes)
+    assert MODELS[paper.task.model].parameters == data.dimension
+    assert MODELS[small.task.model].parameters == data.small
+    assert paper.run.devices == pytest.approx(data.fewer * small.run.devices)
+    assert paper.run.rounds == small.run.rounds
+
+
+@EACH
+def test_radios_keep_what_they_say(data: Data) -> None:
+    """In every round, with the paper's number of devices, so that the same devices meet the same channels."""
+    found = {}
+    for name in RADIOS:
+        epsilon = pfels.epsilon_here(data, name, data.epsilon) / data.fewer
+        changes = [*data.changes[:1], *pfels.radio(data, name), f"privacy.epsilon={epsilon!r}", "run.rounds=50"]
+        file = common.CONFIGURATIONS / f"{data.configuration}.toml"
+        found[name] = noise_over_update(airfl.load_settings(file, changes))
+    paper = noise_over_update(airfl.load_settings(file, ["run.rounds=50"]))
+    assert len({*np.round(paper[0], 6)}) > 10
+    np.testing.assert_allclose(found["same-ratio"][0], paper[0], rtol=1e-3)  # k is rounded down
+    np.testing.assert_allclose(found["same-energy"][1], paper[1], rtol=1e-3)
+    less = math.sqrt(data.dimension / data.small)
+    np.testing.assert_allclose(less * found["same-energy"][0], paper[0], rtol=1e-3)
+    assert f"{less:.3g}" in (pfels.__doc__ or "")
+
+
+def test_epsilon_for_fewer_devices_keeps_the_alignment_coefficient() -> None:
+    """C_2 of eq. 21 is in proportion to r/N if delta = 1/N."""
+    factors = [theorem_3_factor(1.0, 32, devices, 1 / devices, 1.0) for devices in (1000, 360)]
+    here = pfels.epsilon_here(FEMNIST, "same-energy", 2.0)
+    assert here / factors[1] == pytest.approx(2.0 / factors[0])
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_rows_have_the_settings_that_their_labels_say(experiment: common.Experiment) -> None:
+    data = CIFAR10 if "cifar10" in experiment.name else FEMNIST
+    name = experiment.name.partition(f"{data.name}-")[2]
+    settings = experiment.settings()
+    assert {*experiment.published} <= {*settings}
+    for label, one in settings.items():
+        scheme, *rest = label.split(", ")
+        assert one.scheme.name == scheme.lower()
+        for part in rest:
+            value = float(part.split()[-1]) if part != "ideal link" else 0.0
+            if part.startswith("p ="):
+                assert one.scheme.values()["ratio"] == value
+            elif part.startswith("ε ="):
+                assert one.privacy.epsilon == pytest.approx(pfels.epsilon_here(data, name, value))
+            elif part.startswith("server step"):
+                assert one.server.learning_rate == value
+        if "server step" not in label:
+            assert one.server.learning_rate == 1
+    asked = {label for which, labels in CONTENTS.values() if data in which for label in labels(data)}
+    assert {*settings} == asked - ({FEDAVG} if name == "same-ratio" else set())
+
+
+def runs_of(values: dict[str, float], data: Data, rounds: int) -> common.Runs:
+    return {(label, 0): [Point(label, 0, rounds, accuracy, 9.0, 1.0, 2e11)] for label, accuracy in values.items()}
+
+
+def test_statements_follow_from_the_runs() -> None:
+    ours, private, control = pfels.pfels(0.3, 1.5), pfels.wfl_pdp(1.5), pfels.wfl_pdp(1.5, 0.3)
+    found = common.by_label(runs_of({ours: 60.0, WFL_P: 50.0, private: 61.0, control: 59.0}, CIFAR10, 2000))
+    assert pfels.statements(CIFAR10, found) == [
+        f"{ours} is ahead of WFL-P: yes",
+        f"{ours} is ahead of {private}: no",
+        f"{ours} is ahead of {control}: yes",
+        f"WFL-P is ahead of {private}: no",
+    ]
+    values = {pfels.pfels(0.1, 1.5): 10.0, ours: 60.0, pfels.pfels(1.0, 1.5): 50.0}
+    (said,) = pfels.statements(CIFAR10, common.by_label(runs_of(values, CIFAR10, 2000)))
+    assert said == "Accuracy first increases and then decreases with p (peak at p = 0.3): yes"
+
+
+def test_the_table_shows_both_numbers() -> None:
+    ours = pfels.pfels(0.3, 1.5)
+    text = pfels.text_of(CIFAR10, "same-energy", [ours], runs_of({ours: 60.0}, CIFAR10, 1000))
+    assert f"| {ours} | 76.42 | 60.00 | 60.00 | 2 | 2.55 | 300 | 600 | 9 | 1000 of 2000 | 1 |" in text
+
+
+def test_energy_and_loss_are_those_of_the_trace(tmp_path: Path) -> None:
+    changes = [
+        "task.dataset=fashion-mnist-sample", "task.model=mlp", "run.rounds=4", "run.devices=10", "run.selected=3",
+        "run.evaluate_every=2", "local.batch_size=10", "task.min_samples=0",
+    ]  # fmt: skip
+    settings = airfl.load_settings(common.CONFIGURATIONS / "pfels-cifar10.toml", changes)
+    points = common.made(Job("one", settings, tmp_path / "run", 4, None, common.EXTRAS))
+    trace = airfl.open_trace(tmp_path / "run")
+    energy = np.cumsum(trace["energy_normalised"].to_numpy())
+    assert [point.round for point in points] == [2, 4]
+    for point in points:
+        assert point.energy == pytest.approx(energy[point.round - 1])
+        assert point.train_loss == pytest.approx(float(trace["train_loss"][point.round - 1]))
+    again = common.made(replace(Job("one", settings, tmp_path / "cut", 2, None, common.EXTRAS), rounds=2))
+    assert again == points[: len(again)]
+    resumed = common.made(Job("one", settings, tmp_path / "cut", 4, None, common.EXTRAS))
+    assert resumed == points
+
+
+@pytest.mark.parametrize("figure", CONTENTS)
+def test_every_figure_is_drawn(figure: str, tmp_path: Path) -> None:
+    which, labels = CONTENTS[figure]
+    for data in which:
+        one = pfels.experiment(data, "same-energy")
+        runs = {
+            (label, 0): [Point(label, 0, rounds, 10.0 + rounds, 9.0, 1.0, 1e9 * rounds) for rounds in (20, 40)]
+            for label in labels(data)
+        }
+        common.write(one, runs, one.file(tmp_path), "by hand")
+    drawn = pfels.draw(figure, which, RADIOS, tmp_path, tmp_path / "figures")
+    assert drawn is not None
+    assert drawn.stat().st_size > 10_000
+    assert pfels.draw(figure, which, ["same-ratio"], tmp_path, tmp_path) is None
+
+
+@pytest.mark.parametrize("experiment", KEPT, ids=lambda one: one.name)
+def test_data_has_rows_of_the_experiment_alone(experiment: common.Experiment) -> None:
+    settings = experiment.settings()
+    for (label, _), points in common.read(experiment.file(RESULTS)).items():
+        every = settings[label].run.evaluate_every
+        assert [point.round for point in points if point.round % every == 0] == [
+            every * (place + 1) for place in range(points[-1].round // every)
+        ]
+
+
+@needs("cifar10")
+def test_a_point_of_the_data_is_re_made() -> None:
+    pfels.main(["table-2", "--check", "--radio", "same-energy"])
