@@ -21,7 +21,7 @@ from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, sampling_of
-from airfl.uplinks.radio import build_radio, check_radio, check_size
+from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
 
@@ -61,7 +61,12 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
-    radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
+    blind = link == "analog" and not settings.power.power_policy.coherent
+    if blind:
+        check_blind(settings.radio, settings.selection.rule)
+    radio = build_radio(
+        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
+    )
     # Orthogonal devices may use any part of the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     rule = settings.selection.rule

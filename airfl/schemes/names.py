@@ -44,6 +44,7 @@ SCHEMES: Registry[Scheme] = Registry(
         "cotaf": "airfl.schemes.cotaf:Cotaf",
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
+        "blind": "airfl.schemes.blind:Blind",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
     },
     group="airfl.schemes",
