@@ -45,6 +45,7 @@ SCHEMES: Registry[Scheme] = Registry(
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
         "blind": "airfl.schemes.blind:Blind",
+        "age-topk": "airfl.schemes.age_topk:AgeTopK",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
     },
     group="airfl.schemes",

@@ -135,6 +135,19 @@ def test_protection_is_that_of_the_noise_alone() -> None:
     assert report.noise_std == pytest.approx(expected, rel=1e-9)
 
 
+def test_pfels_claims_nothing_for_messages_that_do_not_arrive_with_beta() -> None:
+    """Under its bound on beta the largest message arrives with it at most, by the estimate, and the ledger has that."""
+    unaligned = ("scheme.name=pfels", "power.policy=blind", "antennas.combining=sum", "antennas.count=4")
+    for overrides, claimed in (((), math.isfinite), (unaligned, math.isinf)):
+        scenario = built(12, "channel.fading=rayleigh", "privacy.epsilon=0.5", *overrides)
+        assert scenario.recipe.claim is not None
+        report = planned(scenario).link.link_budget()
+        assert claimed(scenario.recipe.claim.epsilon(report, 1))
+        assert report.privacy_bound_binding
+        bound = scenario.recipe.uplink.control.privacy_bound
+        assert 1 / report.protection <= bound * (1 + 1e-9)
+
+
 BLIND = ("scheme.name=blind", "antennas.count=4", "channel.fading=rayleigh", "csi.estimation=ls")
 
 
