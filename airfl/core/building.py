@@ -24,7 +24,7 @@ from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
-from airfl.uplinks.radio import build_radio, check_radio, check_size
+from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
@@ -67,7 +67,12 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
-    radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
+    blind = link == "analog" and not settings.power.power_policy.coherent
+    if blind:
+        check_blind(settings.radio, settings.selection.rule)
+    radio = build_radio(
+        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
+    )
     frame = radio.frame(_frame_entries(recipe.uplink, bound.entries, radio.grid.used_subcarriers))
     rule = settings.selection.rule
     rows = settings.run.selected

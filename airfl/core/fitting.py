@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from airfl.config.part_keys import name_of
+from airfl.config.radio import AntennaSettings
 from airfl.config.settings import Settings
 from airfl.errors import UserError
 from airfl.selection import ChannelRule
@@ -10,16 +12,16 @@ from airfl.selection import ChannelRule
 def settings_for_scheme(settings: Settings) -> Settings:
     """Return the settings adapted to the scheme.
 
-    If the scheme prescribes a power policy, it is set, and any other policy raises UserError. On a frequency-selective
-    channel, a policy for flat channels is replaced by its per-subcarrier version. On other links than analog, settings
-    that affect only analog messages are reset.
+    If the scheme prescribes a power policy or a combiner, it is set, and any other one raises UserError. On a
+    frequency-selective channel, a policy for flat channels is replaced by its per-subcarrier version. On other links
+    than analog, settings that affect only analog messages are reset.
     """
     entry = settings.scheme
     if entry.carrier != "analog":
         settings = _for_bits(settings)
     if entry.carrier == "noncoherent":
         settings = _without_csi(settings)
-    power = settings.power
+    settings, power = _with_combiner(settings), settings.power
     if entry.policy is None:
         return settings
     prescribed = [entry.policy]
@@ -34,6 +36,19 @@ def settings_for_scheme(settings: Settings) -> Settings:
     threshold_set = power.threshold or power.participation is not None or power.coefficient is not None
     threshold = power.threshold if threshold_set else entry.threshold
     return settings.resolved(power={"policy": policy, "threshold": threshold})
+
+
+def _with_combiner(settings: Settings) -> Settings:
+    """Set the combiner that the scheme prescribes in place of the default one."""
+    entry, combining = settings.scheme, settings.antennas.combining
+    if entry.combining is None or combining == entry.combining:
+        return settings
+    if combining != AntennaSettings.model_fields["combining"].default:
+        raise UserError(
+            f"antennas.combining: scheme {entry.name!r} prescribes {entry.combining!r}, got {name_of(combining)!r}; "
+            "omit it"
+        )
+    return settings.resolved(antennas={"combining": entry.combining})
 
 
 def _without_csi(settings: Settings) -> Settings:

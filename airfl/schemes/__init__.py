@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
     from airfl.schemes.a_dsgd import ADsgd as ADsgd
     from airfl.schemes.affine_oac import AffineOac as AffineOac
+    from airfl.schemes.age_topk import AgeTopK as AgeTopK
     from airfl.schemes.baa import Baa as Baa
+    from airfl.schemes.blind import Blind as Blind
     from airfl.schemes.cdp_sgd import CdpSgd as CdpSgd
     from airfl.schemes.cotaf import Cotaf as Cotaf
     from airfl.schemes.cpsgd import CpSgd as CpSgd

@@ -44,6 +44,8 @@ SCHEMES: Registry[Scheme] = Registry(
         "cotaf": "airfl.schemes.cotaf:Cotaf",
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
+        "blind": "airfl.schemes.blind:Blind",
+        "age-topk": "airfl.schemes.age_topk:AgeTopK",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
         # Non-coherent
         "fsk-mv": "airfl.schemes.fsk_mv:FskMv",

@@ -20,6 +20,7 @@ class Scheme(Part):
         links: Links that can carry its messages, the default first.
         policy: The power policy that the scheme prescribes, None if `power.policy` is free.
         threshold: The default threshold of that policy.
+        combining: The receive combiner that the scheme prescribes, None if `antennas.combining` is free.
         uses: Keys of [local], [privacy] and [server] that the scheme uses, out of those that only some schemes use
             (`airfl.schemes.keys.SHARED`); None for all of them.
     """
@@ -29,6 +30,7 @@ class Scheme(Part):
     links: ClassVar[tuple[LinkKind, ...]] = ("analog",)
     policy: ClassVar[str | None] = None
     threshold: ClassVar[float] = 0.0
+    combining: ClassVar[str | None] = None
     uses: ClassVar[frozenset[str] | None] = None
 
     link: Literal["auto", "analog", "digital", "ideal", "noncoherent"] = parameter(

@@ -48,6 +48,7 @@ NEEDS = {
     ("impairment", "phase"): "csi.phase_std_rad=0.3",
     ("impairment", "timing"): "csi.timing_offset_s=1e-5",
     ("impairment", "frequency"): "csi.frequency_offset_hz=500",
+    ("policy", "blind"): "antennas.count=3 antennas.combining=sum",
     ("selection", "threshold"): "selection.min_gain=0.3",
     ("selection", "energy-budget"): "selection.energy_budget=1e9",
 }
@@ -88,7 +89,7 @@ def fading_cases() -> list[Case]:
 
 
 def policy_cases() -> list[Case]:
-    plain = [Case("policy", name, f"power.policy={name} {TAPPED}") for name in POLICIES]
+    plain = [Case("policy", name, f"power.policy={name} {TAPPED} {need('policy', name)}") for name in POLICIES]
     reading = [
         Case("policy", f"{name}/{field}", f"power.policy={name} {TAPPED} {reads(name, field)}")
         for name, entry in POLICIES.items()

@@ -139,7 +139,12 @@ PER_ROUND = (
 PER_SLOT = (
     _per_slot("device_id", "i4", "1", "selected device; -1 where the slot is not used"),
     _per_slot("channel_gain", "c8", "1", "true channel gain h"),
-    _per_slot("channel_estimate", "c8", "1", "channel gain as known to server and device"),
+    _per_slot(
+        "channel_estimate",
+        "c8",
+        "1",
+        "channel gain as known to server and device; nan if only the sum of the channels was estimated",
+    ),
     _per_slot("power_limit", "f8", NORMALISED, "P: energy limit of a whole update"),
     _per_slot("transmit_scale", "f8", "1", "alpha: amplitude a unit of the message is sent with"),
     _per_slot("transmit_energy_j", "f8", NORMALISED, "transmit energy"),
