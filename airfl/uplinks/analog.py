@@ -97,9 +97,9 @@ class _AnalogLink:
                 self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
             )
         assert context.multipath is not None
-        return WaveformChannel(
-            uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
-        )
+        # A waveform is received by one antenna, whose weight is a phase that all devices then anticipate.
+        precoders = control.precoders * control.combiner[0].conj()
+        return WaveformChannel(uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement)
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
