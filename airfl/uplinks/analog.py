@@ -107,9 +107,9 @@ class _AnalogLink:
                 self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
             )
         assert context.multipath is not None
-        return WaveformChannel(
-            uplink.waveform, context.multipath, control.precoders, uplink.grid.packing, self._placement
-        )
+        # A waveform is received by one antenna, whose weight is a phase that all devices then anticipate.
+        precoders = control.precoders * control.combiner[0].conj()
+        return WaveformChannel(uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement)
 
     @cached_property
     def _branches(self) -> Branches | None:

@@ -19,7 +19,7 @@ from channels.csi.imperfections import Imperfections
 from channels.frame import Frame
 from channels.grid import OfdmaGrid, Packing
 from tests.conftest import small_settings
-from tests.laws.decoding import built, planned
+from tests.laws.decoding import built, planned, send
 from tests.laws.samples import Array, assert_mean, draws, gaussian
 from tests.radios import radio_of
 from tests.refusals import one_line
@@ -197,3 +197,14 @@ def test_a_policy_without_phases_needs_its_combiner() -> None:
         built(12, "power.policy=blind", "antennas.count=4")
     with pytest.raises(UserError, match=one_line(begins="grid.waveform: is decoded without combining")):
         built(12, "scheme.name=blind", "grid.waveform=true", "grid.subcarriers=8")
+
+
+def test_a_combiner_has_no_effect_on_one_antenna_with_a_waveform() -> None:
+    """Devices that know their channels are received with the phase of the sum's only weight."""
+    waveform = ("scheme.name=wfl-p", "grid.waveform=true", "grid.subcarriers=8", "channel.fading=rayleigh")
+    means = []
+    for combiner in ("first", "sum"):
+        scenario = built(12, *waveform, f"antennas.combining={combiner}")
+        plan = planned(scenario)
+        means.append(send(plan, np.tile(np.linspace(-1, 1, 12), (len(plan.devices), 1))).mean)
+    torch.testing.assert_close(*means, rtol=1e-4, atol=1e-4)
