@@ -99,13 +99,13 @@ def work_of(case: Case, devices: int, dimension: int, packing: str) -> Work:
 
 SENDING = [case for case in LIGHT if case.table in ("policy", "combiner", "way")]
 LARGER = {"median": 3, "trimmed-mean": 3, "heavy tails": 2, "clipped": 2}
-"""Size of the largest tensor in messages: robust combiners keep the sum of each of their three antennas, and the power of
-an alpha-stable impulse takes two uniform numbers."""
+"""Size of the largest tensor in messages: robust combiners keep the sum of each of their three antennas, and the power
+of an alpha-stable impulse takes two uniform numbers."""
 
 
 @pytest.mark.parametrize(("case", "packing"), in_turn(SENDING, ("real", "iq")))
 def test_sending_works_linearly_and_keeps_one_chunk_and_one_sum(case: Case, packing: str) -> None:
-    """Operations' outputs added up: linear in devices and in entries; no tensor is larger than a message, but for `LARGER`."""
+    """Operations' outputs added up: linear in devices and in entries; no tensor but `LARGER` exceeds a message."""
     sizes = [(2, 256), (4, 256), (8, 256), (2, 512), (2, 1024)]
     work = {size: work_of(case, *size, packing) for size in sizes}
     by_devices = [work[devices, 256].numbers for devices in (2, 4, 8)]
