@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from airfl.analysis.results.tuned import Tuning
     from airfl.config import Settings, load_settings
     from airfl.config.digital import DigitalSettings as Digital
+    from airfl.config.hardware import HardwareSettings as Hardware
     from airfl.config.learning import LocalSettings as LocalSgd
     from airfl.config.learning import ServerSettings as Server
     from airfl.config.plugins import register
@@ -69,6 +70,7 @@ _LOCATIONS = {
     "Digital": "airfl.config.digital:DigitalSettings",
     "Experiment": "airfl.experiment:Experiment",
     "Grid": "airfl.config.radio:GridSettings",
+    "Hardware": "airfl.config.hardware:HardwareSettings",
     "Interval": "airfl.config.swept_values:Interval",
     "LocalSgd": "airfl.config.learning:LocalSettings",
     "NamedTask": "airfl.config.task:TaskSettings",
@@ -129,6 +131,7 @@ __all__ = [
     "Digital",
     "Experiment",
     "Grid",
+    "Hardware",
     "Interval",
     "LocalSgd",
     "NamedTask",

@@ -14,8 +14,8 @@ from typing import Any
 
 ROOMS = (
     *("antennas", "broadcast", "codewords", "csi", "digital", "draws", "energy", "fading", "frame", "grid"),
-    *("interference", "mac", "median_clip", "noise", "numerology", "part", "placement", "power", "selective"),
-    *("topology", "units", "waveform", "waveform_channel"),
+    *("hardware", "interference", "mac", "median_clip", "noise", "numerology", "part", "placement", "power"),
+    *("selective", "topology", "units", "waveform", "waveform_channel"),
 )
 """Modules of this package, imported on first use, such as `channels.fading`."""
 

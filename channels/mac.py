@@ -62,7 +62,7 @@ class EntryRange:
 class MultipleAccessChannel:
     """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i s_i m_i.
 
-    m_i is device i's real message, s_i a real scale of the message, and b_i the complex precoder. Under packing "real",
+    m_i is device i's real message, s_i a scale of the message, and b_i the complex precoder. Under packing "real",
     a message entry is on the real part of its resource element, and the receiver uses the real part. Under "iq",
     entries 2j and 2j + 1 are the real and imaginary part of element j, and the receiver uses both.
 
@@ -95,7 +95,7 @@ class MultipleAccessChannel:
     def send(
         self,
         messages: Tensor,
-        scale: NDArray[np.float64],
+        scale: NDArray[np.float64] | NDArray[np.complex128],
         devices: slice,
         norms: Tensor | NDArray[np.float64] | None = None,
         part: EntryRange | None = None,
@@ -104,7 +104,7 @@ class MultipleAccessChannel:
 
         Args:
             messages: Real messages, [chunk, m].
-            scale: s_i, [chunk].
+            scale: s_i, [chunk]; complex for an amplifier that turns the phase.
             devices: Rows of `gains` of these devices.
             norms: ||m_i||, [chunk], if known, which saves a pass over the messages; as an array, also a wait for a GPU.
             part: Position of the entries, if the messages are parts of longer ones. The energies are then those of the
@@ -125,7 +125,7 @@ class MultipleAccessChannel:
             self._superpose(messages, effective, slice(None) if part is None else part.entries)
             known = messages.norm(dim=1) if norms is None else norms
             lengths = known.double().cpu().numpy() if isinstance(known, torch.Tensor) else known
-            energy = (self._precoders[devices, 0, 0] * scale * lengths) ** 2
+            energy = (self._precoders[devices, 0, 0] * np.abs(scale) * lengths) ** 2
             return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped, cut)
         energies = [self._add(message, scale[row], devices.start + row) for row, message in enumerate(messages)]
         energy, received = torch.stack(energies, dim=1).cpu().numpy() if energies else np.zeros((2, 0))
@@ -144,7 +144,7 @@ class MultipleAccessChannel:
             add_weighted(quadrature, messages, on_device(effective.imag, messages.device, messages.dtype))
             self._sum[entries] += _times_j(quadrature)
 
-    def _add(self, message: Tensor, scale: float, device: int) -> Tensor:
+    def _add(self, message: Tensor, scale: complex, device: int) -> Tensor:
         """Add one device over a channel that varies between elements; return its transmitted and received energy, [2],
         in double precision."""
         import torch
@@ -153,7 +153,7 @@ class MultipleAccessChannel:
         elements, effective = _elements(message, self._packing), self._effective[device] * scale
         total = self._sum if self._packing == "real" else self._pairs(self._sum)
         gains = on_device(effective if elements.is_complex() else effective.real, elements.device, elements.dtype)
-        powers = [scale**2 * self._precoders[device] ** 2, np.abs(effective) ** 2]
+        powers = [abs(scale) ** 2 * self._precoders[device] ** 2, np.abs(effective) ** 2]
         gains_squared = [on_device(power, elements.device, elements.real.dtype) for power in powers]
         energies = elements.real.new_zeros(2, dtype=torch.float64)
         for piece in self._pieces:
@@ -173,7 +173,9 @@ class MultipleAccessChannel:
 
         return torch.view_as_complex(entries.view(-1, 2))
 
-    def _clip(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> tuple[Tensor, NDArray[np.int64]]:
+    def _clip(
+        self, messages: Tensor, scale: NDArray[np.float64] | NDArray[np.complex128], devices: slice
+    ) -> tuple[Tensor, NDArray[np.int64]]:
         """Clip elements to |b_i s_i m| <= sqrt(peak); return the messages and the number of clipped elements."""
         import torch
 

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from channels.draws import Array, Complex
+from channels.hardware.amplifiers import Amplification
 from channels.units import linear_to_db
 
 _PAPR_OVERSAMPLING = 4
+_AMPLIFIER_OVERSAMPLING = 4
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class Transmitted:
         energy: Energy of the transmitted samples, [devices].
         prefix_share: Share of that energy in the prefixes, [devices].
         clipped_share: Share of the useful samples that are clipped, [devices].
+        outside: Energy that an amplifier radiates outside of the band of the samples, without prefixes, [devices].
     """
 
     samples: Complex
@@ -72,13 +75,15 @@ class Transmitted:
     energy: Array
     prefix_share: Array
     clipped_share: Array
+    outside: Array
 
 
-def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
-    """Modulate entries [devices, symbols, subcarriers].
+def transmit(symbols: Complex, waveform: Waveform, amplification: Amplification | None = None) -> Transmitted:
+    """Modulate entries [devices, symbols, subcarriers], and amplify them if amplifiers are given.
 
     Clipping limits the modulus of the N samples of a symbol and keeps their phase. It is applied before the prefix is
-    added, so that the prefix remains cyclic. The root mean square is that of a device's whole transmission.
+    added, so that the prefix remains cyclic. The root mean square is that of a device's whole transmission. Amplifiers
+    work on 4 N samples of a symbol after that, of whose spectrum the samples keep the N central frequencies.
     """
     useful = _useful_samples(symbols, waveform, waveform.fft_size)
     clipped_share = np.zeros(len(useful))
@@ -89,6 +94,9 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
         over = moduli > limit
         useful = np.where(over, useful * (limit / np.where(over, moduli, 1.0)), useful)
         clipped_share = over.mean(axis=(1, 2))
+    outside = np.zeros(len(useful))
+    if amplification is not None:
+        useful, outside = _amplified(useful, waveform, amplification)
     with_prefix = np.concatenate([useful[:, :, waveform.fft_size - waveform.prefix_samples :], useful], axis=2)
     after, energy = _energy(useful), _energy(with_prefix)
     return Transmitted(
@@ -97,6 +105,7 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
         energy=energy,
         prefix_share=_share(energy - after, energy),
         clipped_share=clipped_share,
+        outside=outside,
     )
 
 
@@ -183,6 +192,23 @@ def _useful_samples(symbols: Complex, waveform: Waveform, size: int) -> Complex:
     spectrum = np.zeros((*symbols.shape[:-1], size), dtype=np.complex128)
     spectrum[..., waveform.offsets % size] = symbols
     return np.asarray(np.fft.ifft(spectrum, axis=-1, norm="ortho"))
+
+
+def _amplified(useful: Complex, waveform: Waveform, amplification: Amplification) -> tuple[Complex, Array]:
+    """Amplify the samples of useful symbols; return the N central frequencies of the output as samples, and the energy
+    of the others, [devices]."""
+    size, factor = waveform.fft_size, _AMPLIFIER_OVERSAMPLING
+    held = np.arange(size) - size // 2
+    spectrum = np.zeros((*useful.shape[:-1], factor * size), dtype=np.complex128)
+    spectrum[..., held % (factor * size)] = np.fft.fft(useful, axis=-1, norm="ortho")[..., held % size]
+    # A sample of a unitary transform to more samples has less power, which the amplifier must not see.
+    dense = np.fft.ifft(spectrum, axis=-1, norm="ortho") * np.sqrt(factor)
+    output = amplification.amplify(dense) / np.sqrt(factor)
+    kept = np.fft.fft(output, axis=-1, norm="ortho")[..., held % (factor * size)]
+    inside = np.zeros_like(useful)
+    inside[..., held % size] = kept
+    samples = np.asarray(np.fft.ifft(inside, axis=-1, norm="ortho"))
+    return samples, np.maximum(_energy(output) - _energy(samples), 0.0)
 
 
 def _energy(samples: Complex) -> Array:

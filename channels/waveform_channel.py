@@ -21,6 +21,7 @@ from channels.transfer import on_device
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from channels.hardware.amplifiers import Amplification
     from channels.waveform import Waveform
 
 Array = NDArray[np.float64]
@@ -46,6 +47,14 @@ class Multipath:
 class WaveformChannel:
     """A multiple-access channel that modulates the messages; used as `MultipleAccessChannel`, with its arguments.
 
+    Args:
+        waveform: The modulation.
+        multipath: Taps and offsets of the devices.
+        precoders: b_i, complex [devices, blocks, subcarriers].
+        packing: "real" or "iq".
+        placement: Assignment of message entries to coefficients.
+        amplification: The devices' power amplifiers, None for linear ones.
+
     Attributes:
         papr_db: Largest peak-to-average power ratio of a symbol so far, in dB.
     """
@@ -57,8 +66,9 @@ class WaveformChannel:
         precoders: Response,
         packing: Packing,
         placement: ResourceMapping,
+        amplification: Amplification | None = None,
     ) -> None:
-        self._waveform, self._multipath = waveform, multipath
+        self._waveform, self._multipath, self._amplification = waveform, multipath, amplification
         self._precoders, self._packing, self._placement = precoders, packing, placement
         self._sum: NDArray[np.complex128] | None = None
         self._entries = 0
@@ -71,13 +81,19 @@ class WaveformChannel:
         """Share of the transmitted samples of all devices so far that were clipped."""
         return self._clipped / max(self._samples, 1.0)
 
-    def send(self, messages: Tensor, scale: Array, devices: slice, norms: Tensor | Array | None = None) -> Sent:
+    def send(
+        self,
+        messages: Tensor,
+        scale: Array | NDArray[np.complex128],
+        devices: slice,
+        norms: Tensor | Array | None = None,
+    ) -> Sent:
         """Modulate, propagate, superpose and demodulate one chunk; `norms` is ignored."""
         from channels.waveform import propagate, receive, transmit
 
         self._messages, self._entries = messages, messages.shape[1]
         symbols = self._on_grid(messages, scale, devices)
-        sent = transmit(symbols, self._waveform)
+        sent = transmit(symbols, self._waveform, self._amplification and self._amplification.take(devices))
         path = self._multipath
         # The phase equals that of the estimate at the useful part of the first symbol, not at its prefix.
         ahead = path.frequency_offset[devices] * self._waveform.prefix_samples / self._waveform.fft_size
@@ -95,10 +111,10 @@ class WaveformChannel:
         self.papr_db = float(np.fmax(self.papr_db, largest if np.isfinite(largest) else np.nan))
         self._clipped += float(sent.clipped_share.sum()) * sent.samples.shape[1]
         self._samples += sent.samples.size
-        energy = sent.energy * (1 - sent.prefix_share)  # without the prefix, as in the model per subcarrier
+        inside = sent.energy * (1 - sent.prefix_share)  # without the prefix, as in the model per subcarrier
         # The received energy depends on the spectrum of the message; the record uses the mean gain of the taps.
         gain = (np.abs(path.taps[devices]) ** 2).sum(axis=1)
-        return Sent(energy, energy * gain, np.zeros(len(scale), dtype=np.int64))
+        return Sent(inside + sent.outside, inside * gain, np.zeros(len(scale), dtype=np.int64))
 
     def close(self, silent: Tensor) -> Tensor:
         """Return the noise-free observed real entries, [m], or `silent` [m] if no device sent."""
@@ -109,7 +125,9 @@ class WaveformChannel:
         observed = elements.real if self._packing == "real" else elements.view(np.float64)[: self._entries]
         return on_device(observed, self._messages.device, self._messages.dtype)
 
-    def _on_grid(self, messages: Tensor, scale: Array, devices: slice) -> NDArray[np.complex128]:
+    def _on_grid(
+        self, messages: Tensor, scale: Array | NDArray[np.complex128], devices: slice
+    ) -> NDArray[np.complex128]:
         """Map a chunk to precoded OFDM symbols, [chunk, symbols, subcarriers]; unused elements are 0."""
         place, frame = self._placement, self._placement.frame
         elements = pack(messages.detach().cpu().numpy().astype(np.float64), self._packing)

@@ -65,6 +65,7 @@ class Budget:
         downlink_elements: Resource elements of the downlink; 0 if it is ideal.
         downlink_air_time_s: The downlink's part of `air_time_s`, in s.
         downlink_energy_j: Energy of the base station in J; 0 if the downlink is ideal.
+        amplifier_energy_j: Energy that the devices' power amplifiers draw in all rounds; 0 if none is modelled.
         silent_share: Share of the selected devices that send nothing, from 0 to 1.
         uplink_bits: Bits of all messages; 0 for analog links.
         paper_cost_mb: The papers' communication cost in MB; nan for analog links.
@@ -95,6 +96,7 @@ class Budget:
     downlink_elements: int
     downlink_air_time_s: float
     downlink_energy_j: float
+    amplifier_energy_j: float
     silent_share: float
     uplink_bits: int
     paper_cost_mb: float
@@ -152,6 +154,7 @@ def link_budget(
         downlink_elements=sum(one.downlink.resource_elements for one in rounds),
         downlink_air_time_s=math.fsum(one.downlink.air_time_s for one in rounds),
         downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
+        amplifier_energy_j=math.fsum(one.amplifier_energy for one in rounds),
         silent_share=_silent_share(rounds),
         uplink_bits=sum(one.bits for one in rounds),
         paper_cost_mb=paper_cost_mb(scenario),
@@ -188,6 +191,7 @@ class _Round:
     alignment_coefficient: float
     privacy_bound_binding: bool
     energy: float
+    amplifier_energy: float
     use: GridUse
     pilot_elements: int
     downlink: Broadcast
@@ -205,6 +209,7 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         alignment_coefficient=report.alignment_coefficient,
         privacy_bound_binding=report.privacy_bound_binding,
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
+        amplifier_energy=report.amplifier_energy,
         use=report.use,
         pilot_elements=report.pilot_elements,
         downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),

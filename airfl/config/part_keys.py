@@ -353,7 +353,7 @@ def field_of(parameter: Parameter) -> tuple[Any, FieldInfo]:
     The key of a required parameter is None by default, since it is required only if its part is chosen.
     """
     kinds = [_kind_of(parameter, kind) for kind in kinds_of(parameter.hint)]
-    default = parameter.default
+    default = _listed(parameter.default)
     if default is REQUIRED:
         kinds, default = [*kinds, None], None
     hint: Any = functools.reduce(lambda first, other: first | other, kinds) if len(kinds) > 1 else kinds[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.hardware import HardwareSettings
 from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
@@ -27,6 +28,7 @@ class RadioSections:
         power: Power limits of the devices, and power control.
         grid: The OFDM resource grid, and the downlink.
         digital: Transmission of bits, for schemes whose link is digital.
+        hardware: Hardware of the radios.
     """
 
     channel: ChannelSettings = field(default_factory=ChannelSettings)
@@ -36,3 +38,4 @@ class RadioSections:
     power: PowerSettings = field(default_factory=PowerSettings)
     grid: GridSettings = field(default_factory=GridSettings)
     digital: DigitalSettings = field(default_factory=DigitalSettings)
+    hardware: HardwareSettings = field(default_factory=HardwareSettings)

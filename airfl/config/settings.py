@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.hardware import HardwareSettings
 from airfl.config.learning import LocalSettings, ServerSettings
 from airfl.config.privacy import PrivacySettings
 from airfl.config.radio import (
@@ -52,6 +53,7 @@ class Settings(Section):
         power: Power limits of the devices, and power control (`PowerSettings`).
         grid: The OFDM resource grid, and the downlink (`GridSettings`).
         digital: Transmission of bits, for schemes whose link is digital (`DigitalSettings`).
+        hardware: Hardware of the radios: power amplifiers and converter (`HardwareSettings`).
         privacy: The privacy target, and its accounting (`PrivacySettings`).
         compute: Cost of local computation (`ComputeSettings`).
         trace: Optional contents of the trace (`TraceSettings`).
@@ -70,6 +72,7 @@ class Settings(Section):
     power: PowerSettings = PowerSettings()
     grid: GridSettings = GridSettings()
     digital: DigitalSettings = DigitalSettings()
+    hardware: HardwareSettings = HardwareSettings()
     privacy: PrivacySettings = PrivacySettings()
     compute: ComputeSettings = ComputeSettings()
     trace: TraceSettings = TraceSettings()

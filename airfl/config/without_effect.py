@@ -12,6 +12,7 @@ from airfl.config.settings import Settings
 from airfl.config.task import OWN
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
+from channels.hardware.amplifier import AMPLIFIERS
 from channels.interference import INTERFERENCES
 from channels.part import Part
 from channels.power import POLICIES
@@ -140,6 +141,7 @@ OF_LINKS = (
     DIGITAL_OR_IDEAL,
     CHARGED,
 )
+AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
 DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
 IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
@@ -241,11 +243,25 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
+    "hardware.back_off_db": (AMPLIFIED,),
+    "hardware.amplifier_class": (AMPLIFIED,),
+    "hardware.calibrated": (SUPERPOSED, AMPLIFIED),
+    **{
+        f"hardware.{key}": (Needs("hardware.amplifier", tuple(names)),)
+        for key, (_, names) in keys_of(AMPLIFIERS).items()
+    },
 }
 """Dotted key -> the conditions under which it has an effect, all of which must be met."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
-NOT_ON_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count")
-"""Impairments and antennas of the uplink, which do not affect the broadcast."""
+NOT_ON_DOWNLINK = (
+    "channel.noise",
+    "csi.estimation",
+    "csi.phase_std_rad",
+    "antennas.count",
+    "hardware.amplifier",
+    "hardware.adc_bits",
+)
+"""Impairments, antennas and hardware of the uplink, which do not affect the broadcast."""
 
 
 def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterator[str]:

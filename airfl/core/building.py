@@ -67,6 +67,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
+    _check_hardware(settings, bound, link)
     blind = link == "analog" and not settings.power.power_policy.coherent
     if blind:
         check_blind(settings.radio, settings.selection.rule)
@@ -260,6 +261,41 @@ def _check_offsets(settings: Settings, link: LinkKind) -> None:
             f"grid.waveform: offsets are made in the waveform, which the {without} does not send (given: "
             f"csi.timing_offset_s = {late_s:g}, csi.frequency_offset_hz = {off_hz:g}); "
             "take grid.waveform = false, or no offsets"
+        )
+
+
+def _check_hardware(settings: Settings, bound: MessageBound, link: LinkKind) -> None:
+    """Raise UserError for hardware whose effect is not known on a link, or beside what else is set."""
+    hardware, channel, policy = settings.hardware, settings.channel, settings.power.power_policy
+    amplified, converted = hardware.amplifier != "none", hardware.adc_bits is not None
+    impulsive = channel.interference_to_noise_db is not None and not channel.interference_model.gaussian
+    for key, present in (("amplifier", amplified), ("adc_bits", converted)):
+        if not present:
+            continue
+        where = f"hardware.{key}: its effect is not known"
+        given = f"(given: {getattr(hardware, key)!r})"
+        if link == "noncoherent":
+            raise UserError(f"{where} on energies, which the noncoherent link adds up {given}; omit it")
+        if link == "analog" and not policy.coherent:
+            name = name_of(settings.power.policy)
+            raise UserError(f"{where} for power policy {name!r} {given}; omit it, or use another power.policy")
+        if link == "analog" and combined_robustly(settings.radio):
+            name = name_of(settings.antennas.combining)
+            raise UserError(
+                f"{where} on what antennas.combining = {name!r} makes of antennas {given}; omit it, or use a combiner "
+                "that sums them"
+            )
+        # On a sum, distortion is one more disturbance of a known power beside the impulses. A converter's noise follows
+        # an input that is Gaussian, and a rate under impulses is that of an SNR over Gaussian noise alone.
+        if impulsive and (link != "analog" or key == "adc_bits"):
+            name = name_of(channel.interference)
+            raise UserError(
+                f'{where} on the {link} link beside channel.interference = {name!r} {given}; omit it, or use "gaussian"'
+            )
+    if link == "analog" and bound.noise_std and amplified:
+        raise UserError(
+            f"hardware.amplifier: no privacy figure is known for noise that devices add before an amplifier, as "
+            f'those of scheme {settings.scheme.name!r} do; take hardware.amplifier = "none", or another scheme'
         )
 
 

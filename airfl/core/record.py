@@ -63,6 +63,7 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "latency_s": use.air_time_s,
         "uplink_bits": int(devices.bits.sum()),
         "energy_j": float(devices.energy.sum()) + report.energy_of_others,
+        "amplifier_energy_j": report.amplifier_energy,
         "heard": int(devices.active.sum()),
         "clipped_share": report.clipped_share,
         "papr_db": report.papr_db,

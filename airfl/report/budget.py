@@ -67,6 +67,10 @@ def _optional(budget: Budget) -> list[tuple[str, str]]:
     lines = []
     if budget.pilot_elements:
         lines.append(("of these, pilots", f"{budget.pilot_elements:,}"))
+    if budget.amplifier_energy_j:
+        lines.append(
+            (f"energy that the devices' amplifiers draw ({budget.units})", scientific(budget.amplifier_energy_j))
+        )
     if budget.downlink_elements:
         lines.append(("resource elements of the downlink", f"{budget.downlink_elements:,}"))
         lines.append((f"energy of the downlink ({budget.units})", scientific(budget.downlink_energy_j)))

@@ -4,9 +4,11 @@ them from the full settings."""
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.hardware import HardwareSettings
 from airfl.config.privacy import PrivacySettings
 from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
@@ -14,15 +16,33 @@ from airfl.errors import AlignmentError, UserError
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink, NoncoherentUplink
 from airfl.uplinks.control import PowerControl
-from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, waveform_of
+from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
 from airfl.uplinks.radio.power import power_policy
 from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
 from channels.codewords import Codewords, EnergyDifference
 from channels.energy import Phases
 from channels.grid import OfdmaGrid
+from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.power import Policy
 from channels.waveform import Waveform
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Hardware of the radios; None is ideal.
+
+    Attributes:
+        amplifiers: The devices' power amplifiers.
+        converter: The receiver's analog-to-digital converter.
+    """
+
+    amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
+
+
+IDEAL = Hardware()
 
 
 def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.inf) -> Uplink:
@@ -41,7 +61,8 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
     if link != "analog":
         check_antennas_alike(settings.antennas, channel, f"links that carry bits (scheme.link is {link})")
         of_bits = digital_uplink if link == "digital" else ideal_uplink
-        return of_bits(settings.digital, grid, link_noise_std_of(channel, settings.grid), channel, power)
+        noise_std = link_noise_std_of(channel, settings.grid)
+        return of_bits(settings.digital, grid, noise_std, channel, power, hardware_of(settings.hardware))
     check_announced(power, privacy_bound, settings.scheme.name)
     control = power_control(
         power,
@@ -57,6 +78,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         channel,
         settings.privacy,
         waveform=waveform_of(settings.grid),
+        hardware=hardware_of(settings.hardware),
         tail=settings.csi_tail / settings.run.rounds,
         median_clip=settings.antennas.median_clip,
     )
@@ -131,6 +153,7 @@ def analog_uplink(
     privacy: PrivacySettings,
     *,
     waveform: Waveform | None,
+    hardware: Hardware = IDEAL,
     tail: float,
     median_clip: float | None = None,
 ) -> AnalogUplink:
@@ -142,6 +165,7 @@ def analog_uplink(
         channel: The section [channel].
         privacy: The section [privacy].
         waveform: OFDM modulation in time, None for the per-subcarrier model.
+        hardware: Hardware of the radios.
         tail: The part of delta that is spent per round on quantiles of the channel error.
         median_clip: Where decoded entries are clipped, in median absolute deviations; None for no clipping.
     """
@@ -150,6 +174,8 @@ def analog_uplink(
         control=control,
         noise_std=control.noise_std,
         waveform=waveform,
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
@@ -203,7 +229,12 @@ def noncoherent_uplink(
 
 
 def digital_uplink(
-    digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
+    digital: DigitalSettings,
+    grid: OfdmaGrid,
+    noise_std: float,
+    channel: ChannelSettings,
+    power: PowerSettings,
+    hardware: Hardware = IDEAL,
 ) -> DigitalUplink:
     """Build the digital uplink: orthogonal OFDMA with the configured error model and allocation.
 
@@ -213,6 +244,7 @@ def digital_uplink(
         noise_std: Square root of the noise energy on a resource element.
         channel: The section [channel].
         power: The section [power].
+        hardware: Hardware of the radios.
     """
     return DigitalUplink(
         grid=grid,
@@ -225,11 +257,18 @@ def digital_uplink(
         divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
         interference=channel.interference_model,
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
     )
 
 
 def ideal_uplink(
-    digital: DigitalSettings, grid: OfdmaGrid, noise_std: float, channel: ChannelSettings, power: PowerSettings
+    digital: DigitalSettings,
+    grid: OfdmaGrid,
+    noise_std: float,
+    channel: ChannelSettings,
+    power: PowerSettings,
+    hardware: Hardware = IDEAL,
 ) -> IdealUplink:
     """Build the ideal uplink: error-free and orthogonal, charged at capacity. Arguments as in `digital_uplink`."""
     return IdealUplink(
@@ -239,7 +278,15 @@ def ideal_uplink(
         interference=channel.interference_model,
         deadline_s=digital.deadline_s,
         divide_by_received=power.divide_by == "active",
+        amplifiers=hardware.amplifiers,
+        converter=hardware.converter,
     )
+
+
+def hardware_of(section: HardwareSettings) -> Hardware:
+    """Return the hardware of the radios. Raises UserError if parameters do not fit each other."""
+    with settings_of("hardware"):
+        return Hardware(section.amplifiers, section.converter)
 
 
 def _coefficient(power: PowerSettings) -> float:

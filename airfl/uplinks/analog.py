@@ -12,11 +12,19 @@ from airfl.runtime.streams import Purpose
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.impulses import element_powers
-from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
+from airfl.uplinks.protection import (
+    CsiError,
+    largest_amplified_amplitude,
+    largest_amplitude,
+    largest_raw_amplitude,
+)
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import RobustCombiner, combine
 from channels.grid import OfdmaGrid
+from channels.hardware.amplifier import Gains
+from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
+from channels.hardware.converter import Converter
 from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.median_clip import median_clip
@@ -56,6 +64,8 @@ class AnalogUplink:
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
         median_clip: Largest distance of a decoded entry from the median of all, in median absolute deviations, None
             for no clipping.
+        amplifiers: The devices' power amplifiers, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -70,10 +80,31 @@ class AnalogUplink:
     least_gain: float = 0.0
     raw_samples: bool = False
     median_clip: float | None = None
+    amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
         return _AnalogLink(self, context)
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Energies of a round over the energy unit.
+
+    Attributes:
+        transmitted: Of each device's signal at its antenna, [devices].
+        received: Of each device's message at the receiver, [devices].
+        distortion: Of the distortion of each device's amplifier on the observed entries, [devices].
+        supply: What each device's amplifier draws, [devices].
+        observed: Of the sum of the messages on the observed entries.
+    """
+
+    transmitted: Array
+    received: Array
+    distortion: Array
+    supply: Array
+    observed: float
 
 
 class _AnalogLink:
@@ -84,6 +115,8 @@ class _AnalogLink:
         self._placement = placement or _placement(context, self._gains.shape[1:])
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
+        self._distortion: Array = np.zeros(len(self._gains))
+        self._consumed: Array = np.zeros(len(self._gains))
         self._clipped = 0
         self._sent: list[np.ndarray] = []
 
@@ -95,7 +128,9 @@ class _AnalogLink:
     @property
     def elementwise(self) -> bool:
         """Whether the channel is flat and no step needs whole messages."""
-        needs_whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._context.record
+        uplink, control = self._uplink, self._control
+        in_time = uplink.waveform is not None or uplink.amplifiers is not None
+        needs_whole = in_time or control.clip_energy is not None or self._context.record
         return self._flat and not needs_whole and self._uplink.grid.packing == "real"
 
     @cached_property
@@ -109,7 +144,9 @@ class _AnalogLink:
         assert context.multipath is not None
         # A waveform is received by one antenna, whose weight is a phase that all devices then anticipate.
         precoders = control.precoders * control.combiner[0].conj()
-        return WaveformChannel(uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement)
+        return WaveformChannel(
+            uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement, self._amplification
+        )
 
     @cached_property
     def _branches(self) -> Branches | None:
@@ -125,23 +162,39 @@ class _AnalogLink:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
         by_norms = self._flat and batch.part is None and self._control.clip_energy is None
-        scale, norms = _read(batch, by_norms and self._uplink.waveform is None)
+        amplifiers, waveform = self._uplink.amplifiers, self._uplink.waveform
+        scale, norms = _read(batch, (by_norms and waveform is None) or amplifiers is not None)
+        gains: Array | Gains = scale
+        radiated = None
+        if norms is not None and amplifiers is not None:
+            gains, radiated = self._amplify(scale, norms, devices)
         part = None if batch.part is None else EntryRange(batch.part, self._context.entries)
         if part is None:
-            sent = self._channel.send(batch.values, scale, devices, norms)
+            sent = self._channel.send(batch.values, gains, devices, norms if by_norms else None)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            sent = self._channel.send(batch.values, scale, devices, part=part)
+            sent = self._channel.send(batch.values, gains, devices, part=part)
         if self._branches is not None:
             self._branches.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
-        self._energy[devices] += sent.energy
+        self._energy[devices] += sent.energy if radiated is None else radiated
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
         if self._context.record:
-            precoders = self._control.precoders[devices] * scale[:, None, None]
+            precoders = self._control.precoders[devices] * gains[:, None, None]
             place = None if self._flat else self._placement
             values = batch.values if sent.cut is None else sent.cut
             self._sent.append(baseband(values, precoders, self._uplink.grid.packing, place))
+
+    def _amplify(self, scale: Array, norms: Array, devices: slice) -> tuple[Array | Gains, Array | None]:
+        """Account for the amplifiers of a chunk. Return scale and gain, complex [chunk], and the radiated energy; a
+        simulated waveform has both in its samples, for which these are the scale and None."""
+        energy = self._input_energy(scale * norms, devices)
+        amplified = self._amplified(energy, devices)
+        self._consumed[devices] += amplified.consumed * energy
+        if self._uplink.waveform is not None:
+            return scale, None
+        self._distortion[devices] += self._observed_distortion(amplified, energy, devices)
+        return scale * amplified.gain, energy * amplified.radiated
 
     def close(self) -> Reception:
         """Add noise to y = sum_i h_i x_i on the observed real entries, and return the mean y/(r beta) (eq. 11 and
@@ -150,32 +203,41 @@ class _AnalogLink:
 
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
-        receive_snr_db = float(self._snr_db(np.array(energy(signal))))
-        received = self._received_entries(signal, self._leakage(self._energy, self._received))
+        flow = _Flow(self._energy, self._received, self._distortion, self._consumed, energy(signal))
+        receive_snr_db = float(self._snr_db(np.array(flow.observed)))
+        received = self._received_entries(signal, self._beside(flow))
         mean, clipped = self._decoded(received)
         return Reception(
             mean=mean,
             receive_snr_db=receive_snr_db,
-            report=replace(self._report(self._energy, self._received), receiver_clipped_share=clipped),
+            report=replace(self._report(flow), receiver_clipped_share=clipped),
             signals=self._signals(received) if context.record else None,
         )
 
     def link_budget(self) -> LinkReport:
-        """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2."""
+        """Return the link budget: ||A Delta_i||^2 = p C^2 (lemma 5), so device i spends the energy alpha_i^2 p C^2. For
+        the converter the messages are taken to be uncorrelated."""
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
         share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
+        received = (power * share).sum(axis=(1, 2)) * rms**2
+        distortion, supply = self._distortion, self._consumed
+        if self._uplink.amplifiers is not None:
+            everyone = slice(0, len(energy))
+            amplified = self._amplified(energy, everyone)
+            distortion, supply = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
+            energy, received = energy * amplified.radiated, received * np.abs(amplified.gain) ** 2
         return self._report(
-            control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
+            _Flow(energy, received, distortion, supply, float((received * self._observed_share()).sum()))
         )
 
     def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
         return _AnalogLink(self._uplink, self._context.with_device_noise(factor), self._placement)
 
-    def _report(self, energy: Array, received: Array) -> LinkReport:
-        """Return the report of a round in which device i transmits energy[i] and the receiver gets received[i] of
-        it."""
+    def _report(self, flow: _Flow) -> LinkReport:
+        """Return the report of a round with these energies."""
         context, control, uplink = self._context, self._control, self._uplink
         plan, weights, pilots = control.plan, control.weights, context.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
@@ -184,7 +246,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(self._leakage(energy, received)) * decoded if decoded else 0.0,
+            interference_std=self._disturbance(self._beside(flow)) * decoded if decoded else 0.0,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -193,14 +255,15 @@ class _AnalogLink:
             use=uplink.grid.occupy(elements + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
-                energy=energy * context.energy_unit + pilots.energy,
-                bits=np.zeros(len(energy), dtype=np.int64),
+                energy=flow.transmitted * context.energy_unit + pilots.energy,
+                bits=np.zeros(len(flow.transmitted), dtype=np.int64),
                 active=plan.active.astype(np.int8),
-                snr_db=self._snr_db(received),
+                snr_db=self._snr_db(flow.received),
+                supply_energy=None if uplink.amplifiers is None else self._supply(flow.supply),
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
-            clipped_share=self._clipped / max(elements * len(energy), 1),
+            clipped_share=self._clipped / max(elements * len(flow.transmitted), 1),
             **self._waveform_figures(),
         )
 
@@ -208,17 +271,28 @@ class _AnalogLink:
         """Return the largest amplitude with which a unit of any device's message is observed, in the sum or in the
         samples of all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
+        amplitude = self._largest_input_amplitude(share)
+        return amplitude if self._uplink.amplifiers is None else amplitude * self._largest_amplification
+
+    def _largest_input_amplitude(self, share: Array) -> float:
+        """Return that amplitude for amplifiers of gain 1."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
         if not control.plan.active.any() and not self._raw:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if self._raw:
+            if uplink.amplifiers is not None:
+                return largest_amplified_amplitude(csi.state.response, control, share)
             return largest_raw_amplitude(csi.state.response, control, share)
+        if uplink.amplifiers is not None and (uplink.csi_error == "realised" or not self._flat):
+            known = uplink.csi_error == "realised" or (csi.error_variance is not None and not csi.error_variance.any())
+            return largest_amplified_amplitude(self._gains[:, None], control, share) if known else np.inf
         return largest_amplitude(
             self._gains * (share > 0),
             control,
             csi,
-            uplink.grid.packing,
+            # An amplifier that turns the phase moves a real payload to the imaginary part and back.
+            uplink.grid.packing if uplink.amplifiers is None else "iq",
             uplink.csi_error,
             uplink.tail,
             uplink.least_gain,
@@ -260,6 +334,69 @@ class _AnalogLink:
         what a robust combiner computes of them, which reveals no more."""
         return self._uplink.raw_samples or self._robust
 
+    def _largest_amplification(self) -> float:
+        """The largest factor by which an amplifier multiplies the norm of what it is given, in any round."""
+        context, amplifiers = self._context, self._uplink.amplifiers
+        assert amplifiers is not None
+        # A round may use the energy of a whole update for a message of fewer entries.
+        return amplifiers.largest_gain(max(context.dimension / max(context.entries, 1), 1.0))
+
+    def _input_energy(self, norms: Array, devices: slice) -> Array:
+        """Return the energy that enters the amplifiers for messages of these norms, [chunk]."""
+        control = self._control
+        return np.asarray(control.plan.mean_square_amplitudes(control.weights)[devices] * norms**2)
+
+    def _drive(self, energy: Array, devices: slice) -> Array:
+        """Return the input power of the amplifiers over the limit, for messages of these energies, [chunk]."""
+        context, grid = self._context, self._uplink.grid
+        subcarriers = grid.used_subcarriers
+        elements = grid.elements_for(context.entries)
+        limit = context.element_power[devices] * min(subcarriers, grid.elements_for(context.dimension))
+        return np.asarray(energy / elements * min(subcarriers, elements) / limit)
+
+    def _expected_drive(self, devices: slice) -> Array:
+        """Return the input power over the limit that power control plans with, for which devices are calibrated."""
+        return self._drive(self._input_energy(self._context.rms_norms[devices], devices), devices)
+
+    def _amplified(self, energy: Array, devices: slice) -> Amplified:
+        """Return what the amplifiers do to messages of these energies."""
+        amplifiers, grid = self._uplink.amplifiers, self._uplink.grid
+        assert amplifiers is not None
+        used = min(grid.used_subcarriers, grid.elements_for(self._context.entries))
+        return amplifiers.amplify(self._drive(energy, devices), self._expected_drive(devices), used)
+
+    @property
+    def _amplification(self) -> Amplification | None:
+        """The amplifiers of a simulated waveform."""
+        amplifiers, context, waveform = self._uplink.amplifiers, self._context, self._uplink.waveform
+        if amplifiers is None or waveform is None:
+            return None
+        grid = self._uplink.grid
+        limit = context.element_power * min(grid.used_subcarriers, grid.elements_for(context.dimension))
+        return Amplification(
+            amplifier=amplifiers.amplifier,
+            saturation=np.sqrt(amplifiers.back_off * limit / waveform.fft_size),
+            output=amplifiers.output(self._expected_drive(slice(0, len(limit)))),
+        )
+
+    def _observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
+        """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
+        payload its real part, else half of it."""
+        share = sum_constant_axes(self._context.frame.weights, self._gains.shape[1:])
+        through = ((np.abs(self._gains[devices]) ** 2) * share).sum(axis=(1, 2))
+        both = amplified.in_phase + amplified.quadrature
+        observed = both / 2
+        if self._flat and self._uplink.grid.packing == "real":
+            real = self._real_share()[devices]
+            observed = amplified.in_phase * real + amplified.quadrature * (1.0 - real)
+        return np.asarray(energy * through * observed)
+
+    def _supply(self, consumed: Array) -> Array:
+        """Return the supply energy of the amplifiers; pilots have the efficiency of a device at its limit."""
+        context, amplifiers = self._context, self._uplink.amplifiers
+        assert amplifiers is not None
+        return np.asarray(consumed * context.energy_unit + context.pilots.energy * amplifiers.consumed())
+
     @property
     def _flat(self) -> bool:
         return self._gains.shape[1:] == (1, 1)
@@ -274,16 +411,46 @@ class _AnalogLink:
         """The standard deviation of other cells' interference of unit power on an observed entry."""
         return interference_std(self._uplink.noise_std, self._uplink.interference_to_noise_db)
 
-    def _disturbance(self, leakage: float) -> float:
-        """Return the standard deviation of interference on an observed entry: other cells, and leakage between
-        elements of this variance; inf if the interference has no finite power."""
+    def _disturbance(self, beside: float) -> float:
+        """Return the standard deviation on an observed entry of what is neither message nor receiver noise: other
+        cells, and the rest of this variance; inf if the interference has no finite power."""
         if self._other_cells and not self._uplink.interference.finite_power:
             return np.inf
-        return float(np.sqrt(leakage + self._other_cells**2)) if leakage else self._other_cells
+        return float(np.sqrt(beside + self._other_cells**2)) if beside else self._other_cells
+
+    def _beside(self, flow: _Flow) -> float:
+        """Return the variance on an observed entry of what is neither message, receiver noise nor other cells: leakage
+        between elements, distortion of amplifiers, and what the converter adds."""
+        uplink, variance = self._uplink, self._leakage(flow.transmitted, flow.received)
+        if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
+            variance += float(flow.distortion.sum() / self._context.frame.elements)
+        if uplink.converter is not None:
+            variance += self._conversion_noise(uplink.converter, flow, variance + self._other_cells**2)
+        return variance
+
+    def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
+        """Return the variance of the converter's noise on an observed entry, beside whose message and receiver noise
+        disturbances of the variance `arriving` are received.
+
+        A sum of real payloads that arrive in phase has a signal that is conjugate symmetric in time, and so is the
+        converter's noise as far as receiver noise does not make the samples at opposite times different.
+        """
+        elements = self._context.frame.elements
+        real, imaginary = flow.observed / elements, 0.0
+        if self._uplink.grid.packing == "real":
+            imaginary = float((flow.received * (1.0 - self._real_share())).sum()) / elements
+        power = real + imaginary + 2 * (self._noise_std**2 + arriving)
+        if self._uplink.grid.packing == "iq" or not power:
+            return converter.distortion * power / 2
+        return converter.distortion * power / 2 * (1.0 + converter.likeness((real - imaginary) / power))
+
+    def _observed_share(self) -> Array | float:
+        """Return the fraction of each device's received power on the observed parts of the elements, [devices]."""
+        return self._real_share() if self._uplink.grid.packing == "real" else 1.0
 
     def _leakage(self, energy: Array, received: Array) -> float:
         """Return the variance on an observed entry of what offsets and late paths leak between elements. energy,
-        received: energies of each device's message."""
+        received: energies of each device's signal and of its message."""
         csi, uplink = self._context.csi, self._uplink
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
             return 0.0
@@ -338,11 +505,11 @@ class _AnalogLink:
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _received_entries(self, signal: Tensor, leakage: float) -> Tensor:
-        """Return the observed entries after combining, with noise and interference. signal: their sum without; leakage:
+    def _received_entries(self, signal: Tensor, beside: float) -> Tensor:
+        """Return the observed entries after combining, with noise and interference. signal: their sum without; beside:
         as in `_add_noise`."""
         if self._branches is None:
-            return self._add_noise(signal, leakage)
+            return self._add_noise(signal, beside)
         combiner = self._uplink.control.receiver
         assert isinstance(combiner, RobustCombiner)
         return self._branches.close(
@@ -350,21 +517,21 @@ class _AnalogLink:
             signal.new_zeros(len(signal)),
             noise_std=self._noise_std,
             other_cells=self._other_cells,
-            leakage=leakage,
+            leakage=beside,
             interference=self._uplink.interference,
         )
 
-    def _add_noise(self, signal: Tensor, leakage: float) -> Tensor:
+    def _add_noise(self, signal: Tensor, beside: float) -> Tensor:
         """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device.
 
-        leakage: variance of the leakage on an observed entry, which is drawn together with the interference.
+        beside: variance on an observed entry of the other disturbances, which are drawn together with the interference.
         """
         import torch
 
         from airfl.runtime.philox.tensors import add_normals_
 
         impulsive = bool(self._other_cells) and not self._uplink.interference.gaussian
-        disturbance = 1.0 if impulsive else self._disturbance(leakage)
+        disturbance = 1.0 if impulsive else self._disturbance(beside)
         stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
         drawn = [(purpose, std) for purpose, std in stds if std]
         # Rounding depends on the order: noise and interference are added up before they are added to the signal.
@@ -372,18 +539,18 @@ class _AnalogLink:
         for purpose, std in drawn:
             address = self._context.streams.address(purpose, self._context.round_index)
             if impulsive and purpose is Purpose.INTERFERENCE:
-                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(leakage)
+                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(beside)
             else:
                 add_normals_(total, address, None, std)
         return signal if total is signal else signal.add_(total)
 
-    def _impulsive_stds(self, leakage: float) -> Tensor:
-        """Return the standard deviation of interference and leakage on each observed entry, given the power of the
+    def _impulsive_stds(self, beside: float) -> Tensor:
+        """Return the standard deviation of all disturbances on each observed entry, given the power of the
         interference on its element, [m]."""
         uplink, entries = self._uplink, self._context.entries
         elements = uplink.grid.elements_for(entries)
         powers = element_powers(uplink.interference, self._context, elements, self._antenna_shares())
-        stds = (powers * self._other_cells**2 + leakage).sqrt().float()
+        stds = (powers * self._other_cells**2 + beside).sqrt().float()
         return stds.repeat_interleave(2)[:entries] if uplink.grid.packing == "iq" else stds
 
     def _antenna_shares(self) -> list[Tensor] | None:

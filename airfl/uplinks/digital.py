@@ -13,11 +13,21 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose
-from airfl.uplinks.orthogonal import accumulate, coupling, device_noise_gain, leaked_gains, mean_message, power_gains
+from airfl.uplinks.orthogonal import (
+    accumulate,
+    amplified,
+    coupling,
+    device_noise_gain,
+    leaked_gains,
+    mean_message,
+    power_gains,
+)
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
+from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.interference import Gaussian, Interference, disturbance
 from channels.transfer import on_device
 from channels.units import linear_to_db
@@ -46,6 +56,8 @@ class DigitalUplink:
             devices.
         interference_to_noise_db: Interference of other cells over the noise in dB, at a known level; None for none.
         interference: The law of the interference, which is known as well.
+        amplifiers: The devices' power amplifiers at their limit, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -58,6 +70,8 @@ class DigitalUplink:
     divide_by_received: bool = False
     interference_to_noise_db: float | None = None
     interference: Interference = field(default_factory=Gaussian)
+    amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. Rates, errors and retransmissions are determined here, since they depend only on the channel
@@ -81,8 +95,9 @@ class _DigitalLink:
         # offset may have put a phase ramp on the true channel.
         useful = (1.0 - csi.leakage) / (1.0 - csi.late)  # the estimate already excludes late paths
         estimate = power_gains(csi.estimate.response) * useful[:, None, None]
-        known, true = np.broadcast_arrays(estimate, self._power)
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
+        self._amplified = amplified(uplink.amplifiers)
+        known, true = np.broadcast_arrays(*(gains * self._amplified.gain for gains in (estimate, self._power)))
         task = DigitalTask(
             bits=self._bits,
             known=known,
@@ -99,6 +114,8 @@ class _DigitalLink:
             leaked_power=leaked_gains(csi.state),
             coupling=coupling(csi.state.response) if csi.offsets.present else None,
             effective=against.effective,
+            distortion=self._amplified.distortion,
+            conversion=uplink.converter.distortion if uplink.converter else 0.0,
         )
         try:
             self._outcome: DigitalOutcome = send(task)
@@ -152,7 +169,8 @@ class _DigitalLink:
             use=self._use(),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),
-                energy=outcome.energy * context.energy_unit + pilots.energy,
+                energy=outcome.energy * self._amplified.radiated * context.energy_unit + pilots.energy,
+                supply_energy=self._amplified.supply(outcome.energy * context.energy_unit, pilots.energy),
                 bits=self._bits,
                 active=outcome.heard.astype(np.int8),
                 snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * context.element_power / self._uplink.noise_std**2),

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.orthogonal import accumulate, device_noise_gain, leaked_gains, mean_message, power_gains
+from airfl.uplinks.orthogonal import accumulate, amplified, device_noise_gain, leaked_gains, mean_message, power_gains
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkContext
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
+from channels.hardware.amplifiers import Amplifiers
+from channels.hardware.converter import Converter
 from channels.interference import Gaussian, Interference, disturbance
 from channels.transfer import on_device
 from channels.units import linear_to_db
@@ -41,6 +43,8 @@ class IdealUplink:
         deadline_s: Deadline of a round in s, inf for none.
         divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
             devices.
+        amplifiers: The devices' power amplifiers at their limit, None for linear ones whose supply is not charged.
+        converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
 
     grid: OfdmaGrid
@@ -49,6 +53,8 @@ class IdealUplink:
     interference: Interference = field(default_factory=Gaussian)
     deadline_s: float = math.inf
     divide_by_received: bool = False
+    amplifiers: Amplifiers | None = None
+    converter: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link and compute its cost. Raises UserError if the link is so weak that its cost overflows."""
@@ -66,12 +72,15 @@ class _IdealLink:
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
         per_gain = (context.element_power / against.energy)[:, None, None]
         leaked_power = leaked_gains(csi.state)
+        self._amplified = amplified(uplink.amplifiers)
         self._rates = single_user_rates(
-            self._power * per_gain,
+            self._power * per_gain * self._amplified.gain,
             grid.used_subcarriers,
             csi.offsets,
             None if leaked_power is None else leaked_power * per_gain,
             against.effective,
+            self._amplified.distortion,
+            uplink.converter.distortion if uplink.converter else 0.0,
         )
         limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf
         try:
@@ -111,6 +120,7 @@ class _IdealLink:
     def _report(self) -> LinkReport:
         context, elements, pilots = self._context, self._cost.resource_elements, self._context.pilots
         weights = context.weights[self.heard]
+        inputs = elements * context.element_power * context.energy_unit
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
@@ -122,7 +132,8 @@ class _IdealLink:
             use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(context.element_power),
-                energy=elements * context.element_power * context.energy_unit + pilots.energy,
+                energy=inputs * self._amplified.radiated + pilots.energy,
+                supply_energy=self._amplified.supply(inputs, pilots.energy),
                 bits=np.full(len(elements), context.message.payload_bits, dtype=np.int64),
                 active=self.heard.astype(np.int8),
                 snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * context.element_power / self._uplink.noise_std**2),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.errors import UserError
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, UplinkContext
 from channels.csi import ChannelState, Response, received_power
+from channels.hardware.amplifiers import Amplifiers
 from channels.mac import add_weighted
 
 if TYPE_CHECKING:
@@ -43,6 +46,39 @@ def mean_message(total: Tensor | None, context: UplinkContext, divisor: float) -
 def device_noise_gain(weights: Array, divisor: float) -> float:
     """Return sqrt(sum w_i^2)/divisor, the gain of the devices' own noise on an entry of the mean."""
     return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0
+
+
+@dataclass(frozen=True)
+class AmplifiedPower:
+    """What the amplifier of a device that sends bits at its limit does to powers, relative to that limit.
+
+    Attributes:
+        gain: Power of the part of the output that is proportional to the input.
+        distortion: Power of the rest over that, in and out of the band: what leaves a device's subcarriers falls on
+            those of its neighbours, whose own comes back.
+        radiated: Power of the output.
+        consumed: Power drawn over the radiated power; None if no amplifier is modelled.
+    """
+
+    gain: float = 1.0
+    distortion: float = 0.0
+    radiated: float = 1.0
+    consumed: float | None = None
+
+    def supply(self, inputs: Array, pilots: Array) -> Array | None:
+        """Return the energy that the amplifiers draw, from the energies at their input and of the radiated pilots."""
+        return None if self.consumed is None else np.asarray((inputs * self.radiated + pilots) * self.consumed)
+
+
+def amplified(amplifiers: Amplifiers | None) -> AmplifiedPower:
+    """Return what the amplifiers do to devices that send at their limit."""
+    if amplifiers is None:
+        return AmplifiedPower()
+    point = amplifiers.point()
+    gain = abs(point.gain) ** 2
+    if not gain:
+        raise UserError("hardware.back_off_db: at this back-off nothing of the signal passes; raise it")
+    return AmplifiedPower(gain, point.distortion / gain, point.power, amplifiers.consumed())
 
 
 def power_gains(response: Response) -> Array:

@@ -82,3 +82,22 @@ def largest_raw_amplitude(response: Response, control: Control, share: NDArray[n
     """
     norms = np.sqrt((np.abs(response) ** 2).sum(axis=1))
     return float(np.max(norms * control.plan.amplitudes * (share > 0), initial=0.0))
+
+
+def largest_amplified_amplitude(response: Response, control: Control, share: NDArray[np.float64]) -> float:
+    """Return the largest max_k ||h_ik|| max_k |b_ik| over devices i, over the used elements k.
+
+    An amplifier may bring what was meant for an element with a weak channel to one with a strong channel, and a real
+    payload to the imaginary part. The norm of its output is at most its largest gain times that of its input, which is
+    at most max_k |b_ik| times that of the message.
+
+    Args:
+        response: True channel, [devices, antennas, blocks, subcarriers].
+        control: Power control of the round.
+        share: Fraction of entries on each coefficient, [blocks, subcarriers].
+    """
+    norms = np.linalg.norm(response, axis=1)
+    norms, amplitudes = np.broadcast_arrays(norms * (share > 0), control.plan.amplitudes)
+    if not len(norms):
+        return 0.0
+    return float((norms.max(axis=(1, 2)) * amplitudes.max(axis=(1, 2))).max())

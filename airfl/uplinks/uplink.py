@@ -115,6 +115,8 @@ class DeviceUse:
         air_time_s: Air time on a digital link in s, [r]; None elsewhere.
         block_error_rate: Error rate of a block's first transmission on a digital link, [r]; None elsewhere.
         bits_on_air: Bits sent on a digital link, retransmissions included, [r]; None elsewhere.
+        supply_energy: Energy that the power amplifier draws, pilots included, in the unit of `energy`, [r]; None if no
+            amplifier is modelled.
     """
 
     transmit_scale: Array
@@ -126,6 +128,7 @@ class DeviceUse:
     air_time_s: Array | None = None
     block_error_rate: Array | None = None
     bits_on_air: NDArray[np.int64] | None = None
+    supply_energy: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,12 @@ class LinkReport:
     papr_db: float = float("nan")
     waveform_clipped_share: float = 0.0
     receiver_clipped_share: float = 0.0
+
+    @property
+    def amplifier_energy(self) -> float:
+        """Energy that the amplifiers of all devices draw, 0 where none is modelled."""
+        drawn = self.devices.supply_energy
+        return 0.0 if drawn is None else float(drawn.sum())
 
 
 @dataclass(frozen=True)

@@ -60,10 +60,15 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
     selective = task.known.shape[2] > 1
     if not selective and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
-        known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
+        turns = (np.cumsum(subcarriers) - subcarriers) // task.subcarriers
+        known, true = (
+            sinr(snr, 1.0, task.distortion, task.conversion, _band_power(snr, subcarriers, turns, task))
+            for snr in ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
+        )
         return DeviceResources(subcarriers, energy, *_effective(task, known, true), counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
+    turns = np.arange(len(owner)) // task.subcarriers
     column = np.arange(len(owner)) % task.subcarriers if selective else np.zeros_like(owner)
 
     def over_noise(gains: Array) -> Array:
@@ -72,20 +77,49 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
     known, true = over_noise(task.known), over_noise(task.true)
     # Leakage of paths beyond the cyclic prefix is assumed to fall on the device's own subcarriers.
     leaked_power = 0.0 if task.leaked_power is None else over_noise(task.leaked_power)
-    if offsets is not None:
-        known, true = (
-            snr / (1.0 + leaked_power + leaked(snr, subcarriers, task.subcarriers, offsets, task.coupling))
-            for snr in (known, true)
-        )
-    elif task.leaked_power is not None:
-        known, true = known / (1.0 + leaked_power), true / (1.0 + leaked_power)
-    known, true = _effective(task, known, true)
+
+    def over_all(snr: Array) -> Array:
+        disturbance = 1.0 + leaked_power
+        if offsets is not None:
+            disturbance = disturbance + leaked(snr, subcarriers, task.subcarriers, offsets, task.coupling)
+        band = _band_power(snr, np.ones(len(owner), dtype=np.int64), turns, task)
+        return sinr(snr, disturbance, task.distortion, task.conversion, band)
+
+    known, true = _effective(task, over_all(known), over_all(true))
     return DeviceResources(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
 
 
 def _effective(task: DigitalTask, known: Array, true: Array) -> tuple[Array, Array]:
     """Return the effective SINR under interference that is not Gaussian."""
     return (known, true) if task.effective is None else (task.effective(known), task.effective(true))
+
+
+def sinr(
+    snr: Array, disturbance: Array | float, distortion: float = 0.0, conversion: float = 0.0, band: Array | float = 0.0
+) -> Array:
+    """Return the SINR on elements.
+
+    Args:
+        snr: SNR of the useful signal.
+        disturbance: Power of noise and leakage over that of the noise.
+        distortion: Power of a transmitter's distortion over that of its useful signal.
+        conversion: Power of the noise of the receiver's converter over that of its input.
+        band: Power of all received signals over that of the noise, mean over the band.
+    """
+    return np.asarray(snr / (disturbance + distortion * snr + conversion * (1.0 + (1.0 + distortion) * band)))
+
+
+def _band_power(snr: Array, widths: Counts, turns: Counts, task: DigitalTask) -> Array | float:
+    """Return the received power of all devices of a turn over the noise, mean over the K subcarriers, in the shape of
+    `snr`, [blocks, n]; 0 for a converter that is exact.
+
+    widths: number of subcarriers of each of the n columns, [n]; turns: turn in which it is sent, [n].
+    """
+    if not task.conversion or not len(turns):
+        return 0.0
+    totals = np.zeros((len(snr), int(turns.max()) + 1))
+    np.add.at(totals.T, turns, (snr * widths / task.subcarriers).T)
+    return np.asarray(totals[:, turns])
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
-from channels.digital.elements import leaked
+from channels.digital.elements import leaked, sinr
 from channels.digital.shannon import MIN_RATE, bits_per_element, check_count
 
 Array = NDArray[np.float64]
@@ -37,17 +37,23 @@ def single_user_rates(
     offsets: Offsets | None = None,
     leaked_power: Array | None = None,
     effective: Callable[[Array], Array] | None = None,
+    distortion: float = 0.0,
+    conversion: float = 0.0,
 ) -> Array:
     """Return the rate of a codeword over the whole message in bits per resource element, [devices].
 
     It is the mean of log2(1 + SINR) over all subcarriers and blocks, which is at most the rate at the mean SINR
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
-    leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference.
-    effective: effective SINR of an SINR, under interference that is not Gaussian; None for none.
+    leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference, and
+    so are the distortion of its transmitter (power over that of the useful signal) and the noise of the receiver's
+    converter (power over that of its input, which is the whole band). effective: effective SINR of an SINR, under
+    interference that is not Gaussian; None for none.
     """
-    at = bits_per_element if effective is None else lambda sinr: bits_per_element(effective(sinr))
+    at = bits_per_element if effective is None else lambda ratio: bits_per_element(effective(ratio))
     if offsets is None or not offsets.present:
-        return np.asarray(at(snr if leaked_power is None else snr / (1.0 + leaked_power)).mean(axis=(1, 2)))
+        disturbance = 1.0 if leaked_power is None else 1.0 + leaked_power
+        band = snr.mean(axis=2, keepdims=True)
+        return np.asarray(at(sinr(snr, disturbance, distortion, conversion, band)).mean(axis=(1, 2)))
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
@@ -55,7 +61,8 @@ def single_user_rates(
         interference = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
         if leaked_power is not None:
             interference = interference + leaked_power[device]
-        rates[device] = at(useful / (1.0 + interference)).mean()
+        band = useful.mean(axis=1, keepdims=True)
+        rates[device] = at(sinr(useful, 1.0 + interference, distortion, conversion, band)).mean()
     return rates
 
 

@@ -43,6 +43,8 @@ class DigitalTask:
             antennas, [devices, blocks, K]; None if no path is late.
         effective: Effective SINR of an SINR over `noise_energy`, under interference that is not Gaussian; None for
             none.
+        distortion: Power of a transmitter's distortion over that of its useful signal, on each of its elements.
+        conversion: Power of the noise of the receiver's converter over that of its input, noise included.
     """
 
     bits: Counts
@@ -60,6 +62,8 @@ class DigitalTask:
     coupling: Array | None = None
     leaked_power: Array | None = None
     effective: Callable[[Array], Array] | None = None
+    distortion: float = 0.0
+    conversion: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from channel_effects import (
     cell,
     csi,
     fading,
+    hardware,
     impulsive,
     noise,
     offsets,
@@ -40,5 +41,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "interference": cell.interference,
     "impulsive": impulsive.impulsive,
     "waveform": waveform.waveform,
+    "amplifier": hardware.amplifier,
+    "converter": hardware.converter,
     "privacy": privacy.privacy,
 }

@@ -46,6 +46,8 @@ ANOTHER = {
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
     **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
     **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
+    **of("hardware", coefficients="[-0.1]", coefficients_imag="[0.1]", amplifier_class="a", calibrated="false"),
     **of("privacy", gains="private", csi_error="unbounded"),
     **of("digital", allocation="gain", error_model="nr", gap_db="6.0", target_error="0.3", block_elements="50"),
     **of("digital", transmissions="1", mcs_table="2", power="per-element", deadline_s="1e-3", secure_aggregation="off"),

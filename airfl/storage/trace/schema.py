@@ -102,6 +102,9 @@ PER_ROUND = (
     _per_round("compute_energy_j", "J", "of local computation, all devices; 0 where it is not charged"),
     _per_round("compute_time_s", "s", "of local computation, the slowest device; 0 where it is not charged"),
     _per_round("energy_j", NORMALISED, "transmit energy of all devices"),
+    _per_round(
+        "amplifier_energy_j", NORMALISED, "drawn by the power amplifiers of all devices; 0 where none is modelled"
+    ),
     _per_round("heard", "1", "devices whose message arrived", "i8"),
     _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),
     _per_round("papr_db", "dB", "largest peak-to-average power ratio of a waveform symbol; nan where none is made"),

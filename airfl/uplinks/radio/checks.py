@@ -48,6 +48,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_fading(radio)
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
+    _check_hardware(radio)
     if radio.grid.waveform:
         _check_waveform(radio)
 
@@ -239,6 +240,31 @@ def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float
         raise UserError(
             f"channel.taps: must be at most {MOST_TAPS:,}, got {taps:,} (0 uses as many as the delay spread needs over "
             "the used subcarriers)"
+        )
+
+
+def _check_hardware(radio: RadioSections) -> None:
+    hardware, power = radio.hardware, radio.power
+    with settings_of("hardware"):
+        amplifiers = hardware.amplifiers
+    if hardware.adc_bits is not None and radio.grid.waveform:
+        raise UserError(
+            f"hardware.adc_bits: a waveform is received without noise, which is added per element; take "
+            f"grid.waveform = false (given: {hardware.adc_bits} bits)"
+        )
+    if hardware.adc_bits is not None and radio.antennas.count > 1:
+        raise UserError(f"hardware.adc_bits: is for one receive antenna, got antennas.count = {radio.antennas.count}")
+    if amplifiers is None:
+        return
+    if power.peak_db is not None and power.peak == "clip":
+        raise UserError(
+            'hardware.amplifier: power.peak = "clip" clips entries before an amplifier that limits samples; take '
+            'power.peak = "back-off", or leave power.peak_db out'
+        )
+    if radio.digital.power == "per-element":
+        raise UserError(
+            'hardware.amplifier: is for devices that send bits at their limit, digital.power = "total" (given: '
+            '"per-element")'
         )
 
 
