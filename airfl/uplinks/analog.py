@@ -334,6 +334,7 @@ class _AnalogLink:
         what a robust combiner computes of them, which reveals no more."""
         return self._uplink.raw_samples or self._robust
 
+    @property
     def _largest_amplification(self) -> float:
         """The largest factor by which an amplifier multiplies the norm of what it is given, in any round."""
         context, amplifiers = self._context, self._uplink.amplifiers
