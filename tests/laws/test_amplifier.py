@@ -243,10 +243,10 @@ def test_a_round_has_the_error_of_the_closed_form_and_of_the_waveform(
 
 
 def test_bursts_of_other_cells_add_to_the_distortion() -> None:
-    """Interference of the power 2 sigma_0^2, all of it in a tenth of the elements, seldom enough for an error to be
-    known to 5 sqrt(2/600) of its part."""
+    """Interference of about the power of the distortion, all of it in a tenth of the elements, so that its error is
+    known to 5 sqrt(2/600)."""
     bursts = ("channel.interference=bernoulli-gaussian", "channel.interference_burst_probability=0.1")
-    given = (*HARD, "channel.interference_to_noise_db=20")
+    given = (*HARD, "channel.interference_to_noise_db=12")
     alone, report, _ = received(*HARD)
     gaussian_error, smooth, _ = received(*given)
     error, disturbed, budget = received(*given, *bursts)
