@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from airfl.study.compare import compare
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
+    from airfl.theory.of_run import Theory, theory_of
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
@@ -83,6 +84,7 @@ _LOCATIONS = {
     "Settings": "airfl.config:Settings",
     "Summary": "airfl.core.summary:Summary",
     "Task": "airfl.learning.own_task:Task",
+    "Theory": "airfl.theory.of_run:Theory",
     "Topology": "airfl.config.radio:TopologySettings",
     "Trace": "airfl.config.run:TraceSettings",
     "Tuning": "airfl.analysis.results.tuned:Tuning",
@@ -96,6 +98,7 @@ _LOCATIONS = {
     "register": "airfl.config.plugins:register",
     "run": "airfl.simulation:run",
     "sweep": "airfl.study.sweeps.sweep:sweep",
+    "theory_of": "airfl.theory.of_run:theory_of",
     "tune": "airfl.study.sweeps.tune:tune",
 }
 """Public name -> "module:attribute". The classes of settings sections have other names in their modules."""
@@ -142,6 +145,7 @@ __all__ = [
     "Settings",
     "Summary",
     "Task",
+    "Theory",
     "Topology",
     "Trace",
     "Tuning",
@@ -167,6 +171,7 @@ __all__ = [
     "schemes",
     "selection",
     "sweep",
+    "theory_of",
     "tune",
 ]
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 ROOMS = (
-    *("antennas", "broadcast", "csi", "digital", "draws", "fading", "frame", "grid", "hardware", "mac", "noise"),
-    *("numerology", "part", "placement", "power", "selective", "topology", "units", "waveform", "waveform_channel"),
+    *("antennas", "broadcast", "codewords", "csi", "digital", "draws", "energy", "fading", "frame", "grid"),
+    *("hardware", "interference", "mac", "median_clip", "noise", "numerology", "part", "placement", "power"),
+    *("selective", "topology", "units", "waveform", "waveform_channel"),
 )
 """Modules of this package, imported on first use, such as `channels.fading`."""
 

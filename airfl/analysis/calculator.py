@@ -33,6 +33,7 @@ from airfl.privacy.verdict import broken_claim
 from airfl.runtime.numbers import figure
 from airfl.runtime.text import brief
 from airfl.schemes.calibrated import participations_of
+from airfl.uplinks.radio.visibility import combined_robustly
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
@@ -87,7 +88,8 @@ class RunPrivacy:
         wanted: privacy.epsilon, the target.
         remedies: Changes that let the run end at `wanted` if beta reveals nothing; None where no change does, or
             without a target.
-        alignment_coefficient: The largest beta with which the run ends at `wanted`, nan where there is none.
+        alignment_coefficient: The largest beta with which the run ends at `wanted`, nan where there is none, and for
+            antennas that are combined robustly.
         released: What the rounds release.
     """
 
@@ -364,7 +366,9 @@ def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> di
         event_of=lambda needed: scaled(event, needed / multiplier),
     )
     beta = math.nan
-    if scenario.link == "analog" and needed.noise_multiplier:
+    # On antennas that are combined robustly, the amplitude of what is released is not beta.
+    robust = combined_robustly(settings.radio)
+    if scenario.link == "analog" and needed.noise_multiplier and not robust:
         largest = scenario.bound.sensitivity * float(scenario.weights.max())
         beta = scenario.radio.noise_std / (needed.noise_multiplier * largest)
     return {"remedies": needed, "alignment_coefficient": beta}

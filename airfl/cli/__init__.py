@@ -31,6 +31,7 @@ from airfl.cli.privacy import privacy
 from airfl.cli.report import report
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
+from airfl.cli.theory import theory
 from airfl.cli.tune import tune
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.runtime.text import let_streams_fall_back
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
             "airfl privacy pfels-cifar10\n"
             "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 \\\n    --delta 1e-3",
         ),
+        (theory, "airfl theory demo local.momentum=0.0"),
         (audit, "airfl audit demo --others silent"),
         (bench, "airfl bench demo --profile"),
         (check, "airfl check my_parts.py"),

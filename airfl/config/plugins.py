@@ -32,12 +32,13 @@ from airfl.storage.input_files import SETTINGS_BYTES, read_regular
 from channels.antennas.registry import COMBINERS
 from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.fading.registry import FADINGS
+from channels.interference.registry import INTERFERENCES
 from channels.part import Part, PartError, Registry
 from channels.power.registry import POLICIES
 
 REGISTRIES: tuple[Registry[Any], ...] = (
     *(SCHEMES, SELECTIONS, PARTITIONS, MODELS, DATASETS, ACCOUNTANTS),
-    *(FADINGS, COMBINERS, POLICIES, ALLOCATIONS, ERROR_MODELS),
+    *(FADINGS, INTERFERENCES, COMBINERS, POLICIES, ALLOCATIONS, ERROR_MODELS),
 )
 """The registries of all kinds of parts that settings can name."""
 PREFIX = "airfl_plugin_"

@@ -23,6 +23,7 @@ from channels.antennas import COMBINERS, AntennaArray, Combiner, SpatialCorrelat
 from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
+from channels.interference import INTERFERENCES, Interference
 from channels.power import POLICIES, Policy
 from channels.topology import Topology
 
@@ -71,6 +72,7 @@ else:
 
 
 FADING = NamedPart(FADINGS, "channel.fading", "exponential", fading_of)
+INTERFERENCE = NamedPart(INTERFERENCES, "channel.interference", "gaussian")
 
 
 class _Channel(Section):
@@ -115,11 +117,16 @@ class _Channel(Section):
         description="inter-cell interference over sigma0^2; it remains with noise = false, and never counts as privacy "
         "noise; default none",
     )
+    interference: Annotated[str | Interference, INTERFERENCE] = Field(
+        "gaussian",
+        description="law of the interference: gaussian, alpha-stable (heavy tails; its level is that of the Gaussian "
+        "of equal dispersion, 2 gamma^2/sigma0^2) or bernoulli-gaussian (bursts)",
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _by_name(cls, data: Any) -> Any:
-        return FADING.flattened(data, cls.model_fields)
+        return INTERFERENCE.flattened(FADING.flattened(data, cls.model_fields), cls.model_fields)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -135,7 +142,13 @@ class _Channel(Section):
         if self.variation == "jakes" and not self.speed_m_s:
             raise ValueError('channel.speed_m_s must be positive with channel.variation = "jakes", got 0')
         FADING.of(self)
+        INTERFERENCE.of(self)
         return self
+
+    @property
+    def interference_model(self) -> Interference:
+        """The law of the interference, with its parameters."""
+        return INTERFERENCE.of(self)
 
     @property
     def fading_model(self) -> Fading:
@@ -152,10 +165,11 @@ else:
     ChannelSettings = with_keys(
         _Channel,
         "ChannelSettings",
-        FADINGS,
+        (FADINGS, INTERFERENCES),
         after="bounds",
         places={
-            key: "round_s" for key, (_, names) in keys_of(FADINGS).items() if SELECTIVE_MODELS.keys() >= set(names)
+            **{key: "round_s" for key, (_, names) in keys_of(FADINGS).items() if SELECTIVE_MODELS.keys() >= set(names)},
+            **dict.fromkeys(keys_of(INTERFERENCES), "interference"),
         },
     )
 
@@ -256,6 +270,12 @@ class _Antennas(Section):
     correlation: CorrelationName = Field(
         "independent",
         description="correlation of the diffuse part between antennas: independent, exponential or local-scattering",
+    )
+
+    median_clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None,
+        description="median-anchored clipping of what an analog link decodes: largest distance of an entry from the "
+        "median of all, in median absolute deviations; default no clipping",
     )
 
     @model_validator(mode="before")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.part_keys import keys_of, name_of
@@ -13,6 +13,7 @@ from airfl.config.task import OWN
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.hardware.amplifier import AMPLIFIERS
+from channels.interference import INTERFERENCES
 from channels.part import Part
 from channels.power import POLICIES
 
@@ -77,6 +78,7 @@ ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 NAMES: dict[str, frozenset[str]] = {
     "channel.fading": frozenset(FADINGS.classes.values()),
     "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
+    "channel.interference": frozenset(INTERFERENCES.classes.values()),
 }
 """Names of the built-in parts, by the key that selects them."""
 
@@ -108,10 +110,16 @@ SHADOWED_BY_MODEL = Needs(
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
 """Messages superpose on the channel, with individual phases and amplitudes, and with noise."""
+NOISY = Needs(LINK, ("analog", "noncoherent"))
+"""The receiver's noise and each element's energy reach the decoded mean."""
+BY_CHANNEL = Needs("selection.kind", inactive=("uniform", "poisson"))
+ESTIMATE_USED = Needs(LINK, ("analog", "digital", "ideal"), or_else=BY_CHANNEL)
+"""Energies are sent and received without any estimate; selection by the channel needs one."""
+ESTIMATE_USED_OR_CHARGED = Needs(LINK, ("analog", "digital", "ideal"), or_else=replace(BY_CHANNEL, or_else=CHARGED))
 SUPERPOSED_OR_CHARGED = Needs(LINK, ("analog",), or_else=CHARGED)
 AMPLITUDE_OR_RATE = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
 """The CSI determines a transmit amplitude, or a rate that may exceed the capacity of the true channel."""
-ANALOG_OR_ENERGY_BUDGET = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
+LIMITED_OR_ENERGY_BUDGET = Needs(LINK, ("analog", "noncoherent"), or_else=Needs("selection.kind", ("energy-budget",)))
 WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", SELECTIVE))
 """For links other than analog, the waveform only affects the taps of a selective channel."""
 LOSSY = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", inactive=("inf",)))
@@ -122,7 +130,10 @@ OF_LINKS = (
     SUPERPOSED,
     SUPERPOSED_OR_CHARGED,
     AMPLITUDE_OR_RATE,
-    ANALOG_OR_ENERGY_BUDGET,
+    LIMITED_OR_ENERGY_BUDGET,
+    NOISY,
+    ESTIMATE_USED,
+    ESTIMATE_USED_OR_CHARGED,
     WAVEFORM_MATTERS,
     LOSSY,
     TRUNCATED,
@@ -132,6 +143,8 @@ OF_LINKS = (
 )
 AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
+DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
+IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
     Needs("channel.fading", inactive=("fixed",)),
     Needs("antennas.correlation", inactive=("independent",)),
@@ -165,7 +178,13 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
-    "channel.noise": (SUPERPOSED,),
+    "channel.interference": (DISTURBED,),
+    **{
+        f"channel.{key}": (DISTURBED, Needs("channel.interference", tuple(names), own=False))
+        for key, (_, names) in keys_of(INTERFERENCES).items()
+    },
+    "channel.interference_across_antennas": (SEVERAL, DISTURBED, IMPULSIVE),
+    "channel.noise": (NOISY,),
     "antennas.array": (DRAWN, SEVERAL, ARRAY_MATTERS),
     "antennas.rows": (DRAWN, SEVERAL, ARRAY_MATTERS, Needs("antennas.array", ("rectangular",))),
     "antennas.spacing_wavelengths": (DRAWN, SEVERAL, ARRAY_MATTERS),
@@ -178,9 +197,11 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "antennas.angular_distribution": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
     "power.max_snr_db": (NORMALISED,),
     "power.tx_power_dbm": (PHYSICAL,),
-    "csi.pilots": (ESTIMATED,),
-    "csi.pilot_snr_db": (ESTIMATED,),
-    "power.limit": (NORMALISED, ANALOG_OR_ENERGY_BUDGET),
+    "csi.estimation": (ESTIMATE_USED,),
+    "csi.pilots": (ESTIMATE_USED, ESTIMATED),
+    "csi.pilot_snr_db": (ESTIMATE_USED, ESTIMATED),
+    "csi.delay_s": (ESTIMATE_USED_OR_CHARGED,),
+    "power.limit": (NORMALISED, LIMITED_OR_ENERGY_BUDGET),
     "power.divide_by": (LOSSY, TRUNCATED),
     **dict.fromkeys(
         (
@@ -190,8 +211,6 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
             "power.participation",
             "power.alignment",
             *(f"power.{key}" for key in keys_of(POLICIES)),
-            "power.peak_db",
-            "power.peak",
             "privacy.gains",
             "privacy.csi_error",
             "csi.phase_std_rad",
@@ -200,11 +219,14 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         ),
         (SUPERPOSED,),
     ),
+    "power.peak_db": (NOISY,),
+    "power.peak": (NOISY,),
     "antennas.combining": (SUPERPOSED,),
+    "antennas.median_clip": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
     "csi.gain_bits": (AMPLITUDE_OR_RATE,),
     "grid.waveform": (WAVEFORM_MATTERS,),
-    "csi.los_doppler": (AGED, MOVED, IN_SIGHT),
+    "csi.los_doppler": (ESTIMATE_USED_OR_CHARGED, AGED, MOVED, IN_SIGHT),
     "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),

@@ -62,9 +62,9 @@ def paper_cost_mb(scenario: Scenario) -> float:
     """Return the papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes.
 
     See Fed-SPA section 5.2 and Fed-SMP section 6.3. As there, the bits that name the coordinates are left out. nan for
-    an analog link.
+    links that send no bits.
     """
-    if scenario.link == "analog":
+    if scenario.link in ("analog", "noncoherent"):
         return float("nan")
     run = scenario.run
     rounds = run.rounds * run.selected / run.devices

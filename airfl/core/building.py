@@ -16,14 +16,19 @@ from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
+from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
+from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule, sampling_of
-from airfl.uplinks.radio import build_radio, check_radio, check_size
+from airfl.selection import ChannelRule, ProportionalFair, sampling_of
+from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
+from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size
+from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
+from channels.part import is_built_in
 
 Array = NDArray[np.float64]
 
@@ -51,6 +56,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         return _best_aligned(settings, dimension, weights, samples)
     check_radio(settings.radio, settings.run.devices)
     _check_claims(settings)
+    _check_rates(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta must be at least {SMALLEST_DELTA:g}, got {settings.delta:g}")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
@@ -61,21 +67,22 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
-    if link == "analog" and bound.noise_std and settings.hardware.amplifier != "none":
-        raise UserError(
-            f"hardware.amplifier: no privacy figure is known for noise that devices add before an amplifier, as "
-            f'those of scheme {settings.scheme.name!r} do; take hardware.amplifier = "none", or another scheme'
-        )
-    radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
-    # Orthogonal devices may use any part of the band, however short a message is.
-    frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
+    _check_hardware(settings, bound, link)
+    blind = link == "analog" and not settings.power.power_policy.coherent
+    if blind:
+        check_blind(settings.radio, settings.selection.rule)
+    radio = build_radio(
+        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
+    )
+    frame = radio.frame(_frame_entries(recipe.uplink, bound.entries, radio.grid.used_subcarriers))
     rule = settings.selection.rule
     rows = settings.run.selected
     if isinstance(rule, ChannelRule) and rule.needs_csi:
         rows = rule.candidates or settings.run.devices
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
-    check_size(settings.radio, bound.entries, rows, frame.blocks)
+    elements = recipe.uplink.elements(bound.entries) if isinstance(recipe.uplink, NoncoherentUplink) else bound.entries
+    check_size(settings.radio, elements, rows, frame.blocks)
     # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
     scenario = Scenario(
@@ -98,6 +105,15 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     )
     check_energy_budget(scenario)
     return scenario
+
+
+def _frame_entries(uplink: Uplink, entries: int, subcarriers: int) -> int:
+    """Return the entries of the frame on which the channels of a round are drawn."""
+    if isinstance(uplink, AnalogUplink):
+        return entries
+    if isinstance(uplink, NoncoherentUplink):
+        return uplink.elements(entries)
+    return max(entries, 2 * subcarriers)  # orthogonal devices may use any part of the band
 
 
 def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Scenario:
@@ -152,6 +168,13 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
     return replace(statement, attained=statement.attained and attained)
 
 
+def _check_rates(settings: Settings) -> None:
+    """Raise UserError if devices are selected by rates that are not known."""
+    rule = settings.selection.rule
+    if isinstance(rule, ProportionalFair) or (isinstance(rule, ChannelRule) and not is_built_in(rule)):
+        check_antennas_alike(settings.antennas, settings.channel, f"rates of selection.kind = {name_of(rule)!r}")
+
+
 def _check_claims(settings: Settings) -> None:
     """Raise UserError for radio settings that are valid but for which the privacy figures do not hold."""
     channel, antennas = settings.channel, settings.antennas
@@ -160,6 +183,8 @@ def _check_claims(settings: Settings) -> None:
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
+    if combined_robustly(settings.radio):
+        _check_robust(settings)
     if settings.privacy.csi_error != "quantile":
         return
     correlated = antennas.correlation != "independent" and not antennas.combiner.one_antenna
@@ -173,6 +198,22 @@ def _check_claims(settings: Settings) -> None:
         raise UserError(
             f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
             f'{name_of(channel.fading)!r}); choose "realised" or "unbounded"'
+        )
+
+
+def _check_robust(settings: Settings) -> None:
+    """Raise UserError for privacy settings that a robust combiner does not go with: it releases a function of the
+    samples of all antennas, on which devices are received with more than beta."""
+    name = name_of(settings.antennas.combining)
+    if settings.privacy.csi_error != "realised":
+        raise UserError(
+            f"privacy.csi_error: antennas.combining = {name!r} is accounted with the true channel of all antennas, got "
+            f'{settings.privacy.csi_error!r}; use "realised", or a combiner that sums the antennas'
+        )
+    if is_calibrated(settings.privacy):
+        raise UserError(
+            f'privacy.bound: "accountant" sets beta for antennas that are summed, got antennas.combining = {name!r}; '
+            'use "paper", privacy.epsilon = inf, or a combiner that sums the antennas'
         )
 
 
@@ -204,7 +245,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
             f"keep to (scheme {settings.scheme.name!r}); take {'power.peak = clip' if backs_off else 'false'}"
         )
-    if link == "analog" and np.isinf(bound.rms):
+    if (link == "analog" and np.isinf(bound.rms)) or (link == "noncoherent" and np.isinf(bound.peak)):
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
 
 
@@ -220,6 +261,41 @@ def _check_offsets(settings: Settings, link: LinkKind) -> None:
             f"grid.waveform: offsets are made in the waveform, which the {without} does not send (given: "
             f"csi.timing_offset_s = {late_s:g}, csi.frequency_offset_hz = {off_hz:g}); "
             "take grid.waveform = false, or no offsets"
+        )
+
+
+def _check_hardware(settings: Settings, bound: MessageBound, link: LinkKind) -> None:
+    """Raise UserError for hardware whose effect is not known on a link, or beside what else is set."""
+    hardware, channel, policy = settings.hardware, settings.channel, settings.power.power_policy
+    amplified, converted = hardware.amplifier != "none", hardware.adc_bits is not None
+    impulsive = channel.interference_to_noise_db is not None and not channel.interference_model.gaussian
+    for key, present in (("amplifier", amplified), ("adc_bits", converted)):
+        if not present:
+            continue
+        where = f"hardware.{key}: its effect is not known"
+        given = f"(given: {getattr(hardware, key)!r})"
+        if link == "noncoherent":
+            raise UserError(f"{where} on energies, which the noncoherent link adds up {given}; omit it")
+        if link == "analog" and not policy.coherent:
+            name = name_of(settings.power.policy)
+            raise UserError(f"{where} for power policy {name!r} {given}; omit it, or use another power.policy")
+        if link == "analog" and combined_robustly(settings.radio):
+            name = name_of(settings.antennas.combining)
+            raise UserError(
+                f"{where} on what antennas.combining = {name!r} makes of antennas {given}; omit it, or use a combiner "
+                "that sums them"
+            )
+        # On a sum, distortion is one more disturbance of a known power beside the impulses. A converter's noise follows
+        # an input that is Gaussian, and a rate under impulses is that of an SNR over Gaussian noise alone.
+        if impulsive and (link != "analog" or key == "adc_bits"):
+            name = name_of(channel.interference)
+            raise UserError(
+                f'{where} on the {link} link beside channel.interference = {name!r} {given}; omit it, or use "gaussian"'
+            )
+    if link == "analog" and bound.noise_std and amplified:
+        raise UserError(
+            f"hardware.amplifier: no privacy figure is known for noise that devices add before an amplifier, as "
+            f'those of scheme {settings.scheme.name!r} do; take hardware.amplifier = "none", or another scheme'
         )
 
 

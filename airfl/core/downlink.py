@@ -11,7 +11,7 @@ from airfl.uplinks.radio.parts import link_noise_std_of
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
 from channels.csi import ChannelInformation
 from channels.digital.sequential import single_user_rates
-from channels.noise import disturbance_energy
+from channels.interference import disturbance
 from channels.units import db_to_linear, subcarrier_power_w
 
 
@@ -32,13 +32,17 @@ def broadcast(radio: Radio, dimension: int, csi: ChannelInformation, mask_bits: 
         element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
-    over_noise = element_power / disturbance_energy(link_noise_std_of(channel, grid), channel.interference_to_noise_db)
+    against = disturbance(
+        link_noise_std_of(channel, grid), channel.interference_to_noise_db, channel.interference_model
+    )
+    over_noise = element_power / against.energy
     leaked_power = leaked_gains(csi.state)
     rates = single_user_rates(
         power_gains(response[:, :1]) * over_noise,  # a broadcast has no array gain
         radio.grid.used_subcarriers,
         csi.offsets,
         None if leaked_power is None else leaked_power * over_noise,
+        against.effective,
         csi.scattered,
     )
     coefficients = int(np.prod(response.shape[2:]))

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from airfl.config.part_keys import name_of
+from airfl.config.radio import AntennaSettings
 from airfl.config.settings import Settings
 from airfl.errors import UserError
+from airfl.selection import ChannelRule
 
 
 def settings_for_scheme(settings: Settings) -> Settings:
     """Return the settings adapted to the scheme.
 
-    If the scheme prescribes a power policy, it is set, and any other policy raises UserError. On a frequency-selective
-    channel, a policy for flat channels is replaced by its per-subcarrier version. On digital and ideal links, settings
-    that affect only analog messages are reset.
+    If the scheme prescribes a power policy or a combiner, it is set, and any other one raises UserError. On a
+    frequency-selective channel, a policy for flat channels is replaced by its per-subcarrier version. On other links
+    than analog, settings that affect only analog messages are reset.
     """
     entry = settings.scheme
     if entry.carrier != "analog":
         settings = _for_bits(settings)
-    power = settings.power
+    if entry.carrier == "noncoherent":
+        settings = _without_csi(settings)
+    settings, power = _with_combiner(settings), settings.power
     if entry.policy is None:
         return settings
     prescribed = [entry.policy]
@@ -33,11 +38,38 @@ def settings_for_scheme(settings: Settings) -> Settings:
     return settings.resolved(power={"policy": policy, "threshold": threshold})
 
 
-def _for_bits(settings: Settings) -> Settings:
-    """Reset settings that have no effect on digital and ideal links.
+def _with_combiner(settings: Settings) -> Settings:
+    """Set the combiner that the scheme prescribes in place of the default one."""
+    entry, combining = settings.scheme, settings.antennas.combining
+    if entry.combining is None or combining == entry.combining:
+        return settings
+    if combining != AntennaSettings.model_fields["combining"].default:
+        raise UserError(
+            f"antennas.combining: scheme {entry.name!r} prescribes {entry.combining!r}, got {name_of(combining)!r}; "
+            "omit it"
+        )
+    return settings.resolved(antennas={"combining": entry.combining})
 
-    Modulated bits use both parts of a resource element, the receiver tracks the phase, and privacy does not depend on
-    the channel. `airfl.config.without_effect` warns users who set these keys.
+
+def _without_csi(settings: Settings) -> Settings:
+    """Reset settings of channel knowledge that nobody uses on a non-coherent link, so that no pilot is sent for it.
+
+    Selection by the channel needs estimates all the same, and the cost of a downlink depends on feedback and ageing.
+    """
+    rule = settings.selection.rule
+    used: dict[str, object] = {"estimation": "perfect"}
+    if isinstance(rule, ChannelRule) and rule.needs_csi:
+        return settings
+    if not settings.grid.downlink:
+        used |= {"delay_s": 0.0, "gain_bits": 0}
+    return settings.resolved(csi=used) if any(getattr(settings.csi, key) != used[key] for key in used) else settings
+
+
+def _for_bits(settings: Settings) -> Settings:
+    """Reset settings that have no effect on links other than analog.
+
+    Modulated bits and energies use both parts of a resource element, the receiver tracks the phase or does not need it,
+    and privacy does not depend on the channel. `airfl.config.without_effect` warns users who set these keys.
     """
     analog_only: dict[str, dict[str, object]] = {
         "grid": {"packing": "real"},

@@ -15,6 +15,7 @@ from airfl.privacy.ledger import PrivacyFigures
 from airfl.storage.trace.schema import METRIC
 from airfl.uplinks import LinkReport, Reception
 from channels.broadcast import Broadcast
+from channels.csi import ChannelEstimate
 from channels.mac import energy
 
 Record = dict[str, Any]
@@ -67,6 +68,7 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "clipped_share": report.clipped_share,
         "papr_db": report.papr_db,
         "waveform_clipped_share": report.waveform_clipped_share,
+        "receiver_clipped_share": report.receiver_clipped_share,
         "transmit_scale": devices.transmit_scale,
         "transmit_energy_j": devices.energy,
         "bits": devices.bits,
@@ -88,6 +90,12 @@ def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDA
     return np.full_like(like, np.nan) if values is None else values
 
 
+def _known_gains(scenario: Scenario, estimate: ChannelEstimate) -> NDArray[np.complex128]:
+    """Return the estimates of the devices' own channels, nan if the receiver estimated only the sum of them."""
+    only_sum = scenario.radio.pilots_at_once and scenario.radio.imperfections.estimation.method != "perfect"
+    return np.full_like(estimate.gains, np.nan) if only_sum else estimate.gains
+
+
 def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -> Record:
     """Return the selected devices and their channels, the figures and cost of both links, and the aggregation error."""
     plan, encoder, reception = exchanged.plan, exchanged.encoder, exchanged.reception
@@ -100,7 +108,7 @@ def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -
         "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
         "device_id": devices,
         "channel_gain": plan.channel.gains,
-        "channel_estimate": plan.estimate.gains,
+        "channel_estimate": _known_gains(scenario, plan.estimate),
         "power_limit": scenario.power_limits[devices] * scenario.radio.energy_unit,
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,

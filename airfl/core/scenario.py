@@ -143,9 +143,8 @@ def _most_energy(scenario: Scenario) -> Array:
     """Return the most energy that a round may take from each device in expectation, pilots included, [N]."""
     radio = scenario.radio
     ratio = 1.0 if scenario.power_limit == "round_energy" else scenario.bound.entries / scenario.dimension
-    everyone = np.arange(scenario.run.devices)
     shape = (1, 1, *radio.response_shape(scenario.frame))
-    pilots = radio.pilots(shape, everyone, everyone, scenario.element_power).energy
+    pilots = radio.most_pilot_energy(shape, scenario.element_power)
     return np.asarray(scenario.power_limits * ratio * _worst_fade(scenario) * radio.energy_unit + pilots)
 
 

@@ -15,7 +15,7 @@ from airfl.selection import BlindRule, Candidates, ChannelRule, Ids, Memory, sel
 from airfl.selection.energy_budget import EnergyBudget
 from airfl.uplinks.radio.parts import link_noise_std_of
 from channels.csi import ChannelInformation, received_power
-from channels.noise import disturbance_energy
+from channels.interference import disturbance
 
 Array = NDArray[np.float64]
 
@@ -117,10 +117,11 @@ def rates(scenario: Scenario, devices: Ids, csi: ChannelInformation) -> Array:
     """
     channel = scenario.radio.sections.channel
     noise_std = link_noise_std_of(channel, scenario.radio.sections.grid)
-    disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
+    against = disturbance(noise_std, channel.interference_to_noise_db, channel.interference_model)
     # The leakage of paths beyond the prefix is missing from the estimate but is received nevertheless.
     energy = scenario.element_power[devices] / (1 - csi.late)
     received = received_power(csi.estimate.response) * energy[:, None, None]
     leakage = csi.leakage[:, None, None]
     leaked = received.mean(axis=(1, 2), keepdims=True) * leakage
-    return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + leaked)).mean(axis=(1, 2)))
+    sinr = received * (1 - leakage) / (against.energy + leaked)
+    return np.asarray(np.log2(1 + (sinr if against.effective is None else against.effective(sinr))).mean(axis=(1, 2)))

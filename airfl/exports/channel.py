@@ -104,7 +104,9 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     entries = int(trace["message_length"][0])
     if entries < 1:
         raise UserError(f"{trace.encoding['source']}: damaged: message_length is {entries}; run it again")
-    if trace.attrs["link"] != "analog":
+    if trace.attrs["link"] == "noncoherent":
+        entries = int(trace["resource_elements"][0]) - int(trace["pilot_elements"][0])
+    elif trace.attrs["link"] != "analog":
         entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_scenario`
     return radio, radio.frame(entries)
 

@@ -61,7 +61,7 @@ class _Signals:
 def check(trace: xarray.Dataset) -> None:
     """Raise UserError for a trace without signals."""
     if not _rounds(trace):
-        why = "digital and ideal links have no symbols" if trace.attrs["link"] != "analog" else "no round has any"
+        why = "symbols are recorded on analog links alone" if trace.attrs["link"] != "analog" else "no round has any"
         raise UserError(
             f"{trace.encoding['source']}: has no transmitted and received symbols ({why}); run an analog scheme with "
             "trace.signals=true or trace.signals=[rounds]"

@@ -48,6 +48,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         f"accountant: {privacy.accountant}"
     )
     unit = "device" if guarantee.level == "client" else "record"
+    exact = guarantee.attained and not guarantee.remembered
     claimed = "ε claimed for the run" if privacy.claim_scope == "run" else "largest ε claimed for a round"
     lines = [
         (
@@ -57,7 +58,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         ("noise multiplier, median over rounds", figure(privacy.noise_multiplier_median)),
         (claimed, figure(privacy.epsilon_paper)),
         ("ε in the paper's tables, by another formula", figure(privacy.epsilon_paper_tables)),
-        (f"ε of the worst round, {'at most' if guarantee.remembered else 'exact'}", figure(privacy.epsilon_round)),
+        (f"ε of the worst round, {'exact' if exact else 'at most'}", figure(privacy.epsilon_round)),
         ("ε of the run, proven upper bound", figure(privacy.epsilon)),
         ("ε of the run, lower bound that a pair of neighbours attains", figure(privacy.epsilon_at_least)),
         ("ε of the run by RDP", figure(privacy.epsilon_rdp)),

@@ -43,7 +43,9 @@ class Purpose(IntEnum):
     INITIAL_ROUND = 25
     AUDIT = 26
     ANGLE = 27
-    OSCILLATOR = 28
+    IMPULSES = 28
+    SYMBOL_PHASE = 29
+    OSCILLATOR = 30
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,10 @@ from channels.part import lazily
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
     from airfl.schemes.a_dsgd import ADsgd as ADsgd
+    from airfl.schemes.affine_oac import AffineOac as AffineOac
+    from airfl.schemes.age_topk import AgeTopK as AgeTopK
     from airfl.schemes.baa import Baa as Baa
+    from airfl.schemes.blind import Blind as Blind
     from airfl.schemes.cdp_sgd import CdpSgd as CdpSgd
     from airfl.schemes.cotaf import Cotaf as Cotaf
     from airfl.schemes.cpsgd import CpSgd as CpSgd
@@ -28,10 +31,13 @@ if TYPE_CHECKING:
     from airfl.schemes.fedavg import FedAvg as FedAvg
     from airfl.schemes.fedavg_randk import FedAvgRandK as FedAvgRandK
     from airfl.schemes.fedavg_topk import FedAvgTopK as FedAvgTopK
+    from airfl.schemes.fsk_mv import FskMv as FskMv
     from airfl.schemes.ldp_sgd import LdpSgd as LdpSgd
     from airfl.schemes.ldp_svrg import LdpSvrg as LdpSvrg
+    from airfl.schemes.ncairfl import NcAirFL as NcAirFL
     from airfl.schemes.obda import Obda as Obda
     from airfl.schemes.pfels import Pfels as Pfels
+    from airfl.schemes.reed import Reed as Reed
     from airfl.schemes.scheme import Scheme as Scheme
     from airfl.schemes.soteriafl_gd import SoteriaFLGd as SoteriaFLGd
     from airfl.schemes.soteriafl_saga import SoteriaFLSaga as SoteriaFLSaga

@@ -29,7 +29,8 @@ SHARED = LOCAL_SGD | PRIVACY | ADAPTIVE
 
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
-    """Whether a dotted key affects a run with these settings over this link ("analog", "digital" or "ideal")."""
+    """Whether a dotted key affects a run with these settings over this link ("analog", "digital", "ideal" or
+    "noncoherent")."""
     if not counts(settings, key, link):
         return False
     name = str(settings.get("scheme", {}).get("name"))

@@ -10,16 +10,18 @@ from typing import Literal
 from airfl.config.digital import DigitalSettings
 from airfl.config.hardware import HardwareSettings
 from airfl.config.privacy import PrivacySettings
-from airfl.config.radio import ChannelSettings, PowerSettings
+from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
-from airfl.errors import AlignmentError
+from airfl.errors import AlignmentError, UserError
 from airfl.schemes.scheme import LinkKind
-from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
+from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink, NoncoherentUplink
 from airfl.uplinks.control import PowerControl
 from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
 from airfl.uplinks.radio.power import power_policy
 from airfl.uplinks.uplink import Uplink
 from channels.antennas import Combiner
+from channels.codewords import Codewords, EnergyDifference
+from channels.energy import Phases
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
 from channels.hardware.converter import Converter
@@ -53,8 +55,11 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
 
     Raises UserError if the settings do not allow such a link.
     """
+    if link == "noncoherent":
+        return noncoherent_uplink(settings, EnergyDifference())
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power
     if link != "analog":
+        check_antennas_alike(settings.antennas, channel, f"links that carry bits (scheme.link is {link})")
         of_bits = digital_uplink if link == "digital" else ideal_uplink
         noise_std = link_noise_std_of(channel, settings.grid)
         return of_bits(settings.digital, grid, noise_std, channel, power, hardware_of(settings.hardware))
@@ -75,7 +80,26 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         waveform=waveform_of(settings.grid),
         hardware=hardware_of(settings.hardware),
         tail=settings.csi_tail / settings.run.rounds,
+        median_clip=settings.antennas.median_clip,
     )
+
+
+def check_antennas_alike(antennas: AntennaSettings, channel: ChannelSettings, what: str) -> None:
+    """Check that interference is alike on all antennas, without which rates are not known; raises UserError otherwise.
+
+    Args:
+        antennas: The section [antennas].
+        channel: The section [channel].
+        what: What needs the rates.
+    """
+    model = channel.interference_model
+    if channel.interference_to_noise_db is None or model.gaussian or antennas.count == 1:
+        return
+    if model.across_antennas != "common":
+        raise UserError(
+            f"channel.interference_across_antennas: {model.across_antennas!r} is for analog and noncoherent links, but "
+            f'{what} need interference that is alike on all {antennas.count} antennas; use "common"'
+        )
 
 
 def check_announced(power: PowerSettings, privacy_bound: float, scheme: str) -> None:
@@ -131,6 +155,7 @@ def analog_uplink(
     waveform: Waveform | None,
     hardware: Hardware = IDEAL,
     tail: float,
+    median_clip: float | None = None,
 ) -> AnalogUplink:
     """Build the analog uplink, on which all devices transmit at once.
 
@@ -142,6 +167,7 @@ def analog_uplink(
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         hardware: Hardware of the radios.
         tail: The part of delta that is spent per round on quantiles of the channel error.
+        median_clip: Where decoded entries are clipped, in median absolute deviations; None for no clipping.
     """
     return AnalogUplink(
         grid=grid,
@@ -153,9 +179,52 @@ def analog_uplink(
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
         csi_error=privacy.csi_error,
         least_gain=channel.min_gain if channel.units == "normalised" else 0.0,
         raw_samples=privacy.observer == "server",
+        median_clip=median_clip,
+    )
+
+
+def noncoherent_uplink(
+    settings: Settings,
+    codewords: Codewords,
+    *,
+    chips: int = 1,
+    phases: Phases = "uniform",
+    equal_means: bool = True,
+) -> NoncoherentUplink:
+    """Build the non-coherent uplink, on which energies of all devices add up.
+
+    Args:
+        settings: The settings of the run.
+        codewords: How an entry becomes energies.
+        chips: How often a codeword is sent, each time with other fades.
+        phases: The random phases of the symbols.
+        equal_means: Whether devices lower their power until all arrive with the same mean power.
+
+    Raises UserError for a peak limit that would be kept by backing off, as the largest energy of an element is not
+    known before training.
+    """
+    channel, power = settings.channel, settings.power
+    if power.peak_db is not None and power.peak == "back-off":
+        raise UserError(
+            "power.peak: 'back-off' needs the largest energy of an element before training, which the noncoherent link "
+            "does not know; take power.peak = clip"
+        )
+    return NoncoherentUplink(
+        grid=grid_of(settings.grid),
+        codewords=codewords,
+        limit=settings.power_limit,
+        noise_std=noise_std_of(channel, settings.grid),
+        chips=chips,
+        phases=phases,
+        equal_means=equal_means,
+        noise=channel.noise,
+        interference_to_noise_db=channel.interference_to_noise_db,
+        peak_db=power.peak_db,
+        interference=channel.interference_model,
     )
 
 
@@ -187,6 +256,7 @@ def digital_uplink(
         secure_aggregation=digital.secure_aggregation,
         divide_by_received=power.divide_by == "active",
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
         amplifiers=hardware.amplifiers,
         converter=hardware.converter,
     )
@@ -205,6 +275,7 @@ def ideal_uplink(
         grid=grid,
         noise_std=noise_std,
         interference_to_noise_db=channel.interference_to_noise_db,
+        interference=channel.interference_model,
         deadline_s=digital.deadline_s,
         divide_by_received=power.divide_by == "active",
         amplifiers=hardware.amplifiers,

@@ -44,7 +44,14 @@ SCHEMES: Registry[Scheme] = Registry(
         "cotaf": "airfl.schemes.cotaf:Cotaf",
         "baa": "airfl.schemes.baa:Baa",
         "obda": "airfl.schemes.obda:Obda",
+        "blind": "airfl.schemes.blind:Blind",
+        "age-topk": "airfl.schemes.age_topk:AgeTopK",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
+        # Non-coherent
+        "fsk-mv": "airfl.schemes.fsk_mv:FskMv",
+        "reed": "airfl.schemes.reed:Reed",
+        "ncairfl": "airfl.schemes.ncairfl:NcAirFL",
+        "affine-oac": "airfl.schemes.affine_oac:AffineOac",
     },
     group="airfl.schemes",
 )

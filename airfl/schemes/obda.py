@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from airfl.learning.server import Averaging
+from airfl.schemes import parameters
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
 from airfl.uplinks.stages.sign import SignMajority
-from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 class Obda(Scheme):
@@ -28,9 +28,7 @@ class Obda(Scheme):
     policy = "truncated-inversion"
     threshold = 0.1
 
-    sign_step: float = parameter(
-        default=1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="step by which a majority vote moves a parameter"
-    )
+    sign_step: float = parameters.sign_step()
 
     def recipe(self, problem: Problem) -> Recipe:
         """Send signs under truncated inversion and take the majority."""

@@ -6,6 +6,9 @@ from typing import Any
 
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
+MOST_CHIPS = 64
+"""Largest number of chips, each of which is another message on the air."""
+
 
 def ratio() -> Any:
     """Return the compression ratio p."""
@@ -20,6 +23,33 @@ def rescale() -> Any:
 def error_feedback() -> Any:
     """Return the switch for error feedback."""
     return parameter(False, description="keep the residual that was not sent and add it to the next update")
+
+
+def sign_step() -> Any:
+    """Return the step of majority votes."""
+    return parameter(
+        default=1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="step by which a majority vote moves a parameter"
+    )
+
+
+def chips() -> Any:
+    """Return the number of chips of a codeword on a non-coherent link."""
+    return parameter(
+        1,
+        ge=1,
+        le=MOST_CHIPS,
+        description="L, how often an energy is sent, each time with 1/L of it on another element; averages over fades",
+    )
+
+
+def entry_range() -> Any:
+    """Return the range of the entries of an update on a non-coherent link."""
+    return parameter(
+        3.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        description="largest magnitude v of an entry that is sent, over C/sqrt(d), the rms entry for norm C",
+    )
 
 
 def noise_multiplier() -> Any:

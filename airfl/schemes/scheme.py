@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from channels.part import Part, PartError, parameter
 
-LinkKind = Literal["analog", "digital", "ideal"]
+LinkKind = Literal["analog", "digital", "ideal", "noncoherent"]
 
 
 class Scheme(Part):
@@ -20,6 +20,7 @@ class Scheme(Part):
         links: Links that can carry its messages, the default first.
         policy: The power policy that the scheme prescribes, None if `power.policy` is free.
         threshold: The default threshold of that policy.
+        combining: The receive combiner that the scheme prescribes, None if `antennas.combining` is free.
         uses: Keys of [local], [privacy] and [server] that the scheme uses, out of those that only some schemes use
             (`airfl.schemes.keys.SHARED`); None for all of them.
     """
@@ -29,9 +30,10 @@ class Scheme(Part):
     links: ClassVar[tuple[LinkKind, ...]] = ("analog",)
     policy: ClassVar[str | None] = None
     threshold: ClassVar[float] = 0.0
+    combining: ClassVar[str | None] = None
     uses: ClassVar[frozenset[str] | None] = None
 
-    link: Literal["auto", "analog", "digital", "ideal"] = parameter(
+    link: Literal["auto", "analog", "digital", "ideal", "noncoherent"] = parameter(
         default="auto",
         description="link that carries the messages; auto = the first link that `airfl schemes` lists for the scheme",
     )

@@ -4,6 +4,7 @@ is closed."""
 from airfl.uplinks.analog import AnalogUplink
 from airfl.uplinks.digital import DigitalUplink
 from airfl.uplinks.ideal import IdealUplink
+from airfl.uplinks.noncoherent import NoncoherentUplink
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Uplink, UplinkContext
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "IdealUplink",
     "Link",
     "LinkReport",
+    "NoncoherentUplink",
     "Reception",
     "Uplink",
     "UplinkContext",

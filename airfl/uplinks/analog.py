@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.branches import Branches
 from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import (
     CsiError,
     largest_amplified_amplitude,
@@ -18,14 +20,17 @@ from airfl.uplinks.protection import (
 )
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
-from channels.antennas import combine
+from channels.antennas import RobustCombiner, combine
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifier import Gains
 from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
 from channels.hardware.converter import Converter
+from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
+from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -50,12 +55,15 @@ class AnalogUplink:
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
         noise: Whether receiver noise is added; if false, z = 0 and beta does not change.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        interference: The law of the interference.
         waveform: OFDM modulation in time, None for the per-subcarrier model.
         csi_error: How the privacy accounting treats imperfect CSI, see `CsiError`.
         tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; it is charged to
             delta.
         least_gain: Gain |h| to which weaker fades are raised, which a Gaussian error law does not describe; 0 for none.
         raw_samples: Whether the observer is the server, which sees the samples of all antennas and not only the sum.
+        median_clip: Largest distance of a decoded entry from the median of all, in median absolute deviations, None
+            for no clipping.
         amplifiers: The devices' power amplifiers, None for linear ones whose supply is not charged.
         converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
@@ -65,11 +73,13 @@ class AnalogUplink:
     noise_std: float
     noise: bool = True
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
     waveform: Waveform | None = None
     csi_error: CsiError = "realised"
     tail: float = 0.0
     least_gain: float = 0.0
     raw_samples: bool = False
+    median_clip: float | None = None
     amplifiers: Amplifiers | None = None
     converter: Converter | None = None
 
@@ -132,14 +142,21 @@ class _AnalogLink:
                 self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
             )
         assert context.multipath is not None
+        # A waveform is received by one antenna, whose weight is a phase that all devices then anticipate.
+        precoders = control.precoders * control.combiner[0].conj()
         return WaveformChannel(
-            uplink.waveform,
-            context.multipath,
-            control.precoders,
-            uplink.grid.packing,
-            self._placement,
-            self._amplification,
+            uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement, self._amplification
         )
+
+    @cached_property
+    def _branches(self) -> Branches | None:
+        """The branches of the antennas, if they are not summed."""
+        return Branches(self._context, self._control, self._uplink.grid, self._placement) if self._robust else None
+
+    @property
+    def _robust(self) -> bool:
+        """Whether there are several antennas, which are not summed."""
+        return self._uplink.control.receiver.robust and len(self._control.combiner) > 1
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
@@ -151,12 +168,14 @@ class _AnalogLink:
         radiated = None
         if norms is not None and amplifiers is not None:
             gains, radiated = self._amplify(scale, norms, devices)
-        if batch.part is None:
+        part = None if batch.part is None else EntryRange(batch.part, self._context.entries)
+        if part is None:
             sent = self._channel.send(batch.values, gains, devices, norms if by_norms else None)
         else:
             assert isinstance(self._channel, MultipleAccessChannel)
-            part = EntryRange(batch.part, self._context.entries)
             sent = self._channel.send(batch.values, gains, devices, part=part)
+        if self._branches is not None:
+            self._branches.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
         self._energy[devices] += sent.energy if radiated is None else radiated
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
@@ -186,11 +205,12 @@ class _AnalogLink:
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
         flow = _Flow(self._energy, self._received, self._distortion, self._consumed, energy(signal))
         receive_snr_db = float(self._snr_db(np.array(flow.observed)))
-        received = self._add_noise(signal, self._disturbance(flow))
+        received = self._received_entries(signal, self._beside(flow))
+        mean, clipped = self._decoded(received)
         return Reception(
-            mean=received * self._decoder(received),
+            mean=mean,
             receive_snr_db=receive_snr_db,
-            report=self._report(flow),
+            report=replace(self._report(flow), receiver_clipped_share=clipped),
             signals=self._signals(received) if context.record else None,
         )
 
@@ -226,7 +246,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(flow) * decoded,
+            interference_std=self._disturbance(self._beside(flow)) * decoded if decoded else 0.0,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -248,8 +268,8 @@ class _AnalogLink:
         )
 
     def _largest_amplitude(self, share: Array) -> float:
-        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or by the
-        server on all antennas. If no device sends, it is the amplitude of a device that could have been selected
+        """Return the largest amplitude with which a unit of any device's message is observed, in the sum or in the
+        samples of all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
         amplitude = self._largest_input_amplitude(share)
         return amplitude if self._uplink.amplifiers is None else amplitude * self._largest_amplification
@@ -257,10 +277,10 @@ class _AnalogLink:
     def _largest_input_amplitude(self, share: Array) -> float:
         """Return that amplitude for amplifiers of gain 1."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
-        if not control.plan.active.any() and not uplink.raw_samples:
+        if not control.plan.active.any() and not self._raw:
             largest = _largest_used(control.plan.coefficient, control.weights)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
-        if uplink.raw_samples:
+        if self._raw:
             if uplink.amplifiers is not None:
                 return largest_amplified_amplitude(csi.state.response, control, share)
             return largest_raw_amplitude(csi.state.response, control, share)
@@ -290,7 +310,7 @@ class _AnalogLink:
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
         several_antennas = self._context.csi.state.response.shape[1] > 1
         misaligned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
-        if self._uplink.raw_samples and (several_antennas or misaligned):
+        if self._raw and (several_antennas or misaligned):
             # The noise of other devices has other directions in the samples, so only a device's own noise is sure to
             # cover its message.
             power = np.full(share.shape, largest**2)
@@ -307,6 +327,12 @@ class _AnalogLink:
         if "_channel" not in vars(self) or not isinstance(self._channel, WaveformChannel):
             return {}
         return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
+
+    @property
+    def _raw(self) -> bool:
+        """Whether what is released is accounted as the samples of all antennas: by the server, which sees them, or as
+        what a robust combiner computes of them, which reveals no more."""
+        return self._uplink.raw_samples or self._robust
 
     @property
     def _largest_amplification(self) -> float:
@@ -381,16 +407,31 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, flow: _Flow) -> float:
-        """Return the standard deviation on an observed entry of what is neither message nor receiver noise: what
-        arrives beside them, and what the converter adds."""
-        arriving = self._interference(flow)
-        if self._uplink.converter is None:
-            return arriving
-        return float(np.sqrt(arriving**2 + self._conversion_noise(self._uplink.converter, flow, arriving)))
+    @property
+    def _other_cells(self) -> float:
+        """The standard deviation of other cells' interference of unit power on an observed entry."""
+        return interference_std(self._uplink.noise_std, self._uplink.interference_to_noise_db)
+
+    def _disturbance(self, beside: float) -> float:
+        """Return the standard deviation on an observed entry of what is neither message nor receiver noise: other
+        cells, and the rest of this variance; inf if the interference has no finite power."""
+        if self._other_cells and not self._uplink.interference.finite_power:
+            return np.inf
+        return float(np.sqrt(beside + self._other_cells**2)) if beside else self._other_cells
+
+    def _beside(self, flow: _Flow) -> float:
+        """Return the variance on an observed entry of what is neither message, receiver noise nor other cells: leakage
+        between elements, distortion of amplifiers, and what the converter adds."""
+        uplink, variance = self._uplink, self._leakage(flow.transmitted, flow.received)
+        if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
+            variance += float(flow.distortion.sum() / self._context.frame.elements)
+        if uplink.converter is not None:
+            variance += self._conversion_noise(uplink.converter, flow, variance + self._other_cells**2)
+        return variance
 
     def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
-        """Return the variance of the converter's noise on an observed entry.
+        """Return the variance of the converter's noise on an observed entry, beside whose message and receiver noise
+        disturbances of the variance `arriving` are received.
 
         A sum of real payloads that arrive in phase has a signal that is conjugate symmetric in time, and so is the
         converter's noise as far as receiver noise does not make the samples at opposite times different.
@@ -399,7 +440,7 @@ class _AnalogLink:
         real, imaginary = flow.observed / elements, 0.0
         if self._uplink.grid.packing == "real":
             imaginary = float((flow.received * (1.0 - self._real_share())).sum()) / elements
-        power = real + imaginary + 2 * (self._noise_std**2 + arriving**2)
+        power = real + imaginary + 2 * (self._noise_std**2 + arriving)
         if self._uplink.grid.packing == "iq" or not power:
             return converter.distortion * power / 2
         return converter.distortion * power / 2 * (1.0 + converter.likeness((real - imaginary) / power))
@@ -408,21 +449,18 @@ class _AnalogLink:
         """Return the fraction of each device's received power on the observed parts of the elements, [devices]."""
         return self._real_share() if self._uplink.grid.packing == "real" else 1.0
 
-    def _interference(self, flow: _Flow) -> float:
-        """Return the standard deviation of interference on an observed entry: other cells, distortion of amplifiers,
-        and leakage between elements due to offsets and late paths."""
+    def _leakage(self, energy: Array, received: Array) -> float:
+        """Return the variance on an observed entry of what offsets and late paths leak between elements. energy,
+        received: energies of each device's signal and of its message."""
         csi, uplink = self._context.csi, self._uplink
-        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
-        if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
-            other_cells = float(np.sqrt(other_cells**2 + flow.distortion.sum() / self._context.frame.elements))
         if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
-            return other_cells
+            return 0.0
         # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
         in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
         offsets = csi.leakage - csi.late
         observed = in_phase + (offsets - csi.in_phase) / 2
-        leaked = flow.received / (1.0 - csi.leakage) * observed + flow.transmitted * self._leaked_power() / 2
-        return float(np.sqrt(leaked.sum() / self._context.frame.elements + other_cells**2))
+        leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
+        return float(leaked.sum() / self._context.frame.elements)
 
     def _leaked_power(self) -> Array:
         """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
@@ -445,6 +483,16 @@ class _AnalogLink:
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
 
+    def _decoded(self, received: Tensor) -> tuple[Tensor, float]:
+        """Return the mean, clipped about its median if the receiver does so, and the share of clipped entries."""
+        decoder = self._decoder(received)
+        mean = received * decoder
+        if self._uplink.median_clip is None:
+            return mean, 0.0
+        sent = decoder != 0 if not isinstance(decoder, float) else None
+        mean, clipped = median_clip(mean, self._uplink.median_clip, sent)
+        return mean, float(clipped) / len(mean)
+
     def _decoder(self, signal: Tensor) -> Tensor | float:
         """Return the factor on a received entry: 1/(r beta), per entry over a selective channel."""
         decoder = self._control.decoder
@@ -458,19 +506,64 @@ class _AnalogLink:
         noise_energy = self._context.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _add_noise(self, signal: Tensor, disturbance: float) -> Tensor:
-        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device."""
+    def _received_entries(self, signal: Tensor, beside: float) -> Tensor:
+        """Return the observed entries after combining, with noise and interference. signal: their sum without; beside:
+        as in `_add_noise`."""
+        if self._branches is None:
+            return self._add_noise(signal, beside)
+        combiner = self._uplink.control.receiver
+        assert isinstance(combiner, RobustCombiner)
+        return self._branches.close(
+            combiner,
+            signal.new_zeros(len(signal)),
+            noise_std=self._noise_std,
+            other_cells=self._other_cells,
+            leakage=beside,
+            interference=self._uplink.interference,
+        )
+
+    def _add_noise(self, signal: Tensor, beside: float) -> Tensor:
+        """Add noise z ~ N(0, sigma_0^2 I) (eq. 7) and interference to the signal in place, drawn on its device.
+
+        beside: variance on an observed entry of the other disturbances, which are drawn together with the interference.
+        """
         import torch
 
         from airfl.runtime.philox.tensors import add_normals_
 
+        impulsive = bool(self._other_cells) and not self._uplink.interference.gaussian
+        disturbance = 1.0 if impulsive else self._disturbance(beside)
         stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
         drawn = [(purpose, std) for purpose, std in stds if std]
         # Rounding depends on the order: noise and interference are added up before they are added to the signal.
         total = torch.zeros_like(signal) if len(drawn) > 1 else signal
         for purpose, std in drawn:
-            add_normals_(total, self._context.streams.address(purpose, self._context.round_index), None, std)
+            address = self._context.streams.address(purpose, self._context.round_index)
+            if impulsive and purpose is Purpose.INTERFERENCE:
+                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(beside)
+            else:
+                add_normals_(total, address, None, std)
         return signal if total is signal else signal.add_(total)
+
+    def _impulsive_stds(self, beside: float) -> Tensor:
+        """Return the standard deviation of all disturbances on each observed entry, given the power of the
+        interference on its element, [m]."""
+        uplink, entries = self._uplink, self._context.entries
+        elements = uplink.grid.elements_for(entries)
+        powers = element_powers(uplink.interference, self._context, elements, self._antenna_shares())
+        stds = (powers * self._other_cells**2 + beside).sqrt().float()
+        return stds.repeat_interleave(2)[:entries] if uplink.grid.packing == "iq" else stds
+
+    def _antenna_shares(self) -> list[Tensor] | None:
+        """Return |a|^2 of each antenna on each element, or as a single number; None if an impulse strikes all antennas
+        alike."""
+        import torch
+
+        shares = np.abs(self._control.combiner) ** 2
+        if self._uplink.interference.across_antennas == "common" or len(shares) == 1:
+            return None
+        rows = on_device(shares, torch.device(self._context.device))
+        return [row[0, 0] if row.numel() == 1 else self._placement.spread(row) for row in rows]
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing

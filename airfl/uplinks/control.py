@@ -151,8 +151,9 @@ class PowerControl:
     def _task(self, context: UplinkContext) -> tuple[PowerTask, NDArray[np.complex128], Response]:
         """Return the task for the policy, the combiner, and the estimated channel after combining."""
         limits = round_energy_limits(context.power_limits, context.entries / context.dimension, self.limit)
-        response = context.csi.estimate.response
-        combiner = self._weights(response, np.sqrt(limits) / context.rms_norms)
+        csi, response = context.csi, context.csi.estimate.response
+        factors = np.sqrt(limits) / context.rms_norms
+        combiner = self._weights(response, factors)
         estimate = combine(combiner, response)
         task = PowerTask(
             gains=np.abs(estimate).astype(np.float64),
@@ -161,8 +162,9 @@ class PowerControl:
             rms_norms=context.rms_norms,
             noise_energy=context.entries * self.noise_std**2,
             privacy_bound=self.privacy_bound,
-            mean_power=context.csi.mean_power,
+            mean_power=csi.mean_power,
             inverse_power=context.fades.inverse_power if context.fades else None,
+            mean_gains=None if self.rule.coherent else self.receiver.mean_gains(response, factors, csi.cross_power),
         )
         return task, combiner, estimate
 
@@ -196,12 +198,15 @@ class PowerControl:
             peaks = context.element_power * db_to_linear(self.peak_db)
             if self.peak == "back-off":
                 plan, peaks = back_off(plan, context.peak_norms, peaks), None
-        phases = estimate.conj() / np.maximum(np.abs(estimate), np.finfo(np.float32).tiny)
+        # Devices that do not know their channel send without a phase of their own.
+        phases = (
+            estimate.conj() / np.maximum(np.abs(estimate), np.finfo(np.float32).tiny) if self.rule.coherent else 1.0
+        )
         return Control(
             combiner=combiner,
             estimate=estimate,
             plan=plan,
-            precoders=np.asarray(plan.amplitudes * phases),
+            precoders=np.asarray(plan.amplitudes * phases, dtype=np.complex128),
             weights=weights,
             decoder=self._decoder(plan, context),
             clip_energy=peaks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -28,7 +28,7 @@ from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel
 from channels.grid import GridUse, OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
 from channels.hardware.converter import Converter
-from channels.noise import disturbance_energy
+from channels.interference import Gaussian, Interference, disturbance
 from channels.transfer import on_device
 from channels.units import linear_to_db
 
@@ -55,6 +55,7 @@ class DigitalUplink:
         divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
             devices.
         interference_to_noise_db: Interference of other cells over the noise in dB, at a known level; None for none.
+        interference: The law of the interference, which is known as well.
         amplifiers: The devices' power amplifiers at their limit, None for linear ones whose supply is not charged.
         converter: The receiver's analog-to-digital converter, None for one that is exact.
     """
@@ -68,6 +69,7 @@ class DigitalUplink:
     secure_aggregation: SecureAggregation = "assumed"
     divide_by_received: bool = False
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
     amplifiers: Amplifiers | None = None
     converter: Converter | None = None
 
@@ -93,6 +95,7 @@ class _DigitalLink:
         # offset may have put a phase ramp on the true channel.
         useful = (1.0 - csi.leakage) / (1.0 - csi.late)  # the estimate already excludes late paths
         estimate = power_gains(csi.estimate.response) * useful[:, None, None]
+        against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
         self._amplified = amplified(uplink.amplifiers)
         known, true = np.broadcast_arrays(*(gains * self._amplified.gain for gains in (estimate, self._power)))
         task = DigitalTask(
@@ -100,7 +103,7 @@ class _DigitalLink:
             known=known,
             true=true,
             symbol_energy=context.element_power * min(subcarriers, uplink.grid.elements_for(context.dimension)),
-            noise_energy=disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db),
+            noise_energy=against.energy,
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,
@@ -110,6 +113,7 @@ class _DigitalLink:
             offsets=csi.offsets,
             leaked_power=leaked_gains(csi.state),
             coupling=coupling(csi.state.response) if csi.offsets.present else None,
+            effective=against.effective,
             distortion=self._amplified.distortion + csi.scattered,
             conversion=uplink.converter.distortion if uplink.converter else 0.0,
         )

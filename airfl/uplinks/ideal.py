@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
 from channels.hardware.converter import Converter
-from channels.noise import disturbance_energy
+from channels.interference import Gaussian, Interference, disturbance
 from channels.transfer import on_device
 from channels.units import linear_to_db
 
@@ -32,13 +32,14 @@ class IdealUplink:
 
     The rate is the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel, each with
     energy P_i/d. I_i is the interference of other cells and the device's own leakage, since no other device sends at
-    the same time. A device that has not finished by the deadline is in outage and its message is not received, as on
-    the digital link.
+    the same time. Under interference that is not Gaussian the SINR is the effective one of `channels.interference`. A
+    device that has not finished by the deadline is in outage and its message is not received, as on the digital link.
 
     Attributes:
         grid: Resource elements and their duration.
         noise_std: Square root of N_0, the noise energy on a complex resource element.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        interference: The law of the interference.
         deadline_s: Deadline of a round in s, inf for none.
         divide_by_received: Whether the sum is divided by the number of received messages instead of all selected
             devices.
@@ -49,6 +50,7 @@ class IdealUplink:
     grid: OfdmaGrid
     noise_std: float
     interference_to_noise_db: float | None = None
+    interference: Interference = field(default_factory=Gaussian)
     deadline_s: float = math.inf
     divide_by_received: bool = False
     amplifiers: Amplifiers | None = None
@@ -67,8 +69,8 @@ class _IdealLink:
         self._sum: Tensor | None = None
         grid, csi = uplink.grid, context.csi
         self._power = power_gains(csi.state.response)
-        noise_energy = disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db)
-        per_gain = (context.element_power / noise_energy)[:, None, None]
+        against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
+        per_gain = (context.element_power / against.energy)[:, None, None]
         leaked_power = leaked_gains(csi.state)
         self._amplified = amplified(uplink.amplifiers)
         self._rates = single_user_rates(
@@ -76,6 +78,7 @@ class _IdealLink:
             grid.used_subcarriers,
             csi.offsets,
             None if leaked_power is None else leaked_power * per_gain,
+            against.effective,
             self._amplified.distortion + csi.scattered,
             uplink.converter.distortion if uplink.converter else 0.0,
         )

@@ -96,7 +96,7 @@ def largest_amplified_amplitude(response: Response, control: Control, share: NDA
         control: Power control of the round.
         share: Fraction of entries on each coefficient, [blocks, subcarriers].
     """
-    norms = np.sqrt((np.abs(response) ** 2).sum(axis=1))
+    norms = np.linalg.norm(response, axis=1)
     norms, amplitudes = np.broadcast_arrays(norms * (share > 0), control.plan.amplitudes)
     if not len(norms):
         return 0.0

@@ -152,7 +152,7 @@ class LinkReport:
 
     Attributes:
         noise_std: Standard deviation of the receiver noise that was added to an entry of the mean message (root mean
-            square over entries).
+            square over entries), of antennas that are summed and before the receiver clips it.
         alignment_coefficient: beta, the largest over a selective channel; nan if there is none.
         power_bound_binding: Whether a power limit set beta.
         privacy_bound_binding: Whether the privacy bound set beta.
@@ -165,12 +165,13 @@ class LinkReport:
         device_noise_gain: Factor from a device's own noise on an entry to the noise on an entry of the mean (root mean
             square).
         interference_std: Standard deviation of all other disturbances on an entry of the mean, which do not count as
-            privacy noise.
+            privacy noise, before the receiver clips it; inf if they have no finite power.
         pilot_elements: Resource elements of the pilots alone.
         energy_of_others: Pilot energy of candidates that were not selected, in J or normalised units.
         clipped_share: Share of the entries (elements under I/Q packing) that were cut to the peak limit.
         papr_db: Largest peak-to-average power ratio of an OFDM symbol in dB, nan without a waveform.
         waveform_clipped_share: Share of the waveform's samples that were clipped.
+        receiver_clipped_share: Share of the decoded entries that the receiver clipped.
     """
 
     noise_std: float
@@ -188,6 +189,7 @@ class LinkReport:
     clipped_share: float = 0.0
     papr_db: float = float("nan")
     waveform_clipped_share: float = 0.0
+    receiver_clipped_share: float = 0.0
 
     @property
     def amplifier_energy(self) -> float:

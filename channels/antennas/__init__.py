@@ -21,6 +21,7 @@ from channels.antennas.correlation import (
 )
 from channels.antennas.own import check_weights
 from channels.antennas.registry import COMBINERS
+from channels.antennas.robust import RobustCombiner, check_location, robust_sum
 from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
@@ -28,6 +29,8 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__geta
     from channels.antennas.first import First as First
     from channels.antennas.max_min import MaxMin as MaxMin
     from channels.antennas.principal import Principal as Principal
+    from channels.antennas.robust import Median as Median
+    from channels.antennas.robust import TrimmedMean as TrimmedMean
 
 register = COMBINERS.register
 """A class decorator that registers a user-defined combiner, so that settings can name it."""
@@ -39,13 +42,16 @@ __all__ = [
     "AntennaArray",
     "Combiner",
     "Directions",
+    "RobustCombiner",
     "SpatialCorrelation",
     "check_antennas",
+    "check_location",
     "check_weights",
     "combine",
     "correlation_matrices",
     "correlation_roots",
     "register",
+    "robust_sum",
     "steering_phase",
     "upper_bound",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from channels.draws import Array
 from channels.part import Part, parameter
 
-MAX_ANTENNAS = 64
+MAX_ANTENNAS = 256
 
 
 class AntennaArray(Part):

@@ -23,10 +23,12 @@ class Combiner(Part):
         source: Source of the combiner.
         one_antenna: Whether only the first antenna is used for any channel, so that the effective channel fades as that
             of one antenna.
+        robust: Whether the branches of the antennas are not summed, see `RobustCombiner`.
     """
 
     source: ClassVar[str] = ""
     one_antenna: ClassVar[bool] = False
+    robust: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, response: Response, factors: Array) -> Complex:
@@ -38,9 +40,23 @@ class Combiner(Part):
                 device can arrive. A device of factor 0 is ignored.
         """
 
+    def mean_gains(self, response: Response, factors: Array, cross_power: Array) -> Array | None:
+        """Return the mean gain of every device if no device corrects its own channel, [devices, blocks, subcarriers].
+
+        It is E[c a^H h_i]/c over the fading, with the scale c by which the receiver would have to multiply the
+        combined signal for c a to be a fixed function of the estimates. None, the default, for weights whose mean gain
+        is not known.
+
+        Args:
+            response: As in `weights`.
+            factors: As in `weights`.
+            cross_power: E[hhat_i^* h_i] at every antenna, [devices].
+        """
+        return None
+
 
 def check_antennas(count: int) -> None:
-    """Raise ValueError if the number of receive antennas is not from 1 to 64."""
+    """Raise ValueError if the number of receive antennas is not from 1 to 256."""
     if not 1 <= count <= MAX_ANTENNAS:
         raise ValueError(f"the number of receive antennas must be from 1 to {MAX_ANTENNAS}, got {count}")
 

@@ -77,12 +77,22 @@ def _matrix(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float
     return CORRELATIONS[correlation.kind](array, correlation, azimuth, elevation)
 
 
-@functools.lru_cache(maxsize=1024)  # cached across rounds; 64 antennas take 64 KiB per device
 def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
+    """Return the root of a device's matrix, cached across rounds in at most 64 MiB."""
+    cached = _small_root if array.count <= _SMALL else _large_root
+    return cached(array, correlation, azimuth, elevation)
+
+
+def _root_of(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
     values, vectors = np.linalg.eigh(_matrix(array, correlation, azimuth, elevation))
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.conj().T
     root.flags.writeable = False
     return np.asarray(root)
+
+
+# A root of 64 antennas takes 64 KiB, one of 256 takes 1 MiB.
+_SMALL = 64
+_small_root, _large_root = functools.lru_cache(maxsize=1024)(_root_of), functools.lru_cache(maxsize=64)(_root_of)
 
 
 def _steering(array: AntennaArray, azimuths: Array, elevation: float) -> Complex:

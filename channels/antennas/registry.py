@@ -13,6 +13,8 @@ COMBINERS: Registry[Combiner] = Registry(
         "sum": "channels.antennas.coherent_sum:CoherentSum",
         "principal": "channels.antennas.principal:Principal",
         "max-min": "channels.antennas.max_min:MaxMin",
+        "median": "channels.antennas.robust:Median",
+        "trimmed-mean": "channels.antennas.robust:TrimmedMean",
     },
     group="airfl.combiners",
 )

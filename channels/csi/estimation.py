@@ -60,6 +60,7 @@ class Estimation(Impairment):
             slope=np.ones_like(shrinkage) if mmse else shrinkage,
             error_variance=shrinkage * noise_variance,
             line_of_sight=sight,
+            shrinkage=shrinkage if mmse else None,
         )
 
     def pilots_charged(self, devices: int, coefficients: int) -> tuple[int, int]:

@@ -39,6 +39,7 @@ class ChannelInformation:
         line_of_sight: Line-of-sight component of the channel at the time of the estimate; None if there is none.
         spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
             antennas]; None if the antennas are independent.
+        shrinkage: Factor by which the estimator has shrunk its observation of the channel, [devices]; None for 1.
     """
 
     state: ChannelState
@@ -54,6 +55,15 @@ class ChannelInformation:
     scattered: float = 0.0
     line_of_sight: LineOfSight | None = None
     spatial_roots: Complex | None = None
+    shrinkage: Array | None = None
+
+    @property
+    def cross_power(self) -> Array:
+        """E[hhat_i^* h_i] at the time of the estimate, as far as a receiver knows it from the mean powers, [devices].
+
+        What happens to the channel after the estimate is not known to the receiver and not included.
+        """
+        return self.mean_power if self.shrinkage is None else self.mean_power * self.shrinkage
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -78,6 +88,7 @@ class ChannelInformation:
             scattered=self.scattered,
             line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
             spatial_roots=None if self.spatial_roots is None else self.spatial_roots[rows],
+            shrinkage=None if self.shrinkage is None else self.shrinkage[rows],
         )
 
 

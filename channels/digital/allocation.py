@@ -102,9 +102,13 @@ def _strength(task: DigitalTask, sharing: slice, gap_db: float) -> Array:
     The rates are equal for any share if energy is not concentrated, and for equal shares if it is.
     """
     gains, energy = task.known[sharing], task.symbol_energy[sharing]
-    per_gain = energy / (task.noise_energy * db_to_linear(gap_db))
+    gap = db_to_linear(gap_db)
     share = task.subcarriers / len(gains) if task.concentrate else float(task.subcarriers)
-    rate = np.log1p(gains * (per_gain / share)[:, None, None]).mean(axis=(1, 2))
+    if task.effective is None:
+        sinr = gains * (energy / (task.noise_energy * gap) / share)[:, None, None]
+    else:
+        sinr = task.effective(gains * (energy / task.noise_energy / share)[:, None, None]) / gap
+    rate = np.log1p(sinr).mean(axis=(1, 2))
     return np.asarray(share * np.expm1(rate))
 
 

@@ -65,7 +65,7 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
             sinr(snr, 1.0, task.distortion, task.conversion, _band_power(snr, subcarriers, turns, task))
             for snr in ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
         )
-        return DeviceResources(subcarriers, energy, known, true, counts)
+        return DeviceResources(subcarriers, energy, *_effective(task, known, true), counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
     turns = np.arange(len(owner)) // task.subcarriers
@@ -85,8 +85,13 @@ def device_resources(task: DigitalTask, subcarriers: Counts) -> DeviceResources:
         band = _band_power(snr, np.ones(len(owner), dtype=np.int64), turns, task)
         return sinr(snr, disturbance, task.distortion, task.conversion, band)
 
-    known, true = over_all(known), over_all(true)
+    known, true = _effective(task, over_all(known), over_all(true))
     return DeviceResources(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
+
+
+def _effective(task: DigitalTask, known: Array, true: Array) -> tuple[Array, Array]:
+    """Return the effective SINR under interference that is not Gaussian."""
+    return (known, true) if task.effective is None else (task.effective(known), task.effective(true))
 
 
 def sinr(

@@ -5,6 +5,7 @@ Used for the ideal link, and for the rates of a broadcast to its receivers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,7 @@ def single_user_rates(
     subcarriers: int,
     offsets: Offsets | None = None,
     leaked_power: Array | None = None,
+    effective: Callable[[Array], Array] | None = None,
     distortion: float = 0.0,
     conversion: float = 0.0,
 ) -> Array:
@@ -44,12 +46,14 @@ def single_user_rates(
     (Jensen). snr: SNR of the power that stays on an element, [devices, blocks, 1 or subcarriers]. A device's own
     leakage due to `offsets` and late paths (`leaked_power`, over the noise, in the shape of `snr`) is interference, and
     so are the distortion of its transmitter (power over that of the useful signal) and the noise of the receiver's
-    converter (power over that of its input, which is the whole band).
+    converter (power over that of its input, which is the whole band). effective: effective SINR of an SINR, under
+    interference that is not Gaussian; None for none.
     """
+    at = bits_per_element if effective is None else lambda ratio: bits_per_element(effective(ratio))
     if offsets is None or not offsets.present:
         disturbance = 1.0 if leaked_power is None else 1.0 + leaked_power
         band = snr.mean(axis=2, keepdims=True)
-        return np.asarray(bits_per_element(sinr(snr, disturbance, distortion, conversion, band)).mean(axis=(1, 2)))
+        return np.asarray(at(sinr(snr, disturbance, distortion, conversion, band)).mean(axis=(1, 2)))
     width = np.array([subcarriers])
     rates = np.empty(len(snr))
     for device, received in enumerate(snr):
@@ -58,7 +62,7 @@ def single_user_rates(
         if leaked_power is not None:
             interference = interference + leaked_power[device]
         band = useful.mean(axis=1, keepdims=True)
-        rates[device] = bits_per_element(sinr(useful, 1.0 + interference, distortion, conversion, band)).mean()
+        rates[device] = at(sinr(useful, 1.0 + interference, distortion, conversion, band)).mean()
     return rates
 
 

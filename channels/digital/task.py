@@ -28,7 +28,7 @@ class DigitalTask:
             channel, else the K subcarriers.
         true: |h|^2 of the true channel, in the shape of `known`.
         symbol_energy: Transmit energy of a device per OFDM symbol, [devices], in the unit of `noise_energy`.
-        noise_energy: Energy of noise and interference on a resource element.
+        noise_energy: Energy of noise and Gaussian interference on a resource element.
         subcarriers: K, number of used subcarriers.
         concentrate: Whether a device's energy is concentrated on its own subcarriers; otherwise every subcarrier has
             symbol_energy/K.
@@ -41,6 +41,8 @@ class DigitalTask:
             [i, j], with a diagonal of 1. None for one antenna, which passes everything.
         leaked_power: Power that a device's late paths leak to other elements for unit power on each, averaged over
             antennas, [devices, blocks, K]; None if no path is late.
+        effective: Effective SINR of an SINR over `noise_energy`, under interference that is not Gaussian; None for
+            none.
         distortion: Power of a transmitter's distortion over that of its useful signal, on each of its elements.
         conversion: Power of the noise of the receiver's converter over that of its input, noise included.
     """
@@ -59,6 +61,7 @@ class DigitalTask:
     offsets: Offsets | None = None
     coupling: Array | None = None
     leaked_power: Array | None = None
+    effective: Callable[[Array], Array] | None = None
     distortion: float = 0.0
     conversion: float = 0.0
 

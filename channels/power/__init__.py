@@ -28,6 +28,7 @@ from channels.power.registry import POLICIES
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.power.aligned import Pfels as Pfels
+    from channels.power.blind import Blind as Blind
     from channels.power.cao import Cao as Cao
     from channels.power.cotaf import Cotaf as Cotaf
     from channels.power.inversion import FullInversion as FullInversion

@@ -33,6 +33,9 @@ class PowerTask:
             the average over fading; None if unknown.
         announced: beta, if it was fixed before these devices were selected, so that devices that cannot reach it are
             silent; None if it follows from these devices.
+        mean_gains: Mean over fading of the effective channel of a device that does not correct its phase, [devices,
+            blocks, subcarriers], see `Combiner.mean_gains`; None where the combiner has none, and for policies that
+            correct it.
     """
 
     gains: Array
@@ -44,6 +47,7 @@ class PowerTask:
     mean_power: Array
     inverse_power: Callable[[float], float] | None = None
     announced: float | None = None
+    mean_gains: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,8 @@ class PowerPlan:
 
     Attributes:
         amplitudes: |b_i|, factor of the message, 0 where a device is silent, [devices, blocks, subcarriers] with axes
-            of length 1 as in `PowerTask.gains`; the phase is that of the conjugate of the estimate.
+            of length 1 as in `PowerTask.gains`; the phase is that of the conjugate of the estimate, 0 if the policy is
+            not `coherent`.
         coefficient: beta, by which the received sum is divided, [blocks, subcarriers] (or length 1); aligned
             contributions arrive with this amplitude.
         power_bound_binding: Whether a power limit determines beta; both flags are true if the bounds are equal.
@@ -89,6 +94,8 @@ class Policy(Part):
         one_by_one: Whether beta is the smallest positive reach of the individual devices, within the privacy bound, so
             that the information in beta about the selection can be computed.
         announces: Whether it uses `PowerTask.announced`; only if it is `one_by_one`.
+        coherent: Whether devices know their channels and correct the phase. If not, amplitudes must not depend on the
+            estimate, the receiver estimates only the sum of the channels, and it needs a combiner with `mean_gains`.
 
     Three parameters have a fixed meaning if a policy has them. `threshold` is the bound on |g|^2 relative to its mean
     below which a coefficient is not used. `coefficient` is the target beta for any channel, None for the largest that
@@ -102,6 +109,7 @@ class Policy(Part):
     aligned: ClassVar[bool] = False
     one_by_one: ClassVar[bool] = False
     announces: ClassVar[bool] = False
+    coherent: ClassVar[bool] = True
 
     @abstractmethod
     def plan(self, task: PowerTask) -> PowerPlan:

@@ -14,6 +14,7 @@ POLICIES: Registry[Policy] = Registry(
         "truncated-inversion": "channels.power.truncated:TruncatedInversion",
         "cao": "channels.power.cao:Cao",
         "cotaf": "channels.power.cotaf:Cotaf",
+        "blind": "channels.power.blind:Blind",
         "per-subcarrier": "channels.power.per_subcarrier:PerSubcarrier",
         "per-subcarrier-truncated": "channels.power.per_subcarrier:PerSubcarrierTruncated",
     },

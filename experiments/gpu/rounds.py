@@ -55,11 +55,12 @@ MLP_TERMS = [784, 32]
 ROUNDED = (
     *("test_accuracy", "test_loss", "train_loss", "validation_accuracy", "validation_loss", "gradient_norm_squared"),
     *("aggregation_error", "receive_snr_db", "interference_std", "noise_std", "energy_j", "clipped_share", "papr_db"),
-    *("waveform_clipped_share", "transmit_energy_j", "update_norm", "snr_db", "tx_symbols", "rx_symbols"),
+    *("waveform_clipped_share", "receiver_clipped_share", "transmit_energy_j", "update_norm", "snr_db"),
+    *("tx_symbols", "rx_symbols"),
 )
 """Fields of a record that follow from updates, in which rounding shows."""
 ENERGIES = ("energy_j", "transmit_energy_j", "update_norm")
-DECIDING = {"fedavg-topk", "fed-smp-topk", "fed-spa", "cpsgd", "obda", "a-dsgd"}
+DECIDING = {"fedavg-topk", "fed-smp-topk", "fed-spa", "cpsgd", "obda", "a-dsgd", "fsk-mv", "ncairfl"}
 """Schemes that decide about single entries by their value, so that rounding changes the entries that are at a tie."""
 TIES = 0.02
 """Largest share of entries at a tie. The background of images has one value, so that the updates of hundreds of weights

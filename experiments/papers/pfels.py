@@ -279,19 +279,20 @@ def statements(data: Data, found: Found) -> list[str]:
     at = {label: common.last(curves) for label, curves in found.items()}
     ours, private = pfels(data.ratio, data.epsilon), wfl_pdp(data.epsilon)
     control = wfl_pdp(data.epsilon, data.ratio)
+    pairs = [(ours, WFL_P), (ours, private), (ours, control), (WFL_P, private)]
     said = [
-        (f"{ours} is ahead of {other}", at[ours] > at[other])
-        for other in (WFL_P, private, control)
-        if ours in at and other in at
+        f"{first} is ahead of {second}: {'yes' if at[first] > at[second] else 'no'} "
+        f"({at[first] - at[second]:+.2f} points)"
+        for first, second in pairs
+        if first in at and second in at
     ]
-    if WFL_P in at and private in at:
-        said.append((f"{WFL_P} is ahead of {private}", at[WFL_P] >= at[private]))
     curve = {ratio: at[label] for ratio in RATIOS if (label := pfels(ratio, data.epsilon_of_ratios)) in at}
     if len(curve) > 2:
         peak = max(curve, key=lambda ratio: curve[ratio])
         inside = min(curve) < peak < max(curve)
-        said.append((f"Accuracy first increases and then decreases with p (peak at p = {peak:g})", inside))
-    return [f"{statement}: {'yes' if holds else 'no'}" for statement, holds in said]
+        answer = "yes" if inside else "no"
+        said.append(f"Accuracy first increases and then decreases with p (peak at p = {peak:g}): {answer}")
+    return said
 
 
 def draw(figure: str, which: Sequence[Data], radios: Sequence[str], results: Path, out: Path) -> Path | None:

@@ -49,6 +49,7 @@ NEEDS = {
     ("impairment", "timing"): "csi.timing_offset_s=1e-5",
     ("impairment", "frequency"): "csi.frequency_offset_hz=500",
     ("impairment", "oscillator"): "csi.linewidth_hz=50",
+    ("policy", "blind"): "antennas.count=3 antennas.combining=sum",
     ("selection", "threshold"): "selection.min_gain=0.3",
     ("selection", "energy-budget"): "selection.energy_budget=1e9",
 }
@@ -89,7 +90,7 @@ def fading_cases() -> list[Case]:
 
 
 def policy_cases() -> list[Case]:
-    plain = [Case("policy", name, f"power.policy={name} {TAPPED}") for name in POLICIES]
+    plain = [Case("policy", name, f"power.policy={name} {TAPPED} {need('policy', name)}") for name in POLICIES]
     reading = [
         Case("policy", f"{name}/{field}", f"power.policy={name} {TAPPED} {reads(name, field)}")
         for name, entry in POLICIES.items()
@@ -136,6 +137,10 @@ WAYS = {
     "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",
     "interference": f"{RAYLEIGH} channel.interference_to_noise_db=3",
+    "heavy tails": f"{RAYLEIGH} channel.interference_to_noise_db=3 channel.interference=alpha-stable",
+    "clipped": f"{TAPPED} channel.interference_to_noise_db=3 channel.interference=alpha-stable antennas.median_clip=3",
+    "bursts iq": f"{TAPPED} {IQ} antennas.count=3 channel.interference_to_noise_db=3 "
+    "channel.interference=bernoulli-gaussian channel.interference_across_antennas=independent",
     "back-off": f"{TAPPED} power.peak_db=6",
     "waveform": f"{TAPPED} grid.waveform=true",
     "waveform iq": f"{TAPPED} grid.waveform=true {IQ}",

@@ -19,7 +19,9 @@ from tests.conftest import ROOT, fitting, small_settings
 
 SHORT = ("run.rounds=4", "run.evaluate_every=1", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
 each_scheme = pytest.mark.parametrize("name", list(SCHEMES))
-REMEMBERING = ("fed-spa", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-svrg", "a-dsgd")
+REMEMBERING = (
+    *("fed-spa", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-svrg", "a-dsgd", "ncairfl", "age-topk"),
+)
 """One of each kind of memory that devices or the server have from round to round; the other schemes have none, or, as
 soteriafl-gd, that of one of these. `test_schemes` holds this list."""
 

@@ -98,18 +98,21 @@ def work_of(case: Case, devices: int, dimension: int, packing: str) -> Work:
 
 
 SENDING = [case for case in LIGHT if case.table in ("policy", "combiner", "way")]
+LARGER = {"median": 3, "trimmed-mean": 3, "heavy tails": 2, "clipped": 2}
+"""Size of the largest tensor in messages: robust combiners keep the sum of each of their three antennas, and the power
+of an alpha-stable impulse takes two uniform numbers."""
 
 
 @pytest.mark.parametrize(("case", "packing"), in_turn(SENDING, ("real", "iq")))
 def test_sending_works_linearly_and_keeps_one_chunk_and_one_sum(case: Case, packing: str) -> None:
-    """Operations' outputs added up: linear in devices and in entries; no tensor is larger than a message."""
+    """Operations' outputs added up: linear in devices and in entries; no tensor but `LARGER` exceeds a message."""
     sizes = [(2, 256), (4, 256), (8, 256), (2, 512), (2, 1024)]
     work = {size: work_of(case, *size, packing) for size in sizes}
     by_devices = [work[devices, 256].numbers for devices in (2, 4, 8)]
     assert by_devices[2] - by_devices[1] == pytest.approx(2 * (by_devices[1] - by_devices[0]), rel=0.02)
     by_entries = [work[2, size].numbers for size in (256, 512, 1024)]
     assert by_entries[2] - by_entries[1] == pytest.approx(2 * (by_entries[1] - by_entries[0]), rel=0.02)
-    assert all(one.largest <= size for (_, size), one in work.items())
+    assert all(one.largest <= LARGER.get(case.name, 1) * size for (_, size), one in work.items())
 
 
 MEMORY = [case for case in LIGHT if case.table in ("policy", "impairment", "combiner", "selection")]

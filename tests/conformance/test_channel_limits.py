@@ -200,6 +200,8 @@ def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     assert weights.shape == (antennas, 1, 8)
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-6)
     silence = send(plan.link, torch.zeros(3, 4000))
+    assert silence.report.noise_std == pytest.approx(2 / (3 * silence.report.alignment_coefficient))
+    if COMBINERS[name].robust and antennas > 1:  # which is another noise: tests/laws/test_robust_combining.py
+        return
     noise = silence.mean.numpy() * 3 * silence.report.alignment_coefficient
     assert abs(noise.std() / 2 - 1) < 5 / math.sqrt(2 * 4000)
-    assert silence.report.noise_std == pytest.approx(2 / (3 * silence.report.alignment_coefficient))

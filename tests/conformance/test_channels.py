@@ -78,7 +78,8 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
         assert ((use.transmit_scale > 0) == (use.active == 1)).all()
         assert 0 < figures.noise_std < math.inf if heard else figures.noise_std == 0
         assert 0 < figures.protection < math.inf if heard else figures.protection == math.inf
-        assert 0 <= figures.interference_std < math.inf
+        endless = not scenario.radio.sections.channel.interference_model.finite_power and heard
+        assert figures.interference_std == math.inf if endless else 0 <= figures.interference_std < math.inf
         assert 0 < figures.alignment_coefficient < math.inf
         assert figures.use.resource_elements == scenario.radio.grid.elements_for(entries) + figures.pilot_elements
     assert np.array_equal(report.devices.active, link_budget.devices.active)
@@ -175,6 +176,8 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
         snr_db = 10 * np.log10((expected**2).sum() / noise_energy)
     np.testing.assert_allclose(reception.receive_snr_db, snr_db, atol=1e-3)
 
+    if scenario.radio.sections.antennas.combiner.robust:  # not the sum of what arrives
+        return
     _, silence = pass_through(scenario_of(case, "trace.signals=true", "channel.noise=false"))
     rest = entries_of(silence.signals.rx, scenario) - expected
     csi = plan.csi
@@ -194,6 +197,9 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
                 assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
             assert 0.3 * level < leaked <= level * (1 + 1e-5)
             assert leaked / 2 < heard < 2 * leaked
+    elif not scenario.radio.sections.channel.interference_model.gaussian:
+        # Of any level at 27 entries: tests/laws/test_impulsive_links.py has its law.
+        assert np.median(np.abs(rest[rest != 0])) > 0.1 * scenario.radio.noise_std
     elif (over_noise_db := scenario.radio.sections.channel.interference_to_noise_db) is not None:
         # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
         level = scenario.radio.noise_std * 10 ** (over_noise_db / 20)

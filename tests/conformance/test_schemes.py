@@ -41,7 +41,7 @@ def test_its_file_says_what_it_is(name: str) -> None:
     assert entry.name == name
     assert entry.paper
     assert entry().carrier == entry.links[0]
-    assert set(entry.links) <= {"analog", "digital", "ideal"}
+    assert set(entry.links) <= {"analog", "digital", "ideal", "noncoherent"}
 
 
 def test_every_variable_has_its_shape(trace: xarray.Dataset) -> None:
@@ -85,7 +85,7 @@ def test_epsilon_never_decreases_and_is_not_below_a_round(trace: xarray.Dataset)
 
 
 @each_scheme
-@pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
+@pytest.mark.parametrize("link", ["analog", "digital", "ideal", "noncoherent"])
 def test_it_runs_over_the_links_it_says_as_budgeted_and_refuses_the_others(name: str, link: str) -> None:
     """Counts exactly; digital energies too, which do not depend on what is sent."""
     links = SCHEMES[name].links
@@ -99,7 +99,7 @@ def test_it_runs_over_the_links_it_says_as_budgeted_and_refuses_the_others(name:
     assert int(trace["resource_elements"].sum()) == budget.resource_elements
     assert int(trace["uplink_bits"].sum()) == budget.uplink_bits
     np.testing.assert_allclose(trace.attrs["paper_cost_mb"], budget.paper_cost_mb)
-    if link != "analog":
+    if link in ("digital", "ideal"):
         assert float(trace["energy_j"].sum()) == pytest.approx(budget.energy_j, rel=1e-9)
 
 

@@ -12,7 +12,7 @@ from airfl.privacy.accountants import Auto
 from airfl.schemes import FedAvg
 from airfl.selection import Poisson, ProportionalFair
 from airfl.study.check import EVERY_PART, OF_KIND, _load, registry_of
-from channels import antennas, digital, fading, power
+from channels import antennas, digital, fading, interference, power
 from channels.part import Part
 from tests.documentation.blocks import DOCS
 
@@ -33,6 +33,7 @@ class Silent(fading.OwnChannel):
 TABLES: dict[str, tuple[Part, ...]] = {
     "scheme": (FedAvg(),),
     "combiner": (antennas.First(),),
+    "interference model": (interference.Gaussian(),),
     "fading law or channel": (fading.Rician(), Silent(), fading.TappedLine()),
     "allocation": (digital.Equal(),),
     "error model": (digital.Capacity(),),

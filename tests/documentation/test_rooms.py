@@ -11,7 +11,19 @@ import pytest
 from tests.conftest import ROOT
 
 ORDER = (
-    *("cli", "report", "exports", "study", "analysis", "experiment", "simulation", "core.callbacks", "core", "schemes"),
+    *(
+        "cli",
+        "report",
+        "exports",
+        "study",
+        "theory",
+        "analysis",
+        "experiment",
+        "simulation",
+        "core.callbacks",
+        "core",
+        "schemes",
+    ),
     *("learning", "uplinks", "config", "schemes.names", "schemes.scheme", "privacy", "learning.tasks", "selection"),
     *("uplinks.stages", "runtime.philox", "storage", "runtime.text", "runtime", "errors", "version"),
 )

@@ -106,7 +106,7 @@ def test_a_model_that_does_not_fit_is_refused_before_any_data_is_read(
         assert "airfl data get cifar10" in line
     else:
         assert line.startswith("airfl: task.model: 'mlp' takes inputs of shape (1, 28, 28)")
-        assert "fit: cnn-cifar10, vgg11" in line
+        assert "fit: cnn-cifar10, lenet-cifar10, vgg11" in line
 
 
 def test_wrong_data_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:

@@ -152,14 +152,31 @@ def test_a_point_of_the_data_is_re_made() -> None:
     fed_spa.main(["noise", "--check"])
 
 
-def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    fed_spa.main(["noise", "--show"])
+@pytest.mark.parametrize(
+    ("name", "section"),
+    [("table-1", "## Fed-SPA's table on MNIST"), ("noise", "### At which noise the accuracy is reached")],
+)
+def test_the_page_shows_what_the_command_prints(name: str, section: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fed_spa.main([name, "--show"])
     printed = capsys.readouterr().out.splitlines()
-    section = PAGE.read_text().partition("### At which noise the accuracy is reached")[2]
-    assert [line for line in section.splitlines() if line.startswith("|")] == [
+    text = PAGE.read_text().partition(section)[2].partition("\n##")[0]
+    assert [line for line in text.splitlines() if line.startswith("|")] == [
         line for line in printed if line.startswith("|")
     ]
-    assert printed[-1] in " ".join(section.split())
+    if name == "noise":
+        assert printed[-1] in " ".join(text.split())
+
+
+def test_what_the_page_says_of_table_1() -> None:
+    runs = common.by_label(common.read(RESULTS / "fed-spa-table-1.csv"))
+    assert list(runs) == list(fed_spa.TABLES["table-1"])
+    assert abs(common.best(runs["FedAvg"]) - 96.87) < 1
+    best = [common.best(runs[f"Fed-SPA, p = {ratio}"]) for ratio in ("0.05", "0.1", "0.4", "1")]
+    assert best == sorted(best, reverse=True)
+    assert (round(best[0]), round(best[-1])) == (23, 14)
+    assert 14 <= common.best(runs["DP-Fed"]) < 23.5
+    ahead = [common.best(runs[label]) - fed_spa.TABLES["table-1"][label].accuracy for label in runs if "cpSGD" in label]
+    assert 2.5 < min(ahead) < max(ahead) < 5.5
 
 
 def best(reading: str, clip: str, server_step: str) -> float:

@@ -23,6 +23,7 @@ SHORTER = {
     "sweep": (*SMALL, "run.rounds=1", "--seeds", "1"),
     "tune": (*SMALL, "run.rounds=1"),
     "budget": SMALL,
+    "theory": SMALL,
     "audit": (*SMALL, "--trials", "20", "--canaries", "5", "--attack", "round"),
     "bench": (*SMALL, "--rounds", "1"),
 }
@@ -128,6 +129,7 @@ OUTCOMES = {
     "tune": "runs/tuning/tuned.toml",
     "budget": "energy",
     "privacy": "accountant",
+    "theory": "as printed",
     "audit": "confidence",
     "bench": "rounds/s",
     "check": "checks passed",

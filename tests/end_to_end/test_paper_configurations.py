@@ -30,7 +30,7 @@ PAPERS, CIFAR10, FEMNIST = (
 FOLDERS = [Path(os.environ.get("AIRFL_DATA") or "/nowhere"), ROOT / "data"]
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*PAPERS, *sorted(CONFIGS.parent.glob("*.toml"))], ids=lambda path: path.stem)
 def test_every_row_of_a_configuration_can_be_built(path: Path) -> None:
     for row in load_rows(path):
         check_recipe(row.settings)

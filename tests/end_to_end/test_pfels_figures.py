@@ -59,6 +59,15 @@ def test_radios_keep_what_they_say(data: Data) -> None:
     assert f"{less:.3g}" in (pfels.__doc__ or "")
 
 
+def test_what_the_page_says_of_the_papers_noise() -> None:
+    for data, mean in ((CIFAR10, 22), (FEMNIST, 27)):
+        file = common.CONFIGURATIONS / f"{data.configuration}.toml"
+        ratio, _ = noise_over_update(airfl.load_settings(file, ["run.rounds=200"]))
+        assert round(float(ratio.mean())) == mean
+        assert float(ratio.min()) > 9
+    assert "22 (CIFAR-10) and 27 (FEMNIST) times" in " ".join(PAGE.read_text().split())
+
+
 def test_epsilon_for_fewer_devices_keeps_the_alignment_coefficient() -> None:
     """C_2 of eq. 21 is in proportion to r/N if delta = 1/N."""
     factors = [theorem_3_factor(1.0, 32, devices, 1 / devices, 1.0) for devices in (1000, 360)]
@@ -97,10 +106,10 @@ def test_statements_follow_from_the_runs() -> None:
     ours, private, control = pfels.pfels(0.3, 1.5), pfels.wfl_pdp(1.5), pfels.wfl_pdp(1.5, 0.3)
     found = common.by_label(runs_of({ours: 60.0, WFL_P: 50.0, private: 61.0, control: 59.0}, CIFAR10, 2000))
     assert pfels.statements(CIFAR10, found) == [
-        f"{ours} is ahead of WFL-P: yes",
-        f"{ours} is ahead of {private}: no",
-        f"{ours} is ahead of {control}: yes",
-        f"WFL-P is ahead of {private}: no",
+        f"{ours} is ahead of WFL-P: yes (+10.00 points)",
+        f"{ours} is ahead of {private}: no (-1.00 points)",
+        f"{ours} is ahead of {control}: yes (+1.00 points)",
+        f"WFL-P is ahead of {private}: no (-11.00 points)",
     ]
     values = {pfels.pfels(0.1, 1.5): 10.0, ours: 60.0, pfels.pfels(1.0, 1.5): 50.0}
     (said,) = pfels.statements(CIFAR10, common.by_label(runs_of(values, CIFAR10, 2000)))
@@ -156,6 +165,32 @@ def test_data_has_rows_of_the_experiment_alone(experiment: common.Experiment) ->
         assert [point.round for point in points if point.round % every == 0] == [
             every * (place + 1) for place in range(points[-1].round // every)
         ]
+
+
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    printed = []
+    for name in ("table-2", "table-3"):
+        pfels.main([name, "--show", "--out", str(tmp_path)])
+        printed += capsys.readouterr().out.splitlines()
+    section = PAGE.read_text().partition("## PFELS, accuracy with small models")[2].partition("\n## ")[0]
+    wanted = [line for line in printed if line.startswith("|") or line.startswith("- ")]
+    assert wanted
+    for line in wanted:
+        assert line in section.splitlines()
+
+
+def test_what_the_page_says_of_the_curves() -> None:
+    runs = common.by_label(common.read(pfels.experiment(CIFAR10, "same-energy").file(RESULTS)))
+    ours, control, wfl_p, private = (
+        {point.round: point.accuracy for point in runs[label][0]}
+        for label in (pfels.pfels(0.3, 1.5), pfels.wfl_pdp(1.5, 0.3), WFL_P, pfels.wfl_pdp(1.5))
+    )
+    assert max(abs(ours[at] - control[at]) for at in ours) < 2
+    assert min(wfl_p[at] - ours[at] for at in ours if at <= 200) > 2
+    for curve in (ours, control):
+        assert curve[500] > max(curve[at] for at in curve if at <= 400)
+    for curve in (wfl_p, private):
+        assert all(40 < curve[at] < 44 for at in curve if at >= 160)
 
 
 @needs("cifar10")

@@ -243,6 +243,23 @@ def test_a_round_has_the_error_of_the_closed_form_and_of_the_waveform(
     assert report.interference_std**2 * DEVICES * ENTRIES == pytest.approx(distortion, rel=1e-5)
 
 
+def test_bursts_of_other_cells_add_to_the_distortion() -> None:
+    """Interference of about the power of the distortion, all of it in a tenth of the elements, so that its error is
+    known to 5 sqrt(2/600)."""
+    bursts = ("channel.interference=bernoulli-gaussian", "channel.interference_burst_probability=0.1")
+    given = (*HARD, "channel.interference_to_noise_db=12")
+    alone, report, _ = received(*HARD)
+    gaussian_error, smooth, _ = received(*given)
+    error, disturbed, budget = received(*given, *bursts)
+    assert disturbed.interference_std == pytest.approx(smooth.interference_std, rel=1e-9)
+    assert disturbed.interference_std == pytest.approx(budget.interference_std, rel=1e-5)
+    others = smooth.interference_std**2 - report.interference_std**2
+    assert others > 0
+    added = others * DEVICES * ENTRIES
+    assert gaussian_error - alone == pytest.approx(added, rel=0.15)
+    assert error - alone == pytest.approx(added, rel=5 * math.sqrt(2 / 600))
+
+
 def test_a_device_that_sends_less_is_distorted_less() -> None:
     """Messages of half the norm are driven 6 dB lower, in both models; devices are calibrated for whole ones."""
     at_limit, lower = (operating_point(SoftLimiter(), ratio(1) * factor) for factor in (1, 4))

@@ -73,6 +73,8 @@ def test_law_2_no_policy_is_better(seed: int) -> None:
     task = flat_task(gains, limits, rms, 0.5, privacy_bound=bound)
     best = mse(task, plan_of("cao", task))
     for name, entry in POLICIES.items():
+        if not entry.coherent:
+            continue  # its error also has a phase, which `mse` does not know
         for given in ({"threshold": 0.05}, {"threshold": 0.5}) if "threshold" in entry().values() else ({},):
             assert best <= mse(task, plan_of(name, task, **given)) * (1 + 1e-12)
     assert best <= mse(task, plan_of("full-inversion", task, coefficient=0.2)) * (1 + 1e-12)

@@ -75,7 +75,7 @@ def budget_of(*overrides: str) -> Budget:
 
 @pytest.mark.parametrize(("name", "variant"), PAIRS)
 def test_it_is_what_a_run_does(name: str, variant: str) -> None:
-    """Everything but the energy of an analog round is known before training, and equal to the last digit."""
+    """Everything but the energy of sums in the air is known before training, and equal to the last digit."""
     settings = budget_settings(f"scheme.name={name}", *VARIANTS[variant])
     budget = link_budget(settings)
     with run(settings).trace() as opened:
@@ -96,8 +96,12 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
         np.testing.assert_array_equal(getattr(budget, figure), value, err_msg=figure)
     assert not np.isnan([budget.noise_multiplier_min, budget.epsilon_round_max]).any()
     assert budget.air_time_s == pytest.approx(float(trace["latency_s"].sum()), rel=1e-14)
-    if SCHEMES[name].links[0] != "analog":
+    if SCHEMES[name].links[0] in ("digital", "ideal"):
         np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-14)
+    if SCHEMES[name].links[0] == "noncoherent":  # energies are those of amplitudes in single precision
+        assert (trace["energy_j"] <= np.array(budget.round_energy) * (1 + 1e-6)).all()
+        if name != "reed":  # the others send the same energy whatever they send
+            np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "variant"), sorted(REFUSED))
@@ -125,7 +129,7 @@ def test_three_rounds_by_hand(name: str, share: float) -> None:
 
 @pytest.mark.parametrize(
     ("name", "variant", "tolerance"),
-    [*(("wfl-p", variant, 1e-5) for variant in ("plain", "weights", "iq", "transmit power")), ("pfels", "plain", 0.2)],
+    [*(("wfl-p", variant, 1e-6) for variant in ("plain", "weights", "iq", "transmit power")), ("pfels", "plain", 0.2)],
 )
 def test_energy_is_that_of_updates_at_their_bound(name: str, variant: str, tolerance: float) -> None:
     """Where every update is clipped, runs spend the budget; of masked ones each keeps 0.4 to 0.6 of ||Delta||^2."""

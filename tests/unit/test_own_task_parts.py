@@ -139,7 +139,7 @@ def test_a_named_model_learns_data_of_ones_own() -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "call", ["run", "experiment", "budget", "privacy", "axes", "points", "rows", "file", "compare"]
+    "call", ["run", "experiment", "budget", "privacy", "theory", "axes", "points", "rows", "file", "compare"]
 )
 def test_what_the_task_brings_is_fixed(key: str, value: Any, parts: dict[str, Any], call: str, tmp_path: Path) -> None:
     """An override or a swept value would be without effect, and the row of a table would say it."""
@@ -152,6 +152,7 @@ def test_what_the_task_brings_is_fixed(key: str, value: Any, parts: dict[str, An
         "experiment": lambda: airfl.Experiment.load(airfl.Experiment.of(given, task), changed),
         "budget": lambda: airfl.link_budget(given, overrides=changed, task=task),
         "privacy": lambda: airfl.privacy(given, overrides=changed, task=task),
+        "theory": lambda: airfl.theory_of(given, overrides=changed, task=task),
         "axes": lambda: build_points(given, (), SweepPlan(axes={key: [value]}), task=task),
         "points": lambda: build_points(given, (), SweepPlan(points=[changed]), task=task),
         "rows": lambda: build_points(given, (), SweepPlan(rows={"one": changed}), task=task),

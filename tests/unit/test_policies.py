@@ -14,9 +14,11 @@ from channels.power.truncated import TruncatedInversion
 from tests.refusals import one_line
 
 Array = NDArray[np.float64]
-every_policy = pytest.mark.parametrize("name", POLICIES)
+KNOWING = [name for name, entry in POLICIES.items() if entry.coherent]
+every_policy = pytest.mark.parametrize("name", KNOWING)
 NOT_FINITE = (math.nan, math.inf)
 COMMON = [name for name, entry in POLICIES.items() if not entry.per_coefficient]
+MEAN_GAINS = np.array([[[2.0, 1.0]], [[4.0, 3.0]]])
 
 
 def task_of(gains: Any, weights: Any = None, limits: Any = 1.0, rms: Any = 1.0, **others: Any) -> PowerTask:
@@ -71,6 +73,25 @@ def test_a_coefficient_that_nothing_falls_on_neither_counts_nor_costs(name: str)
     np.testing.assert_array_equal(with_it.amplitudes[..., 2], 0)
     np.testing.assert_array_equal(with_it.coefficient[:, :2], without.coefficient)
     assert np.all(np.isfinite(with_it.coefficient) & (with_it.coefficient > 0))
+
+
+def test_blind_sends_with_one_amplitude_whatever_the_channel() -> None:
+    """alpha = min(sqrt(4)/2, sqrt(9)/1) = 1; beta on each subcarrier alpha times the mean of (2, 4) and of (1, 3). The
+    privacy bound over the largest gain, 2; who has no energy is silent and does not count."""
+    task = task_of(SELECTIVE, limits=[4.0, 9.0], rms=[2.0, 1.0], mean_gains=MEAN_GAINS)
+    plan = plan_of("blind", task)
+    np.testing.assert_array_equal(plan.amplitudes, np.ones((2, 1, 2)))
+    np.testing.assert_array_equal(plan.coefficient, [[3.0, 2.0]])
+    assert binding(plan) == (True, False)
+    bounded = plan_of("blind", replace(task, privacy_bound=0.5))
+    np.testing.assert_array_equal(bounded.amplitudes, np.full((2, 1, 2), 0.25))
+    np.testing.assert_array_equal(bounded.coefficient, [[0.75, 0.5]])
+    assert binding(bounded) == (False, True)
+    silent = plan_of("blind", replace(task, energy_limits=np.array([0.0, 9.0])))
+    np.testing.assert_array_equal(silent.amplitudes, [[[0.0, 0.0]], [[3.0, 3.0]]])
+    np.testing.assert_array_equal(silent.coefficient, [[12.0, 9.0]])
+    with pytest.raises(ValueError, match=one_line("needs a combiner whose mean gain is known")):
+        plan_of("blind", task_of(SELECTIVE))
 
 
 def test_full_inversion_silences_who_cannot_reach_the_coefficient_asked_for() -> None:

@@ -54,8 +54,10 @@ def asked(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def every_policy(parameters: dict[str, Any]) -> Iterator[Policy]:
-    """The policies, each with those of the parameters that it has."""
+    """The policies whose devices know their channels, each with those of the parameters that it has."""
     for name, policy in POLICIES.items():
+        if not policy.coherent:
+            continue
         note(name)
         yield policy(**{key: value for key, value in parameters.items() if key in policy().values()})
 

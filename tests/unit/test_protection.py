@@ -359,7 +359,9 @@ def test_noise_protects_and_interference_does_not() -> None:
 def test_with_nobody_selected_the_privacy_bound_stands(policy: str, reading: Any) -> None:
     """A random sample that came out empty is decoded as any other, with beta at its bound."""
     nobody = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
-    csi, gains, control = controlled(nobody, policy, privacy_bound=0.7, divide_by="active")
+    csi, gains, control = controlled(
+        nobody, policy, privacy_bound=0.7, divide_by="active", combining="first" if POLICIES[policy].coherent else "sum"
+    )
     assert gains.shape == (0, 1, 1)
     assert largest_amplitude(gains, control, csi, "real", reading, 0.1) == 0.7
 

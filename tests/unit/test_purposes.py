@@ -1,5 +1,6 @@
 """Every random draw has its own purpose: which code draws from which stream, and that no number changes."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,14 +14,16 @@ from airfl.core.scheduling import schedule
 from airfl.runtime import streams
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
-from airfl.uplinks import AnalogUplink
+from airfl.uplinks import AnalogUplink, NoncoherentUplink
 from airfl.uplinks.control import PowerControl
 from airfl.uplinks.radio.parts import IMPAIRMENT_PURPOSES
 from airfl.uplinks.stages import Batch, GaussianNoise, MessageBound, PerDeviceRandK, RandK, Stage
 from airfl.uplinks.stages.projection import Projection
 from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.uplinks.stages.rotation import Rotation
+from channels.codewords import EnergyDifference
 from channels.grid import OfdmaGrid
+from channels.interference import AlphaStable, BernoulliGaussian, Interference
 from tests import small_data
 from tests.conftest import small_settings
 from tests.rounds import a_round
@@ -30,7 +33,7 @@ NAMES = (
     *("INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER"),
     *("PRIVACY_NOISE", "POWER_LIMIT", "PLACEMENT", "INTERFERENCE", "FEEDBACK", "AGEING", "PHASE", "TIMING"),
     *("FREQUENCY", "CANDIDATES", "SNAPSHOT", "LOCAL_NOISE", "ROTATION", "PROJECTION", "BLOCK_ERRORS"),
-    *("INITIAL_ROUND", "AUDIT", "ANGLE", "OSCILLATOR"),
+    *("INITIAL_ROUND", "AUDIT", "ANGLE", "IMPULSES", "SYMBOL_PHASE", "OSCILLATOR"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 
@@ -84,6 +87,32 @@ def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
     assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE}
     # Two independent noises of variance 1: 2, within 5 standard errors of 1,000 numbers; one and the same twice: 4.
     assert float(received.square().mean()) == pytest.approx(2.0, abs=5 * 2 * np.sqrt(2 / 1000))
+
+
+@pytest.mark.parametrize("model", [AlphaStable(), BernoulliGaussian()], ids=lambda model: model.name)
+def test_impulses_are_drawn_apart(model: Interference, drawn: set[Purpose]) -> None:
+    control = PowerControl("pfels", "round_energy", 1.0)
+    uplink = AnalogUplink(OfdmaGrid(4, SYMBOL_S), control, 1.0, interference_to_noise_db=0.0, interference=model)
+    link = uplink.open(
+        context_of(np.ones((1, 1, 1, 1)), MessageBound(8, 1.0, 1.0, sensitivity=1.0), subcarriers=4, elements=8)
+    )
+    link.send(Batch(torch.zeros(1, 8), torch.ones(1)), slice(0, 1))
+    link.close()
+    assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE, Purpose.IMPULSES}
+
+
+def test_noise_and_phases_of_energies_are_drawn_apart(drawn: set[Purpose]) -> None:
+    uplink = NoncoherentUplink(
+        OfdmaGrid(4, SYMBOL_S), EnergyDifference(), "round_energy", 1.0, interference_to_noise_db=0.0
+    )
+    message = MessageBound(1000, 1.0, 1.0, sensitivity=1.0)
+    link = uplink.open(context_of(np.ones((1, 1, 1, 1)), message, subcarriers=4, elements=2000))
+    link.send(Batch(torch.zeros(1, 1000), torch.ones(1)), slice(0, 1))
+    reception = link.close()
+    assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE, Purpose.SYMBOL_PHASE}
+    # Two independent noises of N_0 = 2 make energies of mean 4; one and the same twice, of 8. Kurtosis at most 9.
+    std = math.hypot(reception.report.noise_std, reception.report.interference_std)
+    assert float(reception.mean.std()) == pytest.approx(std, rel=5 * math.sqrt(8 / 1000) / 2)
 
 
 def test_impairments_draw_apart() -> None:

@@ -31,11 +31,13 @@ ANOTHER = {
     **of("channel", round_s="0.2", coherence="slot", speed_m_s="20.0", carrier_hz="1e9", rician_k="7.0"),
     **of("channel", nakagami_m="3.0", replay_variable="h", delay_spread_s="1e-6", taps="5", tr38901_version="v16.1"),
     **of("channel", noise="false", noise_std="2.0", noise_figure_db="3.0", temperature_k="100.0"),
+    **of("channel", interference="alpha-stable", interference_across_antennas="independent"),
+    **of("channel", interference_tail_index="1.2", interference_burst_probability="0.3"),
     **of("antennas", array="circular", rows="2", spacing_wavelengths="2.0", angle="broadside", sector_deg="30.0"),
     **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
-    **of("antennas", angular_std_deg="3.0", angular_distribution="uniform"),
+    **of("antennas", median_clip="2.0", angular_std_deg="3.0", angular_distribution="uniform"),
     **of("csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2"),
-    **of("csi", gain_bits="2"),
+    **of("csi", gain_bits="2", estimation="ls", delay_s="1e-3"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
     **of("task", dirichlet_alpha="0.1", min_samples="3"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
@@ -72,6 +74,12 @@ WITHOUT = {
     reasons.DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
     reasons.EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),
     reasons.LOCAL_SCATTERING: ("antennas.count=2", "antennas.correlation=exponential"),
+    reasons.DISTURBED: ("antennas.count=2",),
+    reasons.IMPULSIVE: ("antennas.count=2", "channel.interference_to_noise_db=3"),
+    **{
+        Needs("channel.interference", (name,), own=False): ("channel.interference_to_noise_db=3",)
+        for name in ("alpha-stable", "bernoulli-gaussian")
+    },
     Needs("antennas.array", ("rectangular",)): ("antennas.count=4", "channel.fading=rician"),
 }
 # And what else a key takes to be given at all.
@@ -93,8 +101,8 @@ SHORT = (
 # What a run only keeps a record of, at neither cost nor error.
 RECORDED = {"csi.gain_bits": ("channel_estimate",)}
 LINKS = {
-    link: ("run.rounds=1", f"scheme.name={'pfels' if link == 'analog' else 'fedavg'}", f"scheme.link={link}")
-    for link in ("analog", "digital", "ideal")
+    link: ("run.rounds=1", f"scheme.name={name}", f"scheme.link={link}")
+    for link, name in {"analog": "pfels", "digital": "fedavg", "ideal": "fedavg", "noncoherent": "fsk-mv"}.items()
 }
 
 
@@ -191,7 +199,10 @@ def test_what_is_said_to_change_nothing_changes_nothing(needs: Needs, base: Any,
     assert not together, {text: changed_by([text], base) for text in overrides}
 
 
-IDEAL, UNIFORM = "no effect: scheme.link is ideal, not analog", "selection.kind is uniform, not energy-budget"
+IDEAL, UNIFORM = (
+    "no effect: scheme.link is ideal, not analog or noncoherent",
+    "selection.kind is uniform, not energy-budget",
+)
 PHASE_BITS = "csi.phase_bits has no effect: scheme.link is digital, not analog, and grid.downlink is False, not True"
 DOWNLINK = "the broadcast is charged at the capacity of the true channel with noise and one receive antenna"
 NOT_DOWN = {f"csi.estimation, antennas.count do not affect the downlink: {DOWNLINK}"}

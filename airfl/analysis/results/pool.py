@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airfl.analysis.results.result import Result
 
 SCHEME, LINK = "scheme.name", "scheme.link"
-RESOLVED = {*AUTOMATIC, "local.measure", "power.policy", "power.threshold"}
+RESOLVED = {*AUTOMATIC, "local.measure", "power.policy", "power.threshold", "antennas.combining"}
 """Settings for which a trace records the resolved value rather than the given one."""
 INCIDENTAL = {
     "run.seed",

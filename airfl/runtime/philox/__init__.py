@@ -65,6 +65,12 @@ def words(address: Address, devices: Ids | None, count: int, *, start: int = 0, 
     return _filled("airfl_words", lambda drawn: drawn, np.uint32, address, devices, count, start, threads)
 
 
+def random_bytes(address: Address, devices: Ids, count: int, *, threads: int = 1) -> NDArray[np.uint8]:
+    """Return random bytes, uint8 [devices, count]: those of `words`, the low byte of each first."""
+    drawn = words(address, devices, -(-count // 4), threads=threads)
+    return drawn.astype("<u4", copy=False).view(np.uint8)[:, :count]
+
+
 def fair_binomials(address: Address, devices: Ids, trials: int, count: int, *, threads: int = 1) -> Floats:
     """Return numbers from Bin(trials, 1/2) by counting random bits, float32 [devices, count]. trials: at most 512."""
     compiled = load_library()

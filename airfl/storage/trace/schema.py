@@ -68,7 +68,12 @@ PER_ROUND = (
     ),
     _per_round("power_bound_binding", "1", "1 where the power limits set beta", "i1"),
     _per_round("privacy_bound_binding", "1", "1 where the privacy bound set beta", "i1"),
-    _per_round("noise_std", "1", "standard deviation of the noise on one (sent) entry of the decoded mean update"),
+    _per_round(
+        "noise_std",
+        "1",
+        "standard deviation of the noise on one (sent) entry of the decoded mean update, of antennas that are "
+        "summed and before the receiver clips it",
+    ),
     _per_round(
         "aggregation_error",
         "1",
@@ -80,7 +85,9 @@ PER_ROUND = (
         "||sum_i h_i x_i||^2 over m sigma0^2 on the observed real entries; inf without noise",
     ),
     _per_round(
-        "interference_std", "1", "standard deviation on one (sent) entry of what is neither signal nor receiver noise"
+        "interference_std",
+        "1",
+        "standard deviation on one (sent) entry of what is neither signal nor receiver noise; inf for alpha-stable",
     ),
     _per_round("message_length", "1", "m: entries a device sends", "i8"),
     _per_round("resource_elements", "1", "subcarrier x OFDM symbol uses of the uplink", "i8"),
@@ -102,6 +109,7 @@ PER_ROUND = (
     _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),
     _per_round("papr_db", "dB", "largest peak-to-average power ratio of a waveform symbol; nan where none is made"),
     _per_round("waveform_clipped_share", "1", "of the waveforms' samples, those clipped"),
+    _per_round("receiver_clipped_share", "1", "of the decoded entries, those that median-anchored clipping changed"),
     _per_round(
         "noise_multiplier",
         "1",
@@ -134,7 +142,12 @@ PER_ROUND = (
 PER_SLOT = (
     _per_slot("device_id", "i4", "1", "selected device; -1 where the slot is not used"),
     _per_slot("channel_gain", "c8", "1", "true channel gain h"),
-    _per_slot("channel_estimate", "c8", "1", "channel gain as known to server and device"),
+    _per_slot(
+        "channel_estimate",
+        "c8",
+        "1",
+        "channel gain as known to server and device; nan if only the sum of the channels was estimated",
+    ),
     _per_slot("power_limit", "f8", NORMALISED, "P: energy limit of a whole update"),
     _per_slot("transmit_scale", "f8", "1", "alpha: amplitude a unit of the message is sent with"),
     _per_slot("transmit_energy_j", "f8", NORMALISED, "transmit energy"),

@@ -23,6 +23,7 @@ EVERY_PART = "airfl.study.check.parts:checks"
 OF_KIND: dict[str, str] = {
     "scheme": "airfl.study.check.scheme:checks",
     "combiner": "airfl.study.check.combiner:checks",
+    "interference model": "airfl.study.check.interference:checks",
     "fading law": "airfl.study.check.fading:checks",
     "allocation": "airfl.study.check.digital:allocation_checks",
     "error model": "airfl.study.check.digital:error_model_checks",

@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.study.check.finding import Check
 from airfl.study.check.reading import recording, unread
-from channels.antennas import Combiner, check_weights, combine
+from channels.antennas import Combiner, RobustCombiner, check_location, check_weights, combine
 from channels.antennas.combiner import Array, Complex
 from channels.csi.state import Response
 from channels.part import Part
@@ -32,6 +32,7 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
         of(one_antenna, "a single antenna keeps the magnitude of its channel", "weights"),
         of(nothing_heard, "weights are valid without any device, and if a device has a zero channel", "weights"),
         of(same_again, "calls with the same inputs give the same weights, and do not change the inputs", "weights"),
+        of(location, "a robust combiner returns what equal branches share, of each entry by itself", "weights"),
         of(coefficients, "each block and subcarrier is combined independently of the others", "weights"),
         of(parameters, "every parameter is read", "weights"),
     ]
@@ -93,11 +94,35 @@ def coefficients(combiner: Combiner) -> str | None:
     return None
 
 
+def location(combiner: Combiner) -> str | None:
+    """Check a robust combiner on equal branches, and on entries together and alone."""
+    import torch
+
+    if not isinstance(combiner, RobustCombiner):
+        return None
+    branches = torch.from_numpy(np.random.default_rng(0).standard_normal((5, 40)).astype(np.float32))
+    found = combiner.location(branches)
+    try:
+        check_location(combiner, branches, found)
+    except ValueError as error:
+        return str(error)
+    same = combiner.location(branches[:1].expand(5, -1))
+    if not torch.allclose(same, branches[0], rtol=ROUNDING):
+        return "returns something else where all branches are equal; take a location of the antennas"
+    if not torch.allclose(combiner.location(branches[:, :7]), found[:7], rtol=ROUNDING):
+        return "an entry depends on the others; take a location of each column by itself"
+    return None
+
+
 def parameters(combiner: Combiner) -> str | None:
     """Check that computing weights reads all parameters."""
     made, read = recording(combiner)
     for response, factors in responses():
         made.weights(response, factors)
+    if isinstance(made, RobustCombiner):
+        import torch
+
+        made.location(torch.zeros(5, 1))
     return unread(combiner, read)
 
 

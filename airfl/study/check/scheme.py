@@ -365,7 +365,7 @@ def _nan(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _compared(planned: Budget, trace: xarray.Dataset) -> str | None:
-    """Compare a link budget with a run: counts, and energies if these do not depend on the messages (not analog)."""
+    """Compare a link budget with a run: counts, and energies on links where these are fixed (digital, ideal)."""
     pairs: dict[str, tuple[float, float]] = {
         name: (getattr(planned, name), int(trace[name].sum())) for name in ("resource_elements", "uplink_bits")
     }
@@ -373,7 +373,7 @@ def _compared(planned: Budget, trace: xarray.Dataset) -> str | None:
         if expected != counted:
             return f"the link budget has {expected:,} {name}, but the run {counted:,}"
     energy = float(trace["energy_j"].sum())
-    if trace.attrs["link"] != "analog" and not math.isclose(planned.energy_j, energy, rel_tol=1e-9):
+    if trace.attrs["link"] in ("digital", "ideal") and not math.isclose(planned.energy_j, energy, rel_tol=1e-9):
         return f"the link budget has an energy of {planned.energy_j:.9g}, but the run {energy:.9g}"
     return None
 

@@ -8,8 +8,10 @@ from airfl.config.part_keys import name_of
 from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
+from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import missing_law_reason, statistics_of
 from airfl.uplinks.radio.parts import settings_of
+from channels.antennas import COMBINERS, Combiner
 from channels.fading import FadeStatistics
 from channels.part import parameters_of
 from channels.power import POLICIES, Policy
@@ -93,6 +95,34 @@ def check_power(radio: RadioSections) -> None:
     if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
             f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); use "selected" or "active"'
+        )
+
+
+def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
+    """Check what a policy without channel knowledge at the devices needs; raises UserError.
+
+    rule: of the selection of devices.
+    """
+    name, antennas, csi = name_of(radio.power.policy), radio.antennas, radio.csi.imperfections
+    able = [one for one, combiner in COMBINERS.items() if combiner.mean_gains is not Combiner.mean_gains]
+    if type(antennas.combiner).mean_gains is Combiner.mean_gains:
+        raise UserError(
+            f"antennas.combining: power policy {name!r} leaves the phases to the receiver, which needs "
+            f"{' or '.join(able)} (given: {name_of(antennas.combining)!r})"
+        )
+    for key, bits in (("phase_bits", csi.feedback.phase_bits), ("gain_bits", csi.feedback.gain_bits)):
+        if bits:
+            raise UserError(
+                f"csi.{key}: devices of power policy {name!r} are told nothing of their channels (given: {bits}); use 0"
+            )
+    if isinstance(rule, ChannelRule) and rule.needs_csi:
+        raise UserError(
+            f"selection.kind: {rule.name!r} needs the channel of every candidate, but the receiver of power policy "
+            f"{name!r} knows only the sum of the channels; use uniform, poisson or energy-budget"
+        )
+    if radio.grid.waveform:
+        raise UserError(
+            f"grid.waveform: is decoded without combining, but power policy {name!r} leaves the phases to it; use false"
         )
 
 

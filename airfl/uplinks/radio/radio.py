@@ -46,10 +46,13 @@ class Radio(TrueChannels):
     Attributes:
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
         fades: Statistics of the bounded fading; None if they are unknown or differ between devices.
+        pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
+            their channels, as it suffices if no device knows its channel.
     """
 
     noise_std: float
     fades: FadeStatistics | None
+    pilots_at_once: bool = False
 
     @property
     def energy_unit(self) -> float:
@@ -105,12 +108,19 @@ class Radio(TrueChannels):
 
         element_power: power of these devices on a resource element of data, and also of a pilot unless csi.pilot_snr_db
         is set.
+
+        If pilots are sent at once, the noise N_0 on the estimate of sum_i h_i is divided among the devices in
+        proportion to their mean powers. The sum of their estimates then has the law of the estimate of the sum, under
+        "mmse" too, and nothing else may be taken from it.
         """
         state, sight = self._channel(round_index, devices, frame)
+        mean_power = self.mean_power[devices]
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
+        if self.pilots_at_once:
+            noise *= mean_power / mean_power.sum()
         csi = perfect_csi(
             state,
-            self.mean_power[devices],
+            mean_power,
             noise,
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
@@ -119,10 +129,15 @@ class Radio(TrueChannels):
         return impair(csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices))
 
     def pilot_energy(self, element_power: Array) -> Array:
-        """Return the energy of one pilot, divided by the energy unit, [devices]."""
+        """Return the energy of one pilot, divided by the energy unit, [devices]. Pilots that are sent at once have one
+        energy, the smallest, so that the channels are summed with equal weights."""
         snr = self.imperfections.estimation.pilot_snr_db
         if snr is None:
-            return element_power
+            return (
+                np.full_like(element_power, np.min(element_power))
+                if self.pilots_at_once and len(element_power)
+                else element_power
+            )
         return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
 
     def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, element_power: Array) -> PilotCost:
@@ -134,9 +149,22 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        elements, sent = self.imperfections.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
+        coefficients = int(np.prod(shape[2:]))
+        orthogonal = min(len(estimated), 1) if self.pilots_at_once else len(estimated)
+        elements, sent = self.imperfections.estimation.pilots_charged(orthogonal, coefficients)
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
+
+    def most_pilot_energy(self, shape: tuple[int, ...], element_power: Array) -> Array:
+        """Return the most energy that a round's pilots may take from each device, whoever sends with it, [devices].
+
+        Args:
+            shape: Shape of a response.
+            element_power: Power of the devices on a resource element of data, [devices].
+        """
+        each = replace(self, pilots_at_once=False)
+        everyone = np.arange(len(element_power))
+        return each.pilots(shape, everyone, everyone, element_power).energy
 
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """Return the numbers of blocks and subcarriers over which a device's channel differs, after offsets."""
@@ -159,8 +187,12 @@ class Radio(TrueChannels):
         return Multipath(taps, delays, np.round(late * rate_hz).astype(np.int64), offset_hz / self.grid.spacing_hz)
 
 
-def build_radio(sections: RadioSections, streams: Streams, *, devices: int, rounds: int) -> Radio:
+def build_radio(
+    sections: RadioSections, streams: Streams, *, devices: int, rounds: int, pilots_at_once: bool = False
+) -> Radio:
     """Build the radio of a run with these numbers of devices and rounds.
+
+    pilots_at_once: whether the receiver estimates only the sum of the channels, see `Radio`.
 
     Raises UserError if no radio can be built from the settings.
     """
@@ -198,6 +230,7 @@ def build_radio(sections: RadioSections, streams: Streams, *, devices: int, roun
         scale=scale,
         mean_power=mean_power,
         directions=directions_of(antennas, devices, streams, placed) if antennas.count > 1 else None,
+        pilots_at_once=pilots_at_once,
     )
     if not isinstance(fading, OwnChannel):
         return radio

@@ -28,7 +28,7 @@ def beta_depends_on_sample(radio: RadioSections) -> bool:
 def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool) -> bool:
     """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
     assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise."""
-    if link == "analog" and imperfect_csi(radio):
+    if link == "analog" and (imperfect_csi(radio) or combined_robustly(radio)):
         return True  # received amplitudes, and with them the protection by noise, differ between devices
     # The noise on the sum then reveals how many devices contributed, and with which weights.
     return device_noise and not received_equally(radio, weights, link)
@@ -42,7 +42,8 @@ def received_equally(radio: RadioSections, weights: str, link: str) -> bool:
         power = radio.power
         policy = power.power_policy
         silent = policy.least_power > 0 or power.participation is not None or policy.target is not None
-        return policy.aligned and power.alignment != "schedule" and not silent and not imperfect_csi(radio)
+        alike = policy.aligned and power.alignment != "schedule" and not silent
+        return alike and not imperfect_csi(radio) and not combined_robustly(radio)
     return not may_be_lost(radio, link)
 
 
@@ -52,6 +53,12 @@ def may_be_lost(radio: RadioSections, link: str) -> bool:
     digital = radio.digital
     in_error = not digital.link_errors.certain or imperfect_csi(radio)
     return digital.deadline_s < float("inf") or (link == "digital" and in_error)
+
+
+def combined_robustly(radio: RadioSections) -> bool:
+    """Return whether an analog link combines antennas by what is not a sum, so that what is released depends on the
+    samples of all of them."""
+    return radio.antennas.count > 1 and radio.antennas.combiner.robust
 
 
 def imperfect_csi(radio: RadioSections) -> bool:

@@ -1,6 +1,7 @@
 """Encoder stages: transforms applied to an update before it is sent and inverted after decoding. One file each; stages
 are chained in order."""
 
+from airfl.uplinks.stages.age_top_k import AgeAwareTopK
 from airfl.uplinks.stages.clip import Clip
 from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
@@ -11,6 +12,7 @@ from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage,
 from airfl.uplinks.stages.top_k import PerDeviceTopK, PublicTopK
 
 __all__ = [
+    "AgeAwareTopK",
     "Batch",
     "Clip",
     "Coder",

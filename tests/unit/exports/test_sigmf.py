@@ -72,7 +72,7 @@ DIGITAL = ("scheme.name=fedavg", "trace.signals=true")
 
 
 @pytest.mark.parametrize(
-    ("overrides", "why"), [((), "no round has any"), (DIGITAL, "digital and ideal links have no symbols")]
+    ("overrides", "why"), [((), "no round has any"), (DIGITAL, "symbols are recorded on analog links alone")]
 )
 def test_a_trace_without_signals_is_refused(tmp_path: Path, overrides: tuple[str, ...], why: str) -> None:
     airfl.run(small_settings("run.rounds=1", *overrides), tmp_path / "run")

@@ -1,0 +1,134 @@
+"""The command `airfl theory`, which computes the convergence bound of a scheme's paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from airfl.cli.app import AsJson, Config, DataDir, Overrides, Plugins, print_table, say
+from airfl.runtime.numbers import figure, scientific
+
+if TYPE_CHECKING:
+    from airfl.theory.of_run import Theory
+
+POINTS = 10
+"""Most points of the measured curve in the table; --json has all."""
+LONG = 1e7
+"""Number from which on the notation is scientific."""
+CONSTANTS = {
+    "smoothness": "smoothness L",
+    "gradient_bound": "gradient bound G",
+    "coordinate_bound": "largest coordinate of a sample's gradient, G/√d",
+    "dissimilarity": "dissimilarity of the devices κ²",
+    "variance": "variance of a mini-batch gradient ζ²",
+    "initial_gap": "initial gap f(θ⁰) − f_inf",
+}
+
+
+def theory(
+    config: Config,
+    overrides: Overrides = None,
+    *,
+    run: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="a finished run of CONFIG: its noise and gradient norms")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    plugins: Plugins = False,
+) -> None:
+    """Convergence bound of the scheme's paper, as numbers."""
+    from airfl.config import load_settings, to_json
+    from airfl.theory.of_run import check_covered, theory_of
+
+    settings = load_settings(config, overrides or [])
+    check_covered(settings)
+    result = theory_of(settings, run, data_dir)
+    if as_json:
+        typer.echo(to_json(result.figures()))
+        return
+    from airfl.report.terminal import two_columns
+
+    title = f"{result.scheme}: {result.bound.theorem}"
+    print_table(two_columns(title, "bound on the mean of ‖∇f(θ)‖² over the rounds", _lines(result)))
+    for message in _messages(result):
+        say(message)
+
+
+def _lines(result: Theory) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the table: quantity and value, of terms as printed and corrected."""
+    bound, constants = result.bound, result.constants
+    proven = not math.isnan(bound.corrected)
+
+    def both(printed: float, corrected: float) -> str:
+        return f"{_number(printed)}, corrected {_number(corrected)}" if proven else _number(printed)
+
+    yield "as printed", _number(bound.printed)
+    yield "corrected", _number(bound.corrected) if proven else f"none: {bound.unproven}"
+    for term in bound.terms:
+        yield f"  {term.name}", both(term.printed, term.corrected)
+    if result.measured is not None:
+        yield "measured", _number(result.measured.mean)
+    preferred = bound.preferred_ratio
+    yield "preferred ratio p", both(preferred.printed or math.nan, preferred.corrected or math.nan)
+    yield "  how", preferred.why
+    for name, value in bound.rest.items():
+        yield f"  {name}", _number(value)
+    yield "largest learning rate allowed", both(bound.largest_step, bound.largest_step_corrected)
+    for one in bound.conditions:
+        of = "" if one.of == "both" else f" ({one.of})"
+        yield f"condition: {one.name}{of}", f"{one.value}; {one.limit}: {'holds' if one.holds else 'does not hold'}"
+    for name, label in CONSTANTS.items():
+        value = getattr(constants, name)
+        if not math.isnan(value):
+            yield label, _number(value)
+        if constants.how.get(name):
+            yield "  how", constants.how[name]
+    yield from _corollary(result)
+    yield from _curve(result)
+
+
+def _number(value: float) -> str:
+    """Format a number, one of eight digits or more in scientific notation."""
+    return scientific(value) if abs(value) >= LONG else figure(value)
+
+
+def _corollary(result: Theory) -> Iterator[tuple[str, str]]:
+    """Yield what the corollary sets for the run's epsilon and delta."""
+    one = result.corollary
+    if one is None:
+        return
+    allowed = "" if one.step_allowed else ", which theorem 3 does not allow"
+    yield f"{one.name}, for the run's ε and δ: learning rate", f"{_number(one.step)}{allowed}"
+    yield "  samples of a mini-batch", f"{one.batch:,}"
+    yield "  rounds", f"{one.rounds:,}"
+    yield "  noise σ_p", _number(one.noise_std)
+    yield "  bound with all constants", _number(one.bound)
+    yield "  what stands in its O(.)", _number(one.order)
+
+
+def _curve(result: Theory) -> Iterator[tuple[str, str]]:
+    """Yield some points of the measured curve, both ends among them."""
+    measured = result.measured
+    if measured is None:
+        return
+    last = len(measured.rounds) - 1
+    shown = sorted({round(index * last / (POINTS - 1)) for index in range(POINTS)})
+    for index in shown:
+        yield f"measured ‖∇f‖² after {measured.rounds[index]} rounds", _number(measured.gradient_norm_squared[index])
+
+
+def _messages(result: Theory) -> Iterator[str]:
+    """Yield what does not hold, a line each."""
+    bound = result.bound
+    if not bound.holds("printed"):
+        yield "the run does not meet the theorem's conditions, so that its bound says nothing of the run"
+    if bound.printed >= result.constants.initial_gradient:
+        start = f"{result.constants.initial_gradient:.4g}"
+        yield f"the bound is above ‖∇f(θ⁰)‖² = {start}, from where the run starts: it is vacuous"
+    for error in bound.errors:
+        yield f"not as printed: {error}"
+    yield "see docs/theory.md for what was corrected, and why"

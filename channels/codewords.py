@@ -1,0 +1,147 @@
+"""Codewords of non-coherent computation: how a signed number becomes energies, and how sums of energies are read.
+
+An energy is not negative, so that a signed number x takes a map to one or two energies and back: x -> (c_1, c_2) with
+sum_i x_i a function of the sums of the codewords (Dahl, Chen and Larsson 2026, "A unified framework for unbiased
+non-coherent over-the-air computation").
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Codewords(ABC):
+    """A map of signed numbers to energies.
+
+    Attributes:
+        resources: Number of resource elements of an entry.
+        one_active: Whether at most one of them has energy.
+        noise_gain: Standard deviation of a decoded entry over that of an energy, for independent energies.
+    """
+
+    resources: ClassVar[int]
+    one_active: ClassVar[bool]
+    noise_gain: ClassVar[float]
+
+    @abstractmethod
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the amplitudes sqrt(w c(x)), [devices, resources, m].
+
+        Args:
+            messages: w x, with the weights included, [devices, m].
+            weights: w, [devices].
+        """
+
+    @abstractmethod
+    def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
+        """Return the sum of the messages, [m], from the sums of energies.
+
+        Args:
+            sums: Received energies in units of the codewords, [resources, m].
+            noise_energy: Mean energy of noise and interference in each of them, in the same unit.
+            weights: Sum of the devices' weights.
+        """
+
+    @abstractmethod
+    def most_energy(self, entries: int, norm: float, weight: float) -> float:
+        """Return a bound on the sum of the energies of a message of m entries with at most this l2 norm."""
+
+
+@dataclass(frozen=True)
+class EnergyDifference(Codewords):
+    """c = (max(x, 0), max(-x, 0)): one of two elements is active, by the sign.
+
+    With |x| = 1 this is FSK majority vote (Sahin, Everette and Hoque 2021), with real x REED (Chen and Bozorgasl 2026).
+    """
+
+    resources: ClassVar[int] = 2
+    noise_gain: ClassVar[float] = math.sqrt(2)
+    one_active: ClassVar[bool] = True
+
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the roots of w (max(x, 0), max(-x, 0)), [devices, 2, m]."""
+        import torch
+
+        pair = messages.new_empty(len(messages), 2, messages.shape[1])
+        torch.clamp(messages, min=0, out=pair[:, 0])
+        torch.clamp(messages.neg(), min=0, out=pair[:, 1])
+        return _root_(pair)
+
+    def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
+        """Return the difference, in which the mean energy of the noise cancels."""
+        return sums[0] - sums[1]
+
+    def most_energy(self, entries: int, norm: float, weight: float) -> float:
+        """Return sqrt(m) times the l2 norm, which bounds the l1 norm."""
+        return math.sqrt(entries) * norm
+
+
+@dataclass(frozen=True)
+class Affine(Codewords):
+    """c = (x + v)/2 on one element, for |x| <= v. The receiver subtracts v/2 for every device, and the noise.
+
+    Attributes:
+        limit: v, the largest magnitude of an entry without its weight.
+    """
+
+    limit: float
+    resources: ClassVar[int] = 1
+    noise_gain: ClassVar[float] = 2.0
+    one_active: ClassVar[bool] = True
+
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the root of w (x + v)/2, [devices, 1, m]."""
+        return _root_((messages + self.limit * weights[:, None]).div_(2).clamp_(min=0))[:, None]
+
+    def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
+        """Return 2 (c - noise) - v sum_i w_i."""
+        return (sums[0] - noise_energy) * 2 - self.limit * weights
+
+    def most_energy(self, entries: int, norm: float, weight: float) -> float:
+        """Return w v for every entry."""
+        return entries * weight * self.limit
+
+
+@dataclass(frozen=True)
+class AugmentedAffine(Codewords):
+    """c = ((v + x)/2, (v - x)/2) on two elements, for |x| <= v; their difference is x.
+
+    Attributes:
+        limit: v, the largest magnitude of an entry without its weight.
+    """
+
+    limit: float
+    resources: ClassVar[int] = 2
+    noise_gain: ClassVar[float] = math.sqrt(2)
+    one_active: ClassVar[bool] = False
+
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the roots of w ((v + x)/2, (v - x)/2), [devices, 2, m]."""
+        import torch
+
+        whole = self.limit * weights[:, None]
+        return _root_(torch.stack((messages + whole, whole - messages), dim=1).div_(2).clamp_(min=0))
+
+    def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
+        """Return the difference, in which noise and v cancel."""
+        return sums[0] - sums[1]
+
+    def most_energy(self, entries: int, norm: float, weight: float) -> float:
+        """Return w v for every entry."""
+        return entries * weight * self.limit
+
+
+def _root_(numbers: Tensor) -> Tensor:
+    """Return the square roots, in place. On a CPU numpy's are correctly rounded, and faster than torch's."""
+    if numbers.device.type != "cpu":
+        return numbers.sqrt_()
+    np.sqrt(numbers.numpy(), out=numbers.numpy())
+    return numbers

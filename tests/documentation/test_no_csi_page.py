@@ -1,0 +1,52 @@
+"""docs/schemes/no-csi.md: its tables are those that `airfl compare` wrote, and its sentences follow from them."""
+
+from tests.conftest import ROOT
+
+PAGE = ROOT / "docs" / "schemes" / "no-csi.md"
+
+
+def table(name: str) -> dict[str, dict[str, str]]:
+    """The rows of a written comparison, from label to heading to cell."""
+    lines = (ROOT / "experiments" / "tables" / f"{name}.md").read_text().splitlines()
+    heading, _, *rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in lines if line.startswith("|")]
+    return {row[0]: dict(zip(heading, row, strict=True)) for row in rows}
+
+
+def test_the_tables_are_those_that_were_written() -> None:
+    for name, section in (("no-csi", "## Noise alone"), ("no-csi-impulses", "## Alpha-stable interference")):
+        text = PAGE.read_text().partition(section)[2].partition("\n## ")[0]
+        written = (ROOT / "experiments" / "tables" / f"{name}.md").read_text().splitlines()
+        shown = [line for line in text.splitlines() if line.startswith("|")]
+        assert shown == [line for line in written if line.startswith("|")]
+        assert len(shown) == 16
+
+
+def test_what_the_page_says() -> None:
+    words = " ".join(PAGE.read_text().split())
+    quiet, loud = table("no-csi"), table("no-csi-impulses")
+
+    def percent(row: dict[str, str]) -> float:
+        return float(row["accuracy %"])
+
+    def elements(label: str) -> int:
+        return int(quiet[label]["resource elements"].replace(",", ""))
+
+    assert percent(quiet["REED"]) == percent(quiet["Augmented affine energies"]) == 68.8
+    for label in ("BAA, channel known", "FedAvg, ideal link", "FSK majority vote", "PFELS, channel known"):
+        assert f"{quiet[label]['accuracy %']}%" in words
+    for name in ("BAA", "PFELS"):
+        pilots = elements(f"{name}, channel estimated") - elements(f"{name}, channel known")
+        assert pilots == 6_600_000
+    assert 2 * elements("BAA, channel known") < 6_600_000
+    assert round(6_600_000 / elements("PFELS, channel known")) == 9
+    assert elements("REED") == 2 * elements("BAA, channel known")
+    assert elements("Blind, 1 antenna") - elements("BAA, channel known") == 330_000
+    assert f"{quiet['PFELS, channel known']['ε one round']} for a round" in words
+    for label in ("REED", "NCAirFL", "Augmented affine energies"):
+        assert percent(loud[label]) == 8.5
+    assert f"keeps {loud['FSK majority vote']['accuracy %']}%" in words
+    for label in quiet:
+        if label.startswith(("BAA", "Blind")):
+            assert abs(percent(quiet[label]) - percent(loud[label])) < 2
+    fell = loud["PFELS, channel known"]
+    assert f"falls to {fell['accuracy %']}% after a best of {fell['best %']}%" in words

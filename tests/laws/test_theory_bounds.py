@@ -1,0 +1,139 @@
+"""The convergence bounds on a quadratic objective whose constants are all known: they hold, within a stated factor.
+
+Where a paper's bound does not hold as printed, the run that violates it is here, too.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import airfl
+from airfl.core.state import State
+from airfl.core.world import build_world
+from airfl.learning.flat import FlatModel
+from airfl.learning.task import build_task
+from airfl.runtime.streams import Streams
+from airfl.theory import pfels
+from airfl.theory.constants import Sought, estimate
+from experiments.theory import BASE, BATCH, DEVICES, DIMENSION, ROWS, SAMPLES, TABLE, outcome, problem
+from tests.conftest import ROOT
+
+VIOLATED = "PFELS, p = 0.05, no noise, T = 400"
+WITHIN = {"PFELS": 16, "WFL-PDP": 16, "Fed-SMP": 16, "Fed-SPA": 8, "CDP-SGD": 8, "SoteriaFL": 6}
+"""Paper's scheme -> factor within which the corrected bound is of what is measured, as docs/theory.md states it."""
+
+
+@pytest.mark.parametrize("label", [label for label in ROWS if label != VIOLATED])
+def test_a_bound_holds_and_is_within_a_factor(label: str) -> None:
+    """One seed: what is measured differs by a few percent between seeds, the bound is further away than that."""
+    found = outcome(label, seeds=1)
+    assert found.in_region
+    assert found.theory.bound.holds("printed")
+    assert found.theory.bound.holds("corrected")
+    factor = next(limit for name, limit in WITHIN.items() if label.startswith(name))
+    assert 1.2 < found.corrected < factor
+    assert found.printed > 1.2
+
+
+def test_without_its_hidden_condition_eq_23_is_violated() -> None:
+    """Without noise and at p = 0.05 the printed bound is below what is measured, the corrected one above it.
+
+    The measured gradient norm hardly varies between seeds (half a percent), the bound is a fifth below it.
+    """
+    found = outcome(VIOLATED, seeds=1)
+    assert found.theory.bound.conditions[0].holds  # the step
+    assert found.printed < 0.85
+    assert 1.2 < found.corrected < WITHIN["PFELS"]
+    assert not found.theory.bound.holds("printed")
+
+
+@pytest.mark.parametrize("batch", [SAMPLES, BATCH])
+def test_constants_of_a_quadratic_are_found(batch: int) -> None:
+    """Smoothness, dissimilarity, variance and the gradient at theta^0 do not depend on the point: float32 is left."""
+    settings = _settings("PFELS, p = 1").resolved(local={"batch_size": batch})
+    task = problem().task
+    divided = build_task(settings, task.raw, Streams(0), task)  # type: ignore[arg-type]
+    model, exact = FlatModel(divided.model, divided.loss), problem().constants(batch, of_samples=False)
+    found = estimate(model, divided, Sought(of_samples=False, batch=batch, step=0.01))
+    for name in ("smoothness", "dissimilarity", "variance", "initial_shift", "initial_gradient"):
+        # The power method ends at a relative change of 1e-4 with eigenvalues 1.2% apart.
+        rel = 2e-2 if name == "smoothness" else 1e-4
+        assert getattr(found, name) == pytest.approx(getattr(exact, name), rel=rel, abs=1e-9), name
+    assert found.smoothness <= exact.smoothness * (1 + 1e-5)
+    least = (problem().curvature * (problem().samples - problem().samples.mean(axis=(0, 1))) ** 2).sum(
+        axis=2
+    ).mean() / 2
+    assert found.initial_gap == pytest.approx(exact.initial_gap + least, rel=1e-5)  # f_inf = 0 instead of its minimum
+
+
+def test_lemmas_3_and_4_bound_a_round() -> None:
+    """Both lemmas on the exact expectation of one round of full gradients on the quadratic, over masks and devices.
+
+    With H diagonal and x_i the means, theta_i^s - theta = ((1 - eta h)^s - 1)(theta - x_i), and the round's mean and
+    second moment follow in closed form, so that nothing is drawn.
+    """
+    objective = problem()
+    h, means = objective.curvature, objective.samples.mean(axis=1)
+    of = objective.constants(SAMPLES, of_samples=False)
+    theta, tau, selected = np.zeros(DIMENSION), 4, 8
+    for kept in (2, 20, 28, DIMENSION):
+        run = pfels.Pfels(1 / (24 * tau * of.smoothness), tau, selected, kept, DIMENSION, 30, 0.0)
+        moved = np.array([((1 - run.step * h) ** s - 1) * (theta - means) for s in range(tau + 1)])  # [tau + 1, N, d]
+        square = (moved**2).sum(axis=2).mean(axis=1)  # by step
+        gradient = float((objective.gradient(theta) ** 2).sum())
+        assert 0 < square[tau - 1] <= pfels.lemma_4(run, of, gradient)
+
+        update = moved[tau]
+        spread = ((update - update.mean(axis=0)) ** 2 * h).sum(axis=1).mean()
+        of_sample = spread / selected * (DEVICES - selected) / (DEVICES - 1)
+        p, noise = kept / DIMENSION, 0.3
+        second = p * ((update.mean(axis=0) ** 2 * h).sum() + of_sample) + h.sum() * p * noise / selected**2
+        change = p * float(objective.gradient(theta) @ update.mean(axis=0)) + second / 2
+        divergence = float(square[:tau].sum())
+        proven = pfels.lemma_3(run, of, gradient, divergence, noise, printed=False)
+        printed = pfels.lemma_3(run, of, gradient, divergence, noise)
+        assert change <= proven
+        # As printed it claims more descent than there is when few entries are kept.
+        assert (change <= printed) == (kept > 2), kept
+
+
+def test_noise_of_fed_spa_has_the_energy_d_sigma_squared_over_p() -> None:
+    """Lemma 9's noise, measured on the updates of one step: k sigma^2/p^2 and not p d sigma^2.
+
+    16 devices of k = 20 entries: a chi-square of 320 degrees, so within 4 sqrt(2/320) = 32% of its mean.
+    """
+    found = {}
+    for noisy in (True, False):
+        settings = _settings("Fed-SPA, p = 0.5, no noise").resolved(
+            scheme={"noise_multiplier": 1.0 if noisy else 0.0, "coordinate_clip": 100.0},
+            local={"steps": 1, "learning_rate": 1.0},
+        )
+        world = build_world(settings, torch.device("cpu"), task=problem().task)
+        state = State(0, world.model.initial(), world.scenario.memory)
+        found[noisy] = world.trainer.updates(state.parameters, np.arange(DEVICES), 0, state.store).double()
+    sigma = 100.0 * math.sqrt(20) / SAMPLES
+    energy = float((found[True] - found[False]).square().sum(dim=1).mean())
+    assert energy == pytest.approx(DIMENSION * sigma**2 / 0.5, rel=0.33)
+    assert energy > 3 * 0.5 * DIMENSION * sigma**2
+
+
+def test_the_table_is_the_outcome() -> None:
+    """A row of experiments/tables/theory.md, computed again with all seeds."""
+    label = "SoteriaFL-GD, p = 0.5"
+    found = outcome(label)
+    line = next(line for line in TABLE.read_text().splitlines() if line.startswith(f"| {label} "))
+    cells = [float(cell) for cell in line.split("|")[2:-1]]
+    bound = found.theory.bound
+    wanted = [found.step, found.mean, bound.printed, found.printed, bound.corrected, found.corrected]
+    assert cells == pytest.approx(wanted, rel=5e-3)
+
+
+def test_the_page_has_the_table() -> None:
+    page = (ROOT / "docs" / "theory.md").read_text()
+    assert all(line in page for line in TABLE.read_text().splitlines() if line.startswith("|"))
+
+
+def _settings(label: str) -> airfl.Settings:
+    return airfl.load_settings({**BASE, **ROWS[label], "local.learning_rate": 0.01})
