@@ -32,7 +32,7 @@ def a_cell() -> Any:
     return SimpleNamespace(
         bound=MessageBound(2, 1.0, 1.0, noise_std=2.0),
         power_limits=np.array([1.0, 5.0, 9.0]),
-        radio=SimpleNamespace(energy_unit=ENERGY_UNIT),
+        radio=SimpleNamespace(energy_unit=ENERGY_UNIT, pilots_at_once=False),
         trace=SimpleNamespace(records_signals=lambda round_index: False),
     )
 
