@@ -30,7 +30,7 @@ app = typer.Typer(
     "First run:                            airfl run demo --out runs/first\n"
     "Options and an example of a command:  airfl COMMAND --help",
     epilog="Exit codes: 0 success, 1 failure or bug, 2 invalid input, 130 interrupted\n"
-    "Environment: AIRFL_DATA, data sets; AIRFL_CACHE; AIRFL_TRACEBACK=1, tracebacks",
+    "Environment: AIRFL_DATA, AIRFL_CACHE (folders), AIRFL_TRACEBACK=1 (tracebacks)",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,

@@ -18,7 +18,7 @@ def settings_for_scheme(settings: Settings) -> Settings:
     """
     entry = settings.scheme
     if entry.carrier != "analog":
-        settings = _for_bits(settings)
+        settings = _without_analog(settings)
     if entry.carrier == "noncoherent":
         settings = _without_csi(settings)
     settings, power = _with_combiner(settings), settings.power
@@ -65,7 +65,7 @@ def _without_csi(settings: Settings) -> Settings:
     return settings.resolved(csi=used) if any(getattr(settings.csi, key) != used[key] for key in used) else settings
 
 
-def _for_bits(settings: Settings) -> Settings:
+def _without_analog(settings: Settings) -> Settings:
     """Reset settings that have no effect on links other than analog.
 
     Modulated bits and energies use both parts of a resource element, the receiver tracks the phase or does not need it,

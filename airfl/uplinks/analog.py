@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.impulses import element_powers
@@ -23,7 +24,7 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.antennas import RobustCombiner, combine
 from channels.grid import OfdmaGrid
 from channels.hardware.amplifier import Gains
-from channels.hardware.amplifiers import Amplification, Amplified, Amplifiers
+from channels.hardware.amplifiers import Amplified, Amplifiers
 from channels.hardware.converter import Converter
 from channels.interference import Gaussian, Interference
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
@@ -96,14 +97,14 @@ class _Flow:
         transmitted: Of each device's signal at its antenna, [devices].
         received: Of each device's message at the receiver, [devices].
         distortion: Of the distortion of each device's amplifier on the observed entries, [devices].
-        supply: What each device's amplifier draws, [devices].
+        drawn: What each device's amplifier draws, [devices].
         observed: Of the sum of the messages on the observed entries.
     """
 
     transmitted: Array
     received: Array
     distortion: Array
-    supply: Array
+    drawn: Array
     observed: float
 
 
@@ -116,7 +117,10 @@ class _AnalogLink:
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
         self._distortion: Array = np.zeros(len(self._gains))
-        self._consumed: Array = np.zeros(len(self._gains))
+        self._drawn: Array = np.zeros(len(self._gains))
+        self._amplifiers: RoundAmplifiers | None = None
+        if uplink.amplifiers is not None:
+            self._amplifiers = RoundAmplifiers(uplink.amplifiers, context, self._control, uplink.grid)
         self._clipped = 0
         self._sent: list[np.ndarray] = []
 
@@ -142,10 +146,11 @@ class _AnalogLink:
                 self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
             )
         assert context.multipath is not None
+        amplification = None if self._amplifiers is None else self._amplifiers.in_time(uplink.waveform)
         # A waveform is received by one antenna, whose weight is a phase that all devices then anticipate.
         precoders = control.precoders * control.combiner[0].conj()
         return WaveformChannel(
-            uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement, self._amplification
+            uplink.waveform, context.multipath, precoders, uplink.grid.packing, self._placement, amplification
         )
 
     @cached_property
@@ -162,12 +167,12 @@ class _AnalogLink:
         """Superpose a chunk. Clip factors and weights are folded into the precoders, so that the values are read
         once."""
         by_norms = self._flat and batch.part is None and self._control.clip_energy is None
-        amplifiers, waveform = self._uplink.amplifiers, self._uplink.waveform
-        scale, norms = _read(batch, (by_norms and waveform is None) or amplifiers is not None)
+        amplifiers = self._amplifiers
+        scale, norms = _read(batch, (by_norms and self._uplink.waveform is None) or amplifiers is not None)
         gains: Array | Gains = scale
         radiated = None
         if norms is not None and amplifiers is not None:
-            gains, radiated = self._amplify(scale, norms, devices)
+            gains, radiated = self._amplify(amplifiers, scale, norms, devices)
         part = None if batch.part is None else EntryRange(batch.part, self._context.entries)
         if part is None:
             sent = self._channel.send(batch.values, gains, devices, norms if by_norms else None)
@@ -185,12 +190,14 @@ class _AnalogLink:
             values = batch.values if sent.cut is None else sent.cut
             self._sent.append(baseband(values, precoders, self._uplink.grid.packing, place))
 
-    def _amplify(self, scale: Array, norms: Array, devices: slice) -> tuple[Array | Gains, Array | None]:
+    def _amplify(
+        self, amplifiers: RoundAmplifiers, scale: Array, norms: Array, devices: slice
+    ) -> tuple[Array | Gains, Array | None]:
         """Account for the amplifiers of a chunk. Return scale and gain, complex [chunk], and the radiated energy; a
         simulated waveform has both in its samples, for which these are the scale and None."""
-        energy = self._input_energy(scale * norms, devices)
-        amplified = self._amplified(energy, devices)
-        self._consumed[devices] += amplified.consumed * energy
+        energy = amplifiers.input_energy(scale * norms, devices)
+        amplified = amplifiers.amplified(energy, devices)
+        self._drawn[devices] += amplified.consumed * energy
         if self._uplink.waveform is not None:
             return scale, None
         self._distortion[devices] += self._observed_distortion(amplified, energy, devices)
@@ -203,7 +210,7 @@ class _AnalogLink:
 
         context = self._context
         signal = self._channel.close(torch.zeros(context.entries, device=context.device))
-        flow = _Flow(self._energy, self._received, self._distortion, self._consumed, energy(signal))
+        flow = _Flow(self._energy, self._received, self._distortion, self._drawn, energy(signal))
         receive_snr_db = float(self._snr_db(np.array(flow.observed)))
         received = self._received_entries(signal, self._beside(flow))
         mean, clipped = self._decoded(received)
@@ -222,14 +229,14 @@ class _AnalogLink:
         share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
         energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
         received = (power * share).sum(axis=(1, 2)) * rms**2
-        distortion, supply = self._distortion, self._consumed
-        if self._uplink.amplifiers is not None:
+        distortion, drawn = self._distortion, self._drawn
+        if self._amplifiers is not None:
             everyone = slice(0, len(energy))
-            amplified = self._amplified(energy, everyone)
-            distortion, supply = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
+            amplified = self._amplifiers.amplified(energy, everyone)
+            distortion, drawn = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
             energy, received = energy * amplified.radiated, received * np.abs(amplified.gain) ** 2
         return self._report(
-            _Flow(energy, received, distortion, supply, float((received * self._observed_share()).sum()))
+            _Flow(energy, received, distortion, drawn, float((received * self._observed_share()).sum()))
         )
 
     def with_device_noise(self, factor: float) -> Link:
@@ -259,7 +266,7 @@ class _AnalogLink:
                 bits=np.zeros(len(flow.transmitted), dtype=np.int64),
                 active=plan.active.astype(np.int8),
                 snr_db=self._snr_db(flow.received),
-                supply_energy=None if uplink.amplifiers is None else self._supply(flow.supply),
+                supply_energy=None if self._amplifiers is None else self._amplifiers.supply(flow.drawn),
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
@@ -272,7 +279,7 @@ class _AnalogLink:
         samples of all antennas. If no device sends, it is the amplitude of a device that could have been selected
         instead, or 0 if beta reveals that no device sends."""
         amplitude = self._largest_input_amplitude(share)
-        return amplitude if self._uplink.amplifiers is None else amplitude * self._largest_amplification
+        return amplitude if self._amplifiers is None else amplitude * self._amplifiers.largest_gain
 
     def _largest_input_amplitude(self, share: Array) -> float:
         """Return that amplitude for amplifiers of gain 1."""
@@ -334,52 +341,6 @@ class _AnalogLink:
         what a robust combiner computes of them, which reveals no more."""
         return self._uplink.raw_samples or self._robust
 
-    @property
-    def _largest_amplification(self) -> float:
-        """The largest factor by which an amplifier multiplies the norm of what it is given, in any round."""
-        context, amplifiers = self._context, self._uplink.amplifiers
-        assert amplifiers is not None
-        # A round may use the energy of a whole update for a message of fewer entries.
-        return amplifiers.largest_gain(max(context.dimension / max(context.entries, 1), 1.0))
-
-    def _input_energy(self, norms: Array, devices: slice) -> Array:
-        """Return the energy that enters the amplifiers for messages of these norms, [chunk]."""
-        control = self._control
-        return np.asarray(control.plan.mean_square_amplitudes(control.weights)[devices] * norms**2)
-
-    def _drive(self, energy: Array, devices: slice) -> Array:
-        """Return the input power of the amplifiers over the limit, for messages of these energies, [chunk]."""
-        context, grid = self._context, self._uplink.grid
-        subcarriers = grid.used_subcarriers
-        elements = grid.elements_for(context.entries)
-        limit = context.element_power[devices] * min(subcarriers, grid.elements_for(context.dimension))
-        return np.asarray(energy / elements * min(subcarriers, elements) / limit)
-
-    def _expected_drive(self, devices: slice) -> Array:
-        """Return the input power over the limit that power control plans with, for which devices are calibrated."""
-        return self._drive(self._input_energy(self._context.rms_norms[devices], devices), devices)
-
-    def _amplified(self, energy: Array, devices: slice) -> Amplified:
-        """Return what the amplifiers do to messages of these energies."""
-        amplifiers, grid = self._uplink.amplifiers, self._uplink.grid
-        assert amplifiers is not None
-        used = min(grid.used_subcarriers, grid.elements_for(self._context.entries))
-        return amplifiers.amplify(self._drive(energy, devices), self._expected_drive(devices), used)
-
-    @property
-    def _amplification(self) -> Amplification | None:
-        """The amplifiers of a simulated waveform."""
-        amplifiers, context, waveform = self._uplink.amplifiers, self._context, self._uplink.waveform
-        if amplifiers is None or waveform is None:
-            return None
-        grid = self._uplink.grid
-        limit = context.element_power * min(grid.used_subcarriers, grid.elements_for(context.dimension))
-        return Amplification(
-            amplifier=amplifiers.amplifier,
-            saturation=np.sqrt(amplifiers.back_off * limit / waveform.fft_size),
-            output=amplifiers.output(self._expected_drive(slice(0, len(limit)))),
-        )
-
     def _observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
         """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
         payload its real part, else half of it."""
@@ -391,12 +352,6 @@ class _AnalogLink:
             real = self._real_share()[devices]
             observed = amplified.in_phase * real + amplified.quadrature * (1.0 - real)
         return np.asarray(energy * through * observed)
-
-    def _supply(self, consumed: Array) -> Array:
-        """Return the supply energy of the amplifiers; pilots have the efficiency of a device at its limit."""
-        context, amplifiers = self._context, self._uplink.amplifiers
-        assert amplifiers is not None
-        return np.asarray(consumed * context.energy_unit + context.pilots.energy * amplifiers.consumed())
 
     @property
     def _flat(self) -> bool:

@@ -13,6 +13,7 @@ import csv
 import multiprocessing
 import os
 import platform
+import shlex
 import statistics
 import sys
 import threading
@@ -215,6 +216,20 @@ def run(experiment: Experiment, given: argparse.Namespace, command: str) -> Runs
     if failed:
         raise SystemExit("\n".join(failed))
     return runs
+
+
+def command_of(script: str, given: argparse.Namespace) -> str:
+    """Return the command that makes an experiment's data, for the head of the file: what was asked, not where or how.
+
+    script: The file in experiments/papers.
+    """
+    words = ["python", f"experiments/papers/{script}", given.experiment, "--seeds", str(given.seeds)]
+    if given.rounds:
+        words += ["--rounds", str(given.rounds)]
+    for name in ("radio", "only"):
+        for value in getattr(given, name, None) or ():
+            words += [f"--{name}", value]
+    return shlex.join(words)
 
 
 def end_with_parent() -> None:

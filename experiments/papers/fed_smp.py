@@ -159,8 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         common.check(experiment, given.results, given.data)
         return
     if not given.show:
-        command = f"python experiments/papers/fed_smp.py {given.experiment} --seeds {given.seeds}"
-        common.run(experiment, given, command)
+        common.run(experiment, given, common.command_of("fed_smp.py", given))
     runs = common.read(experiment.file(given.results))
     print(common.table(experiment, runs))
     if given.experiment == "table-1":

@@ -153,8 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         common.check(experiment, given.results, given.data)
         return
     if not given.show:
-        command = f"python experiments/papers/fed_spa.py {given.experiment} --seeds {given.seeds}"
-        common.run(experiment, given, command)
+        common.run(experiment, given, common.command_of("fed_spa.py", given))
     runs = common.read(experiment.file(given.results))
     print(text_of(given.experiment, runs))
     if given.experiment == "figure-1":

@@ -222,8 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not given.show:
                 asked = [label for label in labels(data) if label in one.labels]
                 own = [label for label in asked if label in given.only] if given.only else asked
-                command = f"python experiments/papers/pfels.py {given.experiment} --seeds {given.seeds}"
                 if own:
+                    command = common.command_of("pfels.py", argparse.Namespace(**{**vars(given), "radio": [name]}))
                     common.run(one, argparse.Namespace(**{**vars(given), "only": own}), command)
             if one.file(given.results).exists():
                 print(text_of(data, name, labels(data), common.read(one.file(given.results))))

@@ -125,6 +125,14 @@ def test_only_what_the_data_lacks_is_run(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err == ""
 
 
+def test_the_command_of_the_data_says_what_was_asked() -> None:
+    parser = common.parser_of("", ["small"])
+    given = parser.parse_args(["small", "--seeds", "3", "--rounds", "20", "--only", "a row", "--jobs", "2"])
+    written = "python experiments/papers/some.py small --seeds 3 --rounds 20 --only 'a row'"
+    assert common.command_of("some.py", given) == written
+    assert common.command_of("some.py", parser.parse_args(["small"])).endswith("some.py small --seeds 1")
+
+
 def test_a_row_that_fails_does_not_end_the_others(tmp_path: Path) -> None:
     given = common.parser_of("", ["small"]).parse_args(
         ["small", "--rounds", "1", "--jobs", "2", "--out", str(tmp_path / "runs"), "--results", str(tmp_path)]
@@ -148,8 +156,9 @@ def test_a_point_is_checked(tmp_path: Path) -> None:
 
 
 @needs("mnist")
-def test_a_point_of_the_data_is_re_made() -> None:
-    fed_spa.main(["noise", "--check"])
+@pytest.mark.parametrize("name", ["noise", pytest.param("table-1", marks=pytest.mark.full)])
+def test_a_point_of_the_data_is_re_made(name: str) -> None:
+    fed_spa.main([name, "--check"])
 
 
 @pytest.mark.parametrize(

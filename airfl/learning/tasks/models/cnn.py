@@ -21,17 +21,22 @@ class Cnn(Model):
 
     def build(self) -> nn.Module:
         """Return the module: input [batch, 1, 28, 28], logits [batch, 10]."""
-        from torch import nn
+        return small_cnn(self.classes)
 
-        return nn.Sequential(
-            nn.Conv2d(1, 10, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Conv2d(10, 20, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(320, 50),
-            nn.ReLU(),
-            nn.Linear(50, 10),
-        )
+
+def small_cnn(classes: int) -> nn.Module:
+    """Return the layers for images of one channel: input [batch, 1, 28, 28], logits [batch, classes]."""
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Conv2d(1, 10, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(10, 20, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(320, 50),
+        nn.ReLU(),
+        nn.Linear(50, classes),
+    )

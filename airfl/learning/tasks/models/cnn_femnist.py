@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airfl.learning.tasks.models.cnn import small_cnn
 from airfl.learning.tasks.models.model import Model
 
 if TYPE_CHECKING:
@@ -21,17 +22,4 @@ class CnnFemnist(Model):
 
     def build(self) -> nn.Module:
         """Return the module: input [batch, 1, 28, 28], logits [batch, 62]."""
-        from torch import nn
-
-        return nn.Sequential(
-            nn.Conv2d(1, 10, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Conv2d(10, 20, 5),
-            nn.MaxPool2d(2),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(320, 50),
-            nn.ReLU(),
-            nn.Linear(50, 62),
-        )
+        return small_cnn(self.classes)
