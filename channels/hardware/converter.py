@@ -73,7 +73,7 @@ class Converter:
         """Return the correlation coefficient of the noise of two Gaussian inputs with this correlation coefficient.
 
         For one bit it is (asin(c) - c)/(pi/2 - 1). Up to 6 bits it is computed by quadrature; beyond, it is that of a
-        quantiser without limits, sum_m 6/(pi m)^2 exp(-(2 pi m/step)^2 (1 - c)), which is up to 0.15 lower.
+        quantiser without limits, sum_m 6/(pi m)^2 exp(-(2 pi m/step)^2 (1 - c)), which is up to 0.16 lower.
         """
         c, sign = min(abs(correlation), 1.0), math.copysign(1.0, correlation)
         if c >= 1.0:
