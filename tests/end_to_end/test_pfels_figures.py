@@ -194,6 +194,11 @@ def test_what_the_page_says_of_the_curves() -> None:
     assert min(wfl_p[at] - ours[at] for at in ours if at <= 200) > 2
     for curve in (ours, control):
         assert curve[500] > max(curve[at] for at in curve if at <= 400)
+    for data in BOTH:
+        found = common.by_label(common.read(pfels.experiment(data, "same-energy").file(RESULTS)))
+        last = {label: common.last(curves) for label, curves in found.items()}
+        ahead = [last[FEDAVG] - value for label, value in last.items() if label != FEDAVG]
+        assert 4 <= min(ahead) <= max(ahead) < 6.7
     for curve in (wfl_p, private):
         assert all(40 < curve[at] < 44 for at in curve if at >= 160)
 
