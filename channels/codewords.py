@@ -25,11 +25,17 @@ class Codewords(ABC):
         resources: Number of resource elements of an entry.
         one_active: Whether at most one of them has energy.
         noise_gain: Standard deviation of a decoded entry over that of an energy, for independent energies.
+        lines: (slope, offset) of each resource if its energy is max(slope x + offset, 0); empty for another map.
     """
 
     resources: ClassVar[int]
     one_active: ClassVar[bool]
     noise_gain: ClassVar[float]
+
+    @property
+    def lines(self) -> tuple[tuple[float, float], ...]:
+        """The energies as functions of x; none by default."""
+        return ()
 
     @abstractmethod
     def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
@@ -55,8 +61,26 @@ class Codewords(ABC):
         """Return a bound on the sum of the energies of a message of m entries with at most this l2 norm."""
 
 
+class LinearCodewords(Codewords):
+    """Codewords whose energies are linear in x where they are not 0."""
+
+    @property
+    @abstractmethod
+    def lines(self) -> tuple[tuple[float, float], ...]:
+        """(slope, offset) of the energy of each resource."""
+
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the roots of w max(slope x + offset, 0), [devices, resources, m]."""
+        import torch
+
+        energies = messages.new_empty(len(messages), self.resources, messages.shape[1])
+        for of_resource, (slope, offset) in zip(energies.unbind(1), self.lines, strict=True):
+            torch.add(weights[:, None] * offset, messages, alpha=slope, out=of_resource)
+        return _root_(energies.clamp_(min=0))
+
+
 @dataclass(frozen=True)
-class EnergyDifference(Codewords):
+class EnergyDifference(LinearCodewords):
     """c = (max(x, 0), max(-x, 0)): one of two elements is active, by the sign.
 
     With |x| = 1 this is FSK majority vote (Sahin, Everette and Hoque 2021), with real x REED (Chen and Bozorgasl 2026).
@@ -66,14 +90,10 @@ class EnergyDifference(Codewords):
     noise_gain: ClassVar[float] = math.sqrt(2)
     one_active: ClassVar[bool] = True
 
-    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
-        """Return the roots of w (max(x, 0), max(-x, 0)), [devices, 2, m]."""
-        import torch
-
-        pair = messages.new_empty(len(messages), 2, messages.shape[1])
-        torch.clamp(messages, min=0, out=pair[:, 0])
-        torch.clamp(messages.neg(), min=0, out=pair[:, 1])
-        return _root_(pair)
+    @property
+    def lines(self) -> tuple[tuple[float, float], ...]:
+        """x and -x."""
+        return (1.0, 0.0), (-1.0, 0.0)
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return the difference, in which the mean energy of the noise cancels."""
@@ -85,7 +105,7 @@ class EnergyDifference(Codewords):
 
 
 @dataclass(frozen=True)
-class Affine(Codewords):
+class Affine(LinearCodewords):
     """c = (x + v)/2 on one element, for |x| <= v. The receiver subtracts v/2 for every device, and the noise.
 
     Attributes:
@@ -97,9 +117,10 @@ class Affine(Codewords):
     noise_gain: ClassVar[float] = 2.0
     one_active: ClassVar[bool] = True
 
-    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
-        """Return the root of w (x + v)/2, [devices, 1, m]."""
-        return _root_((messages + self.limit * weights[:, None]).div_(2).clamp_(min=0))[:, None]
+    @property
+    def lines(self) -> tuple[tuple[float, float], ...]:
+        """x/2 + v/2."""
+        return ((0.5, self.limit / 2),)
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return 2 (c - noise) - v sum_i w_i."""
@@ -111,7 +132,7 @@ class Affine(Codewords):
 
 
 @dataclass(frozen=True)
-class AugmentedAffine(Codewords):
+class AugmentedAffine(LinearCodewords):
     """c = ((v + x)/2, (v - x)/2) on two elements, for |x| <= v; their difference is x.
 
     Attributes:
@@ -123,12 +144,10 @@ class AugmentedAffine(Codewords):
     noise_gain: ClassVar[float] = math.sqrt(2)
     one_active: ClassVar[bool] = False
 
-    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
-        """Return the roots of w ((v + x)/2, (v - x)/2), [devices, 2, m]."""
-        import torch
-
-        whole = self.limit * weights[:, None]
-        return _root_(torch.stack((messages + whole, whole - messages), dim=1).div_(2).clamp_(min=0))
+    @property
+    def lines(self) -> tuple[tuple[float, float], ...]:
+        """x/2 + v/2 and -x/2 + v/2."""
+        return (0.5, self.limit / 2), (-0.5, self.limit / 2)
 
     def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
         """Return the difference, in which noise and v cancel."""

@@ -8,6 +8,7 @@ N_0 (Sahin, Everette and Hoque 2021, "Distributed learning over a wireless netwo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -29,6 +30,10 @@ uniform phases for all n below 256."""
 
 BYTES = 256
 """Number of values of a random byte, which selects a symbol."""
+Tables = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Real and imaginary part of the symbol, times its gain, that a byte selects for each device, [devices, 256] each."""
+Superpose = Callable[["Tensor", Tables, "Tensor", "Tensor"], None]
+"""(sums, tables, bytes, amplitudes) -> None, as `superpose`."""
 
 
 class EnergyDetector:
@@ -44,6 +49,7 @@ class EnergyDetector:
         phases: The symbols that a random byte selects from.
         placement: Assignment of elements to coefficients; may be None for a flat channel.
         peak_energy: Largest energy of an element, [devices], None for no limit.
+        add_symbols: Adds up the symbols of devices over a flat channel: `superpose`, or what computes the same.
     """
 
     def __init__(
@@ -54,6 +60,7 @@ class EnergyDetector:
         phases: Phases,
         placement: ResourceMapping | None = None,
         peak_energy: Array | None = None,
+        add_symbols: Superpose | None = None,
     ) -> None:
         self._response, self._placement = response, placement
         self._flat = response.shape[2:] == (1, 1)
@@ -61,6 +68,11 @@ class EnergyDetector:
         self._table = phase_table(phases)
         self._peak = peak_energy
         self._sum: Tensor | None = None
+        self._add_symbols = add_symbols or superpose
+        if self._flat:
+            gains = response[:, :, 0, 0]
+            self._tables = [_parts(of_antenna[:, None] * self._table) for of_antenna in gains.T]
+            self._powers = np.mean(np.abs(gains) ** 2, axis=1)
 
     def send(self, amplitudes: Tensor, phases: Tensor, devices: slice) -> Tensor:
         """Superpose some devices.
@@ -86,20 +98,18 @@ class EnergyDetector:
         if self._sum is None:
             self._sum = amplitudes.new_zeros(self._shape)
         energy = amplitudes.square().flatten(1).sum(dim=1).double()  # pairwise sums, which a norm's are not
-        add = self._add_flat if self._flat else self._add_selective
-        return torch.stack((energy, add(amplitudes, phases, self._response[devices], energy), clipped), dim=1)
+        if self._flat:
+            arrived = self._add_flat(amplitudes, phases, devices, energy)
+        else:
+            arrived = self._add_selective(amplitudes, phases, self._response[devices], energy)
+        return torch.stack((energy, arrived, clipped), dim=1)
 
-    def _add_flat(self, amplitudes: Tensor, phases: Tensor, response: Response, energy: Tensor) -> Tensor:
+    def _add_flat(self, amplitudes: Tensor, phases: Tensor, devices: slice, energy: Tensor) -> Tensor:
         """Superpose devices whose gain is the same on all elements, and return their received energies."""
         assert self._sum is not None
-        gains = response[:, :, 0, 0]
-        where = phases + on_device(np.arange(len(gains), dtype=np.int32) * BYTES, phases.device)[:, None, None]
-        for antenna, received in enumerate(self._sum):
-            symbols = _looked_up(gains[:, antenna, None] * self._table, where)
-            for part, of_devices in zip(received, symbols, strict=True):
-                for one, amplitude in zip(of_devices, amplitudes, strict=True):
-                    part.addcmul_(one, amplitude)
-        return energy * on_device(np.mean(np.abs(gains) ** 2, axis=1), energy.device, energy.dtype)
+        for (real, imaginary), received in zip(self._tables, self._sum, strict=True):
+            self._add_symbols(received, (real[devices], imaginary[devices]), phases, amplitudes)
+        return energy * on_device(self._powers[devices], energy.device, energy.dtype)
 
     def _add_selective(self, amplitudes: Tensor, phases: Tensor, response: Response, energy: Tensor) -> Tensor:
         """Superpose devices whose gain differs between elements, and return their received energies."""
@@ -108,7 +118,7 @@ class EnergyDetector:
         assert self._sum is not None
         arrived = []
         for amplitude, own_phases, own in zip(amplitudes, phases, response, strict=True):
-            real, imaginary = (symbols * amplitude for symbols in _looked_up(self._table, own_phases.int()))
+            real, imaginary = (symbols * amplitude for symbols in _looked_up(_parts(self._table), own_phases.int()))
             powers = torch.zeros_like(amplitude)
             for received, of_antenna in zip(self._sum, own, strict=True):
                 gain_real, gain_imaginary = self._planes(of_antenna, amplitude)
@@ -136,13 +146,32 @@ class EnergyDetector:
         return [part.view(slots, resources).t() for part in spread]
 
 
-def _looked_up(table: NDArray[np.complexfloating], where: Tensor) -> tuple[Tensor, Tensor]:
-    """Return real and imaginary part of the table's entries at these places, in the shape of `where`."""
-    parts = [np.array(part, dtype=np.float32).reshape(-1) for part in (table.real, table.imag)]
+def superpose(received: Tensor, tables: Tables, phases: Tensor, amplitudes: Tensor) -> None:
+    """Add amplitude * symbol of each device, one after another, to sums of real and imaginary parts in place.
+
+    Args:
+        received: The sums, [2 (real and imaginary part), resources, slots].
+        tables: The symbols of each device.
+        phases: Random bytes, uint8 [devices, 1 or resources, slots].
+        amplitudes: [devices, resources, slots].
+    """
+    where = phases + on_device(np.arange(len(phases), dtype=np.int32) * BYTES, phases.device)[:, None, None]
+    for part, symbols in zip(received, _looked_up(tables, where), strict=True):
+        for one, amplitude in zip(symbols, amplitudes, strict=True):
+            part.addcmul_(one, amplitude)
+
+
+def _looked_up(tables: Tables, where: Tensor) -> tuple[Tensor, Tensor]:
+    """Return real and imaginary part of the tables' entries at these places, in the shape of `where`."""
     real, imaginary = (
-        on_device(part, where.device).index_select(0, where.view(-1)).view(where.shape) for part in parts
+        on_device(part.reshape(-1), where.device).index_select(0, where.view(-1)).view(where.shape) for part in tables
     )
     return real, imaginary
+
+
+def _parts(numbers: NDArray[np.complexfloating]) -> Tables:
+    """Return real and imaginary part in single precision."""
+    return np.array(numbers.real, dtype=np.float32), np.array(numbers.imag, dtype=np.float32)
 
 
 def energies_of(received: Tensor) -> Tensor:

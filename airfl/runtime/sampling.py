@@ -40,7 +40,10 @@ def spread(work: Callable[[int, int], None], count: int, threads: int) -> None:
     This helps if `work` releases Python's lock, as numpy's generators do while they draw.
     """
     number = max(1, min(threads, count))
-    ranges = list(itertools.pairwise(np.linspace(0, count, number + 1).astype(int).tolist()))
+    if number == 1:
+        work(0, count)
+        return
+    ranges = list(itertools.pairwise(count * part // number for part in range(number + 1)))
     others = [_pool(number - 1, os.getpid()).submit(work, *bounds) for bounds in ranges[1:]]
     work(*ranges[0])
     for other in others:

@@ -16,6 +16,7 @@ import numpy as np
 from airfl.runtime import philox
 from airfl.runtime.streams import Purpose
 from airfl.runtime.threads import run_threads
+from airfl.uplinks.energies import amplitudes_of, superpose_symbols
 from airfl.uplinks.impulses import antenna_powers
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-GROUP = 1 << 17
+GROUP = 1 << 18
 """Number of slots that are computed at a time."""
 
 
@@ -106,8 +107,8 @@ class _NoncoherentLink:
         weights = energies * on_device(self._context.weights[devices], batch.scale.device, torch.float32)
         for begin in range(0, len(batch.values), each):
             some = slice(begin, begin + each)
-            messages = batch.values[some] * (batch.scale * energies)[some, None]
-            amplitudes = self._on_chips(uplink.codewords.encode(messages, weights[some]))
+            values, factors = batch.values[some], (batch.scale * energies)[some]
+            amplitudes = self._on_chips(amplitudes_of(uplink.codewords, values, factors, weights[some]))
             rows = slice(first + begin, first + begin + len(amplitudes))
             self._figures.append(self._channel.send(amplitudes, self._phases(rows), rows))
 
@@ -167,7 +168,7 @@ class _NoncoherentLink:
             placement = ResourceMapping(context.frame, int(generator.integers(context.frame.elements)))
         peak = None if uplink.peak_db is None else context.element_power * float(db_to_linear(uplink.peak_db))
         slots, resources = uplink.chips * context.entries, uplink.codewords.resources
-        return EnergyDetector(response, slots, resources, uplink.phases, placement, peak)
+        return EnergyDetector(response, slots, resources, uplink.phases, placement, peak, superpose_symbols)
 
     @property
     def _antennas(self) -> int:

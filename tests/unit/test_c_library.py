@@ -12,13 +12,20 @@ from airfl.learning.dense import library as dense
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.philox import library as philox
 from airfl.storage import c_library
+from airfl.uplinks.energies import library as energies
 
-SOURCES = {"philox": philox.SOURCE, "uniforms": device_uniforms.SOURCE, "dense": dense.SOURCE}
+SOURCES = {
+    "philox": philox.SOURCE,
+    "uniforms": device_uniforms.SOURCE,
+    "dense": dense.SOURCE,
+    "energies": energies.SOURCE,
+}
 SOURCE = SOURCES["uniforms"]
 FAULTS = {
     "philox": ("0.693147180559945f", "0.69314724f"),  # a few units in the last place
     "uniforms": ("round < 10", "round < 9"),
     "dense": ("p = p * rest + 5.0000001201e-1f", "p = p * rest + 5.1e-1f"),
+    "energies": ("offset + slope *", "offset - slope *"),
 }
 
 pytestmark = pytest.mark.skipif(c_library._compiler() is None, reason="no C compiler")
@@ -85,7 +92,9 @@ def test_a_compiler_that_does_not_know_the_processor_is_asked_without(
 
 
 @pytest.mark.parametrize("why", ["no compiler", "a compiler that fails"])
-@pytest.mark.parametrize("load", [philox.load_library, device_uniforms.load_library, dense.load_library])
+@pytest.mark.parametrize(
+    "load", [philox.load_library, device_uniforms.load_library, dense.load_library, energies.load_library]
+)
 def test_there_may_be_no_library(
     why: str,
     load: Callable[[], object],

@@ -259,3 +259,13 @@ def test_bounds_of_signs() -> None:
     assert (after.sent_values, after.value_bits, after.payload_bits) == (16, 1, 16 + 9)
     assert after.noise_std == 0
     assert math.isnan(SignMajority(16, 1.0).open(opened()).noise_gain)
+
+
+def test_messages_to_read_are_copied_only_if_they_are_scaled() -> None:
+    values = torch.arange(6.0).view(2, 3)
+    batch = Batch(values, torch.ones(2)).of(values)
+    assert batch.messages_to_read is values
+    assert batch.messages is not values
+    doubled = batch.scaled(torch.full((2,), 2.0))
+    assert torch.equal(doubled.messages_to_read, 2 * values)
+    assert torch.equal(replace(batch, scale=torch.zeros(2)).messages_to_read, 0 * values)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from airfl.runtime.store import DeviceState
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, open_encoder
-from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,13 +41,15 @@ class ErrorFeedback:
         inner = open_encoder(self.stages, opened)
 
         def encode(batch: Batch) -> Batch:
-            devices, received = opened.devices[batch.rows], opened.heard[batch.rows]
-            corrected = batch.messages + opened.store.read_all(ERROR, devices, batch.values[0])
+            devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()
+            corrected = batch.messages
+            for vector, device in zip(corrected, devices, strict=True):
+                if (error := opened.store.read(ERROR, device)) is not None:
+                    vector += error
             message = inner.encode(batch.of(corrected))
-            sent = message.messages
-            delivered = sent if inner.expand is None else inner.expand(sent)
-            arrived = on_device(received, delivered.device, delivered.dtype).unsqueeze(1)
-            opened.store.write_all(ERROR, devices, corrected - arrived * delivered)
+            delivered = _delivered(inner, message)
+            for vector, own, device, arrived in zip(corrected, delivered, devices, received, strict=True):
+                opened.store.write(ERROR, device, vector - own if arrived else vector.clone())
             return message
 
         return replace(inner, encode=encode, elementwise=False)
@@ -88,13 +89,19 @@ class ShiftedCompression:
         inner = self.compressor.open(opened)
 
         def encode(batch: Batch) -> Batch:
-            devices, received = opened.devices[batch.rows], opened.heard[batch.rows]
-            shift = opened.store.read_all(SHIFT, devices, batch.values[0])
-            message = inner.encode(batch.of(batch.messages.sub_(shift)))
+            devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()
+            difference = batch.messages
+            for vector, device in zip(difference, devices, strict=True):
+                if (shift := opened.store.read(SHIFT, device)) is not None:
+                    vector -= shift
+            message = inner.encode(batch.of(difference))
             if self.gamma:
-                delivered = message.messages if inner.expand is None else inner.expand(message.messages)
-                arrived = on_device(received, delivered.device, delivered.dtype).unsqueeze(1)
-                opened.store.write_all(SHIFT, devices, shift.add_(self.gamma * arrived * delivered))
+                for own, device, arrived in zip(_delivered(inner, message), devices, received, strict=True):
+                    moved = own * (self.gamma * arrived)
+                    if (shift := opened.store.read(SHIFT, device)) is None:
+                        opened.store.write(SHIFT, device, moved)
+                    else:
+                        shift += moved
             return message
 
         def decode(mean: Tensor) -> Tensor:
@@ -112,6 +119,12 @@ class ShiftedCompression:
 def shift_step(omega: float) -> float:
     """Return gamma = sqrt((1 + 2 omega) / (2 (1 + omega)^3)) (SoteriaFL theorem 3)."""
     return float(((1 + 2 * omega) / (2 * (1 + omega) ** 3)) ** 0.5)
+
+
+def _delivered(coder: Coder, message: Batch) -> Tensor:
+    """Return the messages as the receiver decodes each of them, not to be changed, [chunk, d]."""
+    sent = message.messages_to_read
+    return sent if coder.expand is None else coder.expand(sent)
 
 
 def _through(stages: Sequence[Stage], before: MessageBound, kept: DeviceState) -> MessageBound:

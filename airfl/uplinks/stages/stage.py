@@ -36,6 +36,7 @@ class Batch:
             (`Coder.elementwise`); None for all m.
         coordinates_on_device: `coordinates`, and the same as a tensor on the device of the values, [m]; None where that
             is not at hand.
+        units: The scale that `of` gave the batch, of ones; None for a batch that it has not made.
     """
 
     values: Tensor
@@ -45,6 +46,7 @@ class Batch:
     coordinates: NDArray[np.int64] | None = None
     part: slice | None = None
     coordinates_on_device: tuple[NDArray[np.int64], Tensor] | None = None
+    units: Tensor | None = None
 
     @property
     def norms(self) -> Tensor:
@@ -60,8 +62,13 @@ class Batch:
 
     @property
     def messages(self) -> Tensor:
-        """The messages with `scale` applied, [chunk, m]."""
+        """The messages with `scale` applied, a new tensor, [chunk, m]."""
         return self.values * self.scale.unsqueeze(1)
+
+    @property
+    def messages_to_read(self) -> Tensor:
+        """The messages with `scale` applied, not to be changed: `values` itself if the scale is 1, [chunk, m]."""
+        return self.values if self.scale is self.units else self.messages
 
     def scaled(self, factors: Tensor) -> Batch:
         """Return the batch with every message multiplied by its factor, [chunk]."""
@@ -91,7 +98,8 @@ class Batch:
 
     def of(self, messages: Tensor) -> Batch:
         """Return a batch of other messages, [chunk, m], for the same devices and coordinates, with scale 1."""
-        return replace(self, values=messages, scale=self.scale.new_ones(len(messages)), known_norms=None)
+        units = self.scale.new_ones(len(messages))
+        return replace(self, values=messages, scale=units, known_norms=None, units=units)
 
 
 @dataclass(frozen=True)

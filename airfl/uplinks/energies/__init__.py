@@ -1,0 +1,70 @@
+"""Amplitudes and sums of non-coherent aggregation in single passes by kernel.c: what torch computes in several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.runtime.sampling import PARALLEL, spread
+from airfl.runtime.threads import run_threads
+from airfl.uplinks.energies.library import load_library
+from channels.codewords import Codewords
+from channels.energy import Tables, superpose
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["amplitudes_of", "superpose_symbols"]
+
+
+def amplitudes_of(codewords: Codewords, values: Tensor, factors: Tensor, weights: Tensor) -> Tensor:
+    """Return `codewords.encode(factors * values, weights)`, [devices, resources, m].
+
+    Args:
+        codewords: The code.
+        values: [devices, m].
+        factors: Factor of each device, [devices].
+        weights: w, [devices].
+    """
+    compiled, lines = load_library(), codewords.lines
+    if compiled is None or not lines or values.stride(1) != 1 or not _float32_on_cpu(values):
+        return codewords.encode(values * factors[:, None], weights)
+    (devices, entries), resources = values.shape, len(lines)
+    slopes = np.array([slope for slope, _ in lines], dtype=np.float32)
+    offsets = weights[:, None] * weights.new_tensor([offset for _, offset in lines])
+    amplitudes = values.new_empty(devices, resources, entries)
+
+    def fill(first: int, last: int) -> None:
+        compiled.airfl_amplitudes(
+            *(values.data_ptr(), values.stride(0), factors.data_ptr(), offsets.data_ptr(), slopes.ctypes.data),
+            *(devices, resources, first, last, entries, amplitudes.data_ptr()),
+        )
+
+    spread(fill, entries, run_threads() if amplitudes.numel() >= PARALLEL else 1)
+    return amplitudes
+
+
+def superpose_symbols(sums: Tensor, tables: Tables, phases: Tensor, amplitudes: Tensor) -> None:
+    """Do what `channels.energy.superpose` does, in one pass where kernel.c is compiled."""
+    compiled = load_library()
+    if compiled is None or not amplitudes.is_contiguous() or not _float32_on_cpu(amplitudes):
+        superpose(sums, tables, phases, amplitudes)
+        return
+    (real, imaginary), phases = tables, phases.contiguous()
+    devices, resources, slots = amplitudes.shape
+
+    def add(first: int, last: int) -> None:
+        compiled.airfl_add_symbols(
+            *(real.ctypes.data, imaginary.ctypes.data, phases.data_ptr(), phases.shape[1], amplitudes.data_ptr()),
+            *(devices, resources, first, last, slots, sums.data_ptr()),
+        )
+
+    spread(add, slots, run_threads() if amplitudes.numel() >= PARALLEL else 1)
+
+
+def _float32_on_cpu(numbers: Tensor) -> bool:
+    """Whether kernel.c can read them."""
+    import torch
+
+    return numbers.device.type == "cpu" and numbers.dtype == torch.float32
