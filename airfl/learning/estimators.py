@@ -19,6 +19,7 @@ from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Estimator, GradientEstimate, Ids
+from airfl.runtime.allocation import in_large_pages
 from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
@@ -109,19 +110,23 @@ def saga(chunk: Chunk) -> Tensor:
     The table starts with the gradients at x^t of a device's first round. The rows of the batch are replaced after the
     estimate.
     """
-    store, task = chunk.store, chunk.gradients.task
-    batch, estimates = chunk.batch.each(), chunk.parameters.new_empty(len(chunk.devices), len(chunk.parameters))
-    gradients = chunk.gradients.each(chunk.parameters, torch.cat(batch), chunk.bound)
-    by_device = torch.split(gradients, [len(own) for own in batch])
-    for row, (device, now) in enumerate(zip(chunk.devices.tolist(), by_device, strict=True)):
-        if store.read("saga_table", device) is None:
-            (own,) = Rows.whole(task, chunk.devices[[row]]).each()
-            first = chunk.gradients.each(chunk.parameters, own, chunk.bound)
-            store.write("saga_table", device, first)
-            store.write("saga_mean", device, first.mean(dim=0))
-            chunk.evaluations[row] += len(own)
+    store, ids, batch = chunk.store, chunk.devices.tolist(), chunk.batch.each()
+    new = [row for row, device in enumerate(ids) if store.read("saga_table", device) is None]
+    _start_tables(chunk, new)
+    estimates = chunk.parameters.new_empty(len(ids), len(chunk.parameters))
+    # Gradients of a device's first batch are in its table already: they change neither the table nor its mean.
+    known = new if chunk.gradients.alone else []
+    for row in known:
+        chunk.evaluations[row] += len(batch[row])
+        estimates[row] = _stored(store, "saga_mean", ids[row])
+    others = [row for row in range(len(ids)) if row not in known]
+    if not others:
+        return estimates
+    gradients = chunk.gradients.each(chunk.parameters, torch.cat([batch[row] for row in others]), chunk.bound)
+    by_device = torch.split(gradients, [len(batch[row]) for row in others])
+    for row, now in zip(others, by_device, strict=True):
         chunk.evaluations[row] += len(now)
-        table, mean = _stored(store, "saga_table", device), _stored(store, "saga_mean", device)
+        table, mean = _stored(store, "saga_table", ids[row]), _stored(store, "saga_mean", ids[row])
         positions = on_device(chunk.positions[row][chunk.positions[row] != NOBODY], table.device)
         replaced = table if len(now) == len(table) else table[positions]
         change = now.sum(dim=0).sub_(replaced.sum(dim=0))
@@ -132,6 +137,25 @@ def saga(chunk: Chunk) -> Tensor:
         else:
             mean.copy_(table.mean(dim=0))
     return estimates
+
+
+def _start_tables(chunk: Chunk, rows: list[int]) -> None:
+    """Store the gradients at x^t of all samples, and their mean, for these rows of the chunk."""
+    if not rows:
+        return
+    samples = Rows.whole(chunk.gradients.task, chunk.devices[rows]).each()
+    counts = [len(own) for own in samples]
+    gradients = in_large_pages(chunk.parameters.new_empty(sum(counts), len(chunk.parameters)))
+    means = in_large_pages(chunk.parameters.new_empty(len(rows), len(chunk.parameters)))
+    tables = torch.split(gradients, counts)
+    if chunk.gradients.alone:
+        chunk.gradients.each(chunk.parameters, torch.cat(samples), chunk.bound, out=gradients)
+    for row, own, table, mean in zip(rows, samples, tables, means, strict=True):
+        if not chunk.gradients.alone:
+            chunk.gradients.each(chunk.parameters, own, chunk.bound, out=table)
+        chunk.store.write("saga_table", int(chunk.devices[row]), table)
+        chunk.store.write("saga_mean", int(chunk.devices[row]), torch.mean(table, dim=0, out=mean))
+        chunk.evaluations[row] += len(own)
 
 
 ESTIMATORS: dict[Estimator, Callable[[Chunk], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}

@@ -163,9 +163,17 @@ class SampleGradients:
             log.log(level, "%s", "; ".join([line, *reasons]))
         return self
 
-    def each(self, parameters: Tensor, rows: Tensor, bound: float = math.inf) -> Tensor:
-        """Return g_j min(1, bound/||g_j||) of each sample, [n, d]; parameters [d], rows [n]."""
-        result = parameters.new_empty(len(rows), self.model.dimension)
+    @property
+    def alone(self) -> bool:
+        """Whether a sample's gradient has the same bits whatever samples are computed beside it."""
+        return self.engine in ("dense", "loop")
+
+    def each(self, parameters: Tensor, rows: Tensor, bound: float = math.inf, *, out: Tensor | None = None) -> Tensor:
+        """Return g_j min(1, bound/||g_j||) of each sample, [n, d]; parameters [d], rows [n].
+
+        out: where to write them, contiguous; None for a new tensor.
+        """
+        result = parameters.new_empty(len(rows), self.model.dimension) if out is None else out
         parts = parameter_views(self.model, parameters[None])
         for here in _slices(len(rows), SLICE_BYTES // (4 * max(self.numbers, self.model.dimension))):
             inputs, targets = (part[None] for part in samples_of(self.task, rows[here]))

@@ -33,6 +33,11 @@ MODELS = {"mlp": 10, "cnn": 1, "cnn-fashion": 1}
 """Repetitions of a round's training in a turn, by model."""
 ROUNDS, ENGINE = 30, "compiled"
 """Whole rounds of a turn, and their engine."""
+SCHEMES = (
+    *(("fedavg",), ("pfels",), ("wfl-p",), ("wfl-pdp",), ("fsk-mv",), ("reed",), ("ncairfl",), ("affine-oac",)),
+    *(("affine-oac", "scheme.mapping=affine"), ("blind",), ("age-topk",)),
+)
+"""Schemes whose whole rounds are compared, with further settings."""
 CPU = torch.device("cpu")
 
 
@@ -104,17 +109,33 @@ def whole_rounds(settings: Settings, rounds: int) -> float:
     return rounds / (time.perf_counter() - begin)
 
 
+def compare_schemes() -> dict[str, list[float]]:
+    """Return the rounds per second of each scheme in each turn; turns are interleaved."""
+    rates: dict[str, list[float]] = {" ".join(words): [] for words in SCHEMES}
+    for _ in range(TURNS):
+        for name, *others in SCHEMES:
+            settings = airfl.load_settings(
+                DEMO,
+                [
+                    *(f"scheme.name={name}", *others, f"local.engine={ENGINE}", "local.measure=false"),
+                    *("run.rounds=1000", "run.evaluate_every=1000"),
+                ],
+            )
+            rates[" ".join((name, *others))].append(whole_rounds(settings, ROUNDS))
+    return rates
+
+
 def main() -> None:
     """Print all figures."""
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     for model, repeats in MODELS.items():
         compare_engines(model, repeats)
     print("\nwhole rounds of the demo (mlp, compiled where possible), without evaluation")
-    for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp", "fsk-mv", "reed", "ncairfl", "affine-oac"):
-        settings = airfl.load_settings(
-            DEMO, [f"scheme.name={name}", f"local.engine={ENGINE}", "run.rounds=1000", "run.evaluate_every=1000"]
-        )
-        print(f"  {name:26s} {statistics.median(whole_rounds(settings, ROUNDS) for _ in range(TURNS)):8.1f} rounds/s")
+    rates = compare_schemes()
+    plain = rates["pfels"]
+    for name, values in rates.items():
+        ratio = statistics.median(one / own for one, own in zip(plain, values, strict=True))
+        print(f"  {name:26s} {statistics.median(values):8.1f} rounds/s   {ratio:6.2f} of PFELS' time")
 
 
 if __name__ == "__main__":

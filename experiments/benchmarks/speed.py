@@ -185,7 +185,7 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
     from airfl.core.state import State
     from airfl.core.world import build_world
 
-    fixed = [f"scheme.name={name}", "run.rounds=100000", "run.evaluate_every=100000"]
+    fixed = [f"scheme.name={name}", "run.rounds=100000", "run.evaluate_every=100000", "local.measure=false"]
     world = build_world(airfl.load_settings(DEMO, [*fixed, *overrides]), torch.device("cpu"))
     state = State(0, world.model.initial(), world.scenario.memory)
 
