@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.runtime.allocation import in_large_pages
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -63,6 +65,22 @@ class Store:
     def write(self, name: str, device: int, value: Tensor) -> None:
         """Store `value` for the device. The store takes ownership of the tensor."""
         self.rows.setdefault(name, {})[int(device)] = value
+
+    def place(self, name: str, devices: Sequence[int], like: Tensor) -> list[Tensor]:
+        """Return the tensors of these devices, to be written in place.
+
+        Those of devices without one are new, lie next to each other in large pages, and hold nothing yet.
+
+        Args:
+            name: Name of the tensor.
+            devices: Device ids, each once.
+            like: A tensor of the shape, type and device of one.
+        """
+        rows = self.rows.setdefault(name, {})
+        new = [device for device in devices if device not in rows]
+        if new:
+            rows.update(zip(new, in_large_pages(like.new_empty(len(new), *like.shape)), strict=True))
+        return [rows[device] for device in devices]
 
     def read_all(self, name: str, devices: NDArray[np.int64], like: Tensor) -> Tensor:
         """Return the rows of these devices as one tensor, [devices, *like.shape]; zeros for a device without one."""

@@ -197,9 +197,9 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
     return one_round
 
 
-def compare_schemes(turns: int, least_s: float = 0.3) -> str:
+def compare_schemes(turns: int, least_s: float = 0.3, clock: Callable[[], float] = time.perf_counter) -> str:
     """Return the table of schemes: round times relative to FedAvg with the same number of local steps, per turn, with
-    the engine that it has by itself (compiled C) and with PyTorch's operations."""
+    the engine that it has by itself (compiled C) and with PyTorch's operations, and relative to PFELS."""
     from airfl.schemes.names import SCHEMES
 
     single, by_torch = ["local.epochs=0", "local.steps=1"], "local.engine=layers-parallel"
@@ -212,16 +212,17 @@ def compare_schemes(turns: int, least_s: float = 0.3) -> str:
     for name in SCHEMES:
         if name != PLAIN:
             works[name] = scheme_rounds(name, single if name in ONE_STEP else [])
+    works["affine-oac, affine"] = scheme_rounds("affine-oac", ["scheme.mapping=affine"])
     times: dict[str, list[float]] = defaultdict(list)
     for _ in range(turns):
         for name, work in works.items():
-            times[name].append(seconds(work, least_s))
+            times[name].append(seconds(work, least_s, clock))
     cells = []
     for name, values in times.items():
         bases = (plain_single, single_torch) if name in ONE_STEP else (PLAIN, plain_torch)
         ratios = [
             f"{statistics.median(own / plain for own, plain in zip(values, times[base], strict=True)):.2f}"
-            for base in bases
+            for base in (*bases, "pfels")
         ]
         goal = "" if name in references else f"{GOALS[name in PER_SAMPLE]}"
         mark = "per sample" if name in PER_SAMPLE else ""
@@ -233,16 +234,17 @@ def compare_schemes(turns: int, least_s: float = 0.3) -> str:
         "spread",
         "time over FedAvg's",
         "over FedAvg's by torch",
+        "over PFELS'",
         "goal below",
         "gradients",
     ]
     return markdown("Whole rounds of the demo:", headings, cells)
 
 
-def seconds(work: Callable[[], None], least_s: float) -> float:
-    """Return the mean time of a call over at least `least_s` seconds."""
-    begin, calls = time.perf_counter(), 0
-    while (passed := time.perf_counter() - begin) < least_s or not calls:
+def seconds(work: Callable[[], None], least_s: float, clock: Callable[[], float]) -> float:
+    """Return the mean time of a call over at least `least_s` seconds of the clock."""
+    begin, calls = clock(), 0
+    while (passed := clock() - begin) < least_s or not calls:
         work()
         calls += 1
     return passed / calls
@@ -259,10 +261,14 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help=settings)
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--schemes", action="store_true", help="compare the schemes instead")
+    parser.add_argument(
+        "--processor-time", action="store_true", help="of the schemes, where the machine has other load"
+    )
     args = parser.parse_args()
     use_all_cores()
     pythons = {peer: args.peers_python if peer in ELSEWHERE else sys.executable for peer in args.peers}
-    compared = compare_schemes(args.turns) if args.schemes else ""
+    clock = time.process_time if args.processor_time else time.perf_counter
+    compared = compare_schemes(args.turns, clock=clock) if args.schemes else ""
     tables = compared or compare_peers(args.workloads, pythons, args.turns, args.settings)
     print(f"\n{tables}")
     if args.markdown:

@@ -89,3 +89,18 @@ def test_what_was_chosen_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     raw: Any = None
     taken = fingerprint_of_run(given, resolved, CPU, raw).choices(given)
     assert (taken.run.chunk, taken.run.threads, taken.local.engine) == (3, 2, "loop")
+
+
+def test_places_of_devices_are_theirs_from_then_on() -> None:
+    """What is there stays; new ones are apart from each other."""
+    store, like = Store(), torch.zeros(3)
+    store.write("error", 7, torch.arange(3.0))
+    old = store.rows["error"][7]
+    first, seventh, ninth = store.place("error", [1, 7, 9], like)
+    first.fill_(1.0)
+    ninth.fill_(9.0)
+    assert seventh is old
+    assert torch.equal(
+        store.read_all("error", np.array([1, 7, 9]), like), torch.tensor([[1.0] * 3, [0, 1, 2], [9.0] * 3])
+    )
+    assert [one.data_ptr() for one in store.place("error", [9, 1], like)] == [ninth.data_ptr(), first.data_ptr()]

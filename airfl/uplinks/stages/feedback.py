@@ -38,6 +38,8 @@ class ErrorFeedback:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder. e_i is a row of the table "error" in the store (`airfl.runtime.store`)."""
+        import torch
+
         inner = open_encoder(self.stages, opened)
 
         def encode(batch: Batch) -> Batch:
@@ -48,8 +50,9 @@ class ErrorFeedback:
                     vector += error
             message = inner.encode(batch.of(corrected))
             delivered = _delivered(inner, message)
-            for vector, own, device, arrived in zip(corrected, delivered, devices, received, strict=True):
-                opened.store.write(ERROR, device, vector - own if arrived else vector.clone())
+            errors = opened.store.place(ERROR, devices, corrected[0])
+            for vector, own, error, arrived in zip(corrected, delivered, errors, received, strict=True):
+                torch.sub(vector, own, out=error) if arrived else error.copy_(vector)
             return message
 
         return replace(inner, encode=encode, elementwise=False)
@@ -90,18 +93,16 @@ class ShiftedCompression:
 
         def encode(batch: Batch) -> Batch:
             devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()
-            difference = batch.messages
-            for vector, device in zip(difference, devices, strict=True):
-                if (shift := opened.store.read(SHIFT, device)) is not None:
+            difference, before = batch.messages, [opened.store.read(SHIFT, device) for device in devices]
+            for vector, shift in zip(difference, before, strict=True):
+                if shift is not None:
                     vector -= shift
             message = inner.encode(batch.of(difference))
             if self.gamma:
-                for own, device, arrived in zip(_delivered(inner, message), devices, received, strict=True):
-                    moved = own * (self.gamma * arrived)
-                    if (shift := opened.store.read(SHIFT, device)) is None:
-                        opened.store.write(SHIFT, device, moved)
-                    else:
-                        shift += moved
+                after, delivered = opened.store.place(SHIFT, devices, difference[0]), _delivered(inner, message)
+                for own, old, shift, arrived in zip(delivered, before, after, received, strict=True):
+                    step = own * (self.gamma * arrived)
+                    shift.copy_(step) if old is None else shift.add_(step)
             return message
 
         def decode(mean: Tensor) -> Tensor:
