@@ -19,7 +19,6 @@ from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
 from airfl.learning.work import Estimator, GradientEstimate, Ids
-from airfl.runtime.allocation import in_large_pages
 from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
@@ -145,16 +144,15 @@ def _start_tables(chunk: Chunk, rows: list[int]) -> None:
         return
     samples = Rows.whole(chunk.gradients.task, chunk.devices[rows]).each()
     counts = [len(own) for own in samples]
-    gradients = in_large_pages(chunk.parameters.new_empty(sum(counts), len(chunk.parameters)))
-    means = in_large_pages(chunk.parameters.new_empty(len(rows), len(chunk.parameters)))
+    gradients = chunk.parameters.new_empty(sum(counts), len(chunk.parameters))
     tables = torch.split(gradients, counts)
     if chunk.gradients.alone:
         chunk.gradients.each(chunk.parameters, torch.cat(samples), chunk.bound, out=gradients)
-    for row, own, table, mean in zip(rows, samples, tables, means, strict=True):
+    for row, own, table in zip(rows, samples, tables, strict=True):
         if not chunk.gradients.alone:
             chunk.gradients.each(chunk.parameters, own, chunk.bound, out=table)
         chunk.store.write("saga_table", int(chunk.devices[row]), table)
-        chunk.store.write("saga_mean", int(chunk.devices[row]), torch.mean(table, dim=0, out=mean))
+        chunk.store.write("saga_mean", int(chunk.devices[row]), table.mean(dim=0))
         chunk.evaluations[row] += len(own)
 
 

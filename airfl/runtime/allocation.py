@@ -1,15 +1,9 @@
-"""Settings of glibc's memory allocator that let freed memory be reused, and large pages."""
+"""Settings of glibc's memory allocator that let freed memory be reused."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import mmap
-import sys
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 # Constants of glibc's malloc.h.
 TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
@@ -30,21 +24,6 @@ def keep_freed_memory(updates_bytes: int = 0) -> bool:
     """
     done = _mallopt(MMAP_THRESHOLD, LARGE_TENSOR) and _mallopt(TRIM_THRESHOLD, LARGEST)
     return done and (updates_bytes < LARGE_ROUND or _mallopt(ARENA_MAX, 1))
-
-
-def in_large_pages(tensor: Tensor) -> Tensor:
-    """Ask Linux for large pages for a new tensor, before it is written, and return it.
-
-    The first write to a small page costs more than writing it, so that a large tensor that is filled once takes several
-    times as long in small pages. Nothing happens where there are none (and on a GPU).
-    """
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    if sys.platform == "linux" and advice is not None and tensor.device.type == "cpu":
-        begin = -(-tensor.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-        length = tensor.data_ptr() + tensor.nbytes - begin
-        if length > 0:
-            ctypes.CDLL(None).madvise(ctypes.c_void_p(begin), ctypes.c_size_t(length), advice)
-    return tensor
 
 
 @functools.cache

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.runtime.allocation import in_large_pages
-
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -69,7 +67,7 @@ class Store:
     def place(self, name: str, devices: Sequence[int], like: Tensor) -> list[Tensor]:
         """Return the tensors of these devices, to be written in place.
 
-        Those of devices without one are new, lie next to each other in large pages, and hold nothing yet.
+        Those of devices without one are new and hold nothing yet.
 
         Args:
             name: Name of the tensor.
@@ -77,9 +75,9 @@ class Store:
             like: A tensor of the shape, type and device of one.
         """
         rows = self.rows.setdefault(name, {})
-        new = [device for device in devices if device not in rows]
-        if new:
-            rows.update(zip(new, in_large_pages(like.new_empty(len(new), *like.shape)), strict=True))
+        for device in devices:
+            if device not in rows:
+                rows[device] = like.new_empty(like.shape)
         return [rows[device] for device in devices]
 
     def read_all(self, name: str, devices: NDArray[np.int64], like: Tensor) -> Tensor:
