@@ -40,7 +40,7 @@ SharedDir = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR",
-        help="with --cluster: folder at the same path on all workers, for checkpoints of points",
+        help="folder that all workers share, for checkpoints",
         show_default=False,
     ),
 ]
