@@ -13,6 +13,7 @@ from channel_effects import (
     impulsive,
     noise,
     offsets,
+    oscillator,
     power,
     privacy,
     selection,
@@ -43,6 +44,6 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
-    "oscillator": hardware.oscillator,
+    "oscillator": oscillator.oscillator,
     "privacy": privacy.privacy,
 }
