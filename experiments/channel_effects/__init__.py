@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from channel_effects import (
     antennas,
+    blind,
     cell,
     csi,
     fading,
@@ -47,3 +48,6 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "oscillator": oscillator.oscillator,
     "privacy": privacy.privacy,
 }
+"""The effects of docs/channels, each with a page of its name."""
+OF_SCHEMES: dict[str, Callable[[Figure], list[str]]] = {"blind": blind.blind}
+"""Figures of the radio on pages of docs/schemes, by the name of the page."""
