@@ -144,7 +144,9 @@ class SymbolLaw:
         start += self.left * math.sqrt(2) * numbers[:, -1].real
         fast = np.fft.irfft(folded, axis=1, norm="forward")[:, : self.symbols] - start[:, None]
         # One product per device, so that a device's phases do not depend on the number of devices, bit for bit.
-        return np.stack([own + self._slow(row) for own, row in zip(fast, numbers[:, :tones], strict=True)])
+        for own, row in zip(fast, numbers[:, :tones], strict=True):
+            own += self._slow(row)
+        return np.asarray(fast, dtype=np.float64)
 
     def _slow(self, numbers: Complex) -> Array:
         """What the tones add to theta_b of one device, [symbols]."""
