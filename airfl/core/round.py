@@ -12,11 +12,11 @@ from torch import Tensor
 from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
-from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
+from airfl.core.record import OpenRecord, Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.core.round_plan import disclosure_again, plan_round
 from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
-from airfl.learning.evaluation import evaluate
+from airfl.learning.evaluation import begin_evaluation, evaluate
 from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
 from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
@@ -26,6 +26,12 @@ from channels.transfer import on_device
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
     """Run round t: (theta^t, t) -> (theta^(t+1), t+1). Return the new state and the record of the round."""
+    state, opened = begin_round(world, state)
+    return state, opened.close()
+
+
+def begin_round(world: World, state: State) -> tuple[State, OpenRecord]:
+    """Run round t as `run_round` does, without waiting for the evaluation that a GPU computes beside the next round."""
     t, step = state.round_index, world.step
 
     with operations_alone(world.keeps_to_one_thread):
@@ -37,21 +43,15 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
             happened = record_exchange(world.scenario, exchanged, t)
 
     evaluated = is_evaluated(world.scenario.run, t + 1)
-    with step("ledger"):
-        privacy = account(world, exchanged, t + 1, evaluated)
     with step("evaluation"):
         gradient_norm = world.scenario.trace.gradient_norm
-        evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
-    check_losses(evaluation, t)
+        evaluation = begin_evaluation(world.model, parameters, world.task, gradient_norm) if evaluated else None
+    with step("ledger"):
+        privacy = account(world, exchanged, t + 1, evaluated)
     with step("record"):
         computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.plan.devices, t))
-        record = {
-            **record_evaluation(evaluation),
-            **happened,
-            **privacy,
-            **computation.record(),
-        }
-    return State(t + 1, parameters, exchanged.plan.memory, state.store), record
+        opened = OpenRecord(t, evaluation, {**happened, **privacy, **computation.record()})
+    return State(t + 1, parameters, exchanged.plan.memory, state.store), opened
 
 
 def as_last(world: World, state: State, record: Record) -> Record:
