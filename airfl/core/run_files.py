@@ -99,7 +99,7 @@ class RunFiles:
         self.stopped_early: str | None = None
 
     def is_due(self, state: State) -> bool:
-        """Whether the state after the latest round is to be saved; asked once a round, before its record is appended."""
+        """Whether the state after the latest round is to be saved; asked once a round, before its record is there."""
         return self._keeper.is_due(unstored=1) and state.round_index < self._rounds
 
     def finish(self, opened: OpenRecord, save: State | None = None) -> Record:

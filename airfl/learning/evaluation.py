@@ -94,7 +94,7 @@ class EvaluationUnderWay:
 
     def result(self) -> Evaluation:
         """Return the figures. The CPU waits for a GPU here alone."""
-        *sums, square = self.sums.numbers().split([3 + len(self.metrics), 3, 3, int(self.gradient_norm)])
+        *sums, square = torch.split(self.sums.numbers(), [3 + len(self.metrics), 3, 3, int(self.gradient_norm)])
         names = (self.metrics, (), ())
         test, train, validation = (
             _means(count, *some.tolist(), names=of_set, by_class=self.by_class)

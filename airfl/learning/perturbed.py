@@ -239,9 +239,7 @@ class PerturbedTrainer:
         """Return the samples of all steps of devices, those with most steps first, and [devices, steps, batch]."""
         sizes = self._sizes[devices]
         steps, largest = int(self._rule.steps_of(sizes)[0]), int(self._sizes.max())
-        plan = independent_batches(
-            self._streams, round_index, devices, sizes, largest, steps, self._rule.batch_size
-        )
+        plan = independent_batches(self._streams, round_index, devices, sizes, largest, steps, self._rule.batch_size)
         return Rows.of(self._task, devices, plan.reshape(len(plan), -1)), plan.shape
 
     def _initial_batch(self, device: int) -> Tensor:

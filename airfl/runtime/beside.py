@@ -17,7 +17,7 @@ from torch import Tensor
 
 @functools.cache
 def _stream_of(number: int) -> torch.cuda.Stream:
-    return torch.cuda.Stream(number)  # type: ignore[no-untyped-call,no-any-return]
+    return torch.cuda.Stream(number)  # type: ignore[no-untyped-call]
 
 
 def side_stream(device: torch.device) -> torch.cuda.Stream:
@@ -69,7 +69,7 @@ class Reading:
         place = torch.zeros(numbers.shape, dtype=numbers.dtype).pin_memory()
         place.copy_(numbers, non_blocking=True)
         arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        arrived.record()  # type: ignore[no-untyped-call]
+        arrived.record()
         return cls(place, arrived)
 
     @property
@@ -80,5 +80,5 @@ class Reading:
     def numbers(self) -> Tensor:
         """Return the numbers in the CPU's memory, after waiting for those of a GPU."""
         if self._arrived is not None:
-            self._arrived.synchronize()  # type: ignore[no-untyped-call]
+            self._arrived.synchronize()
         return self._place

@@ -1,16 +1,17 @@
 """Streams of the imitated GPU, which keep what they are given until somebody waits for it.
 
-A real GPU executes the operations of a stream in their order, and those of different streams in any order that the events
-allow. Here each stream is as late as it may be: an operation happens only when the CPU, or a stream that the CPU waits
-for, waits for it. Until then its result holds nan, or 0 for integers. Where a wait is missing, the numbers are wrong; on
-a real GPU they would be wrong now and then.
+A real GPU executes the operations of a stream in their order, and those of different streams in any order that the
+events allow. Here each stream is as late as it may be: an operation happens only when the CPU, or a stream that the CPU
+waits for, waits for it. Until then its result holds nan, or 0 for integers. Where a wait is missing, the numbers are
+wrong; on a real GPU they would be wrong now and then.
 
-Memory is imitated as torch's allocator gives it out: when the last tensor of some memory is gone, the stream on which it
-was made may overwrite it, unless `record_stream` has named a stream that still reads it.
+Memory is imitated as torch's allocator gives it out: when the last tensor of some memory is gone, the stream on which
+it was made may overwrite it, unless `record_stream` has named a stream that still reads it.
 """
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -103,10 +104,9 @@ class Streams:
         if memory.count:
             return
         del self._memory[key]
-        for stream in self.all:
-            if stream is not memory.home and id(stream) not in memory.recorded and stream.is_to_read(key):
-                held = memory.held
-                memory.home.give(_Given(lambda: spoil(held)))
+        others = (one for one in self.all if one is not memory.home and id(one) not in memory.recorded)
+        if any(one.is_to_read(key) for one in others):
+            memory.home.give(_Given(functools.partial(spoil, memory.held)))
 
 
 class Stream:

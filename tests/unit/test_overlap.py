@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from airfl.callbacks import Callback
 
 import airfl
 from airfl import simulation
-from airfl.callbacks import Callback
 from airfl.core.record import OpenRecord, Record
 from airfl.core.round import begin_round, run_round
 from airfl.core.state import World
@@ -263,6 +263,7 @@ def test_a_stop_by_progress_leaves_the_rounds_that_were_shown(whole: Path, tmp_p
 
 def test_a_run_is_saved_when_it_is_asked_to_stop_after_a_round(whole: Path, tmp_path: Path) -> None:
     """The signal comes while a record is still open. The round under way is the last one, and its state is saved."""
+
     def progress(done: int, rounds: int, record: Record) -> None:
         if done == 2:
             os.kill(os.getpid(), signal.SIGINT)

@@ -32,8 +32,8 @@ WARM_UPS = 3
 def record_graph(work: Callable[[], None], device: torch.device) -> Replay:
     """Record the operations of work() as a CUDA graph; raises RuntimeError if one of them waits for the GPU.
 
-    An evaluation that is still under way is no part of it: `torch.cuda.graph` waits for the whole GPU before it records,
-    and it records in a stream of its own.
+    An evaluation that is under way is no part of it: `torch.cuda.graph` waits for the whole GPU before it records, and
+    it records in a stream of its own.
     """
     with torch.cuda.device(device):
         side = side_stream(device)
