@@ -32,7 +32,7 @@ class OpenRecord:
     """The record of a round whose evaluation a GPU may still be computing. Only `close` gives access to a record.
 
     Attributes:
-        round_index: t.
+        round_index: t, index of the round.
         evaluation: That of theta^(t+1); None where the round is not evaluated.
         others: All other figures of the round.
     """

@@ -83,6 +83,7 @@ def test_plans_are_made_before_the_gpu_is_waited_for_and_none_waits() -> None:
             before = len(waits.noted)
             prepare(devices, index)
             assert len(waits.noted) == before
+            assert "rows" in vars(world.trainer._ahead._made[1])  # type: ignore[attr-defined]  # on their way
             events.append(f"prepare {index}")
 
         def noted(operation: str) -> None:

@@ -47,7 +47,9 @@ def updates(engine: GraphedEngine | VmapEngine, start: Tensor, work: Work) -> Te
     return found
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", pytest.param("cnn-cifar10", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn", *(pytest.param(name, marks=pytest.mark.full) for name in ("cnn-cifar10", "lstm"))]
+)
 def test_replayed_steps_are_those_of_the_engine_without_a_graph_bit_for_bit(name: str) -> None:
     """For chunks one after the other with other parameters, devices, batches, learning rates and numbers of steps."""
     task, graphed, plain = engines_of(name)
