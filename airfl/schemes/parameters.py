@@ -37,8 +37,8 @@ def public_steps() -> Any:
     return parameter(
         None,
         ge=1,
-        description="mini-batches of public data that the server trains on in a round to select coordinates; default: as "
-        "many as a device with the mean number of samples",
+        description="mini-batches of public data that the server trains on in a round to select coordinates; default: "
+        "as many as a device with the mean number of samples",
     )
 
 
