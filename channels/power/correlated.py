@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from channels.part import parameter
-from channels.power.aligned import carried, effective_gains, invert, reach
+from channels.power.aligned import carried, effective_gains, invert, reach, unbounded
 from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 # Halvings of the interval in which 1/beta is found; 2^-120 of its upper end.
@@ -49,25 +49,23 @@ class Correlated(Policy):
         by_power = reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
         reaches = np.minimum(by_power, task.privacy_bound)
         counts = np.isfinite(by_power)  # a device without a message fits any beta
-        arriving = np.where(counts, reaches, 0.0)
-        coefficient = np.inf
-        if (arriving > 0).any():
+        arriving, free = np.zeros(len(reaches)), unbounded(task)
+        bounded = bool((reaches[counts] > 0).any())
+        coefficient = free.coefficient
+        if bounded:
             relative, coefficient = best_arrival(
                 reaches[counts], task.rms_norms[counts], self.common_share, task.noise_energy
             )
-            arriving[counts] = relative * coefficient
-            arriving[~counts] = min(coefficient, task.privacy_bound)
-        elif np.isinf(task.privacy_bound) and len(reaches):
-            coefficient = 1.0
-        else:
-            coefficient = task.privacy_bound
-        full = counts & (arriving > 0) & (arriving >= reaches * (1 - ROUNDING))
-        sent = np.minimum(arriving, reaches)[:, None, None]
+            arriving[counts] = np.minimum(relative * coefficient, reaches[counts])
+        arriving[~counts] = min(coefficient, task.privacy_bound)
+        full = counts & bounded & (arriving > 0) & (arriving >= reaches * (1 - ROUNDING))
+        sent = arriving[:, None, None]
         return PowerPlan(
             amplitudes=invert(task.gains, sent, carried(task.gains, task.weights) & (sent > 0)),
             coefficient=np.full((1, 1), coefficient),
             power_bound_binding=bool((full & (by_power <= task.privacy_bound)).any()),
-            privacy_bound_binding=bool((full & (by_power >= task.privacy_bound)).any()),
+            privacy_bound_binding=bool((full & (by_power >= task.privacy_bound)).any())
+            or (not bounded and free.privacy_bound_binding),
         )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from channels.part import parameter
-from channels.power.aligned import carried, reach
+from channels.power.aligned import carried, reach, unbounded
 from channels.power.cao import best_coefficient
 from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
@@ -57,25 +57,29 @@ class Statistical(Policy):
         by_power = reach(np.ones(len(task.energy_limits)), task.energy_limits, task.rms_norms)
         by_privacy = largest_private_amplitudes(task)
         largest, rms_gains = np.minimum(by_power, by_privacy), np.sqrt(task.mean_power)
-        able = (largest > 0) & (rms_gains > 0)
-        ratio = self._ratio(task)
-        if self.objective == "least-error":
-            aims = ratio / np.where(able, rms_gains, 1.0)  # of b_i for beta = 1
-            coefficient = best_coefficient(
-                np.where(able, largest / aims, 0.0), ratio * task.rms_norms, task.noise_energy
-            )
-        else:
-            aims = 1 / (ratio * np.where(able, rms_gains, 1.0))
-            coefficient = float(np.min(largest / aims, where=able, initial=np.inf))
-        if np.isinf(coefficient):  # nobody sends a message
-            coefficient = 1.0 if len(able) and np.isinf(task.privacy_bound) else task.privacy_bound
-        amplitudes = np.where(able, np.minimum(coefficient * aims, largest), 0.0) if len(able) else np.zeros(0)
-        full = able & np.isfinite(largest) & (amplitudes >= largest * (1 - ROUNDING))
+        able, free = (largest > 0) & (rms_gains > 0), unbounded(task)
+        # The amplitudes that are aimed at for beta = 1.
+        aims, coefficient = np.zeros(len(able)), np.inf
+        if able.any():
+            ratio = self._ratio(task)
+            mean_gains = np.where(able, rms_gains, np.inf) * ratio
+            if self.objective == "least-error":
+                aims = ratio**2 / mean_gains
+                reaches = np.divide(largest, aims, out=np.zeros(len(able)), where=able)
+                coefficient = best_coefficient(reaches, ratio * task.rms_norms, task.noise_energy)
+            else:
+                aims = 1 / mean_gains
+                coefficient = float(np.min(largest / np.where(able, aims, 1.0), where=able, initial=np.inf))
+        bounded = bool(np.isfinite(coefficient))
+        coefficient = coefficient if bounded else free.coefficient
+        amplitudes = np.where(able, np.minimum(coefficient * aims, largest), 0.0)
+        full = able & bounded & (amplitudes >= largest * (1 - ROUNDING))
         return PowerPlan(
             amplitudes=amplitudes[:, None, None] * carried(task.gains, task.weights),
             coefficient=np.full((1, 1), coefficient),
             power_bound_binding=bool((full & (by_power <= by_privacy)).any()),
-            privacy_bound_binding=bool((full & (by_privacy <= by_power)).any()),
+            privacy_bound_binding=bool((full & (by_privacy <= by_power)).any())
+            or (not bounded and free.privacy_bound_binding),
         )
 
     def _ratio(self, task: PowerTask) -> float:
@@ -98,7 +102,7 @@ def largest_private_amplitudes(task: PowerTask) -> Array:
 
     Raises ValueError if there is a bound but no largest gain.
     """
-    if np.isinf(task.privacy_bound):
+    if np.isinf(task.privacy_bound) or not len(task.mean_power):
         return np.full(len(task.mean_power), np.inf)
     if np.isinf(task.most_power):
         raise ValueError(

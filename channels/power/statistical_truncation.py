@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from channels.part import parameter
-from channels.power.aligned import carried, invert, reach
+from channels.power.aligned import carried, invert, reach, unbounded
 from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 Survival = Callable[[Array], Array]
@@ -68,29 +68,22 @@ class StatisticalTruncation(Policy):
 
     def plan(self, task: PowerTask) -> PowerPlan:
         """Return inversion to the pre-scalers where the limit allows it."""
-        if task.survival is None:
-            raise ValueError(
-                "pre-scalers from statistics need the law of fading, which is not known here; use another policy"
-            )
         rms_gains = np.sqrt(task.mean_power)
         # gamma_i at the threshold |g_i|^2 = E|g_i|^2.
         scales = reach(rms_gains, task.energy_limits, task.rms_norms)
-        counts = np.isfinite(scales) & (scales > 0)
-        prescalers, coefficient = np.zeros(len(scales)), np.inf
+        counts, free = np.isfinite(scales) & (scales > 0), unbounded(task)
+        prescalers, coefficient = np.zeros(len(scales)), free.coefficient
         if counts.any():
-            problem = _Problem(
-                scales=scales[counts],
-                rms_norms=task.rms_norms[counts],
-                lost=float((task.rms_norms[scales == 0] ** 2).sum()),
-                noise_energy=task.noise_energy,
-                bound=task.privacy_bound,
-                survival=task.survival,
+            strengths, coefficient = _designed(
+                self.prescalers,
+                tuple(scales[counts]),
+                tuple(task.rms_norms[counts]),
+                float((task.rms_norms[scales == 0] ** 2).sum()),
+                task.noise_energy,
+                task.privacy_bound,
+                self._law(task),
             )
-            prescalers[counts], coefficient = _DESIGNS[self.prescalers](problem)
-        elif np.isinf(task.privacy_bound) and len(scales):
-            coefficient = 1.0
-        else:
-            coefficient = task.privacy_bound
+            prescalers[counts] = strengths
         prescalers[np.isinf(scales)] = min(coefficient, task.privacy_bound)  # nothing is sent, at no cost
         thresholds = np.divide(prescalers * rms_gains, scales, out=np.zeros(len(scales)), where=counts)
         used = carried(task.gains, task.weights) & (task.gains >= thresholds[:, None, None])
@@ -99,8 +92,15 @@ class StatisticalTruncation(Policy):
             amplitudes=invert(task.gains, prescalers[:, None, None], used & (prescalers > 0)[:, None, None]),
             coefficient=np.full((1, 1), coefficient),
             power_bound_binding=bool(counts.any() and not private.all()),
-            privacy_bound_binding=bool(private.any()),
+            privacy_bound_binding=bool(private.any()) or (not counts.any() and free.privacy_bound_binding),
         )
+
+    def _law(self, task: PowerTask) -> Survival:
+        if task.survival is None:
+            raise ValueError(
+                f"prescalers {self.prescalers!r} need the law of fading, which is not known here; use another policy"
+            )
+        return task.survival
 
 
 # Relative difference up to which a pre-scaler is at the privacy bound; above that of BELOW_ATOM.
@@ -281,17 +281,21 @@ def _unbiased(problem: _Problem) -> tuple[Array, float]:
     """Pre-scalers and beta of the least error among those with alpha_i = beta."""
     strongest = _strongest(problem) * BELOW_ATOM
     most = float((problem.scales * strongest * problem.shares(strongest)).min())
+    # Along the grid, up to its largest value, alpha_i/scales_i as an increasing function of the threshold.
+    rising = np.maximum.accumulate(GRID * _on_grid(problem.survival))
 
     def error(exponent: float) -> float:
         strength = float(np.exp(exponent))
-        return problem.error(_with_strength(problem, strongest, strength), strength)
+        thresholds = np.minimum(np.interp(strength / problem.scales, rising, GRID), strongest)
+        # The error at these strengths: sum_i rms_i^2 (1/pi_i - 1) + noise/beta^2, with pi_i = alpha_i/gamma_i.
+        return float(problem.powers @ (problem.scales * thresholds / strength - 1) + problem.noise_energy / strength**2)
 
     # At a strength s the noise alone contributes noise/s^2, so that none below s0 can be better than the largest.
-    low = np.sqrt(problem.noise_energy / problem.error(_with_strength(problem, strongest, most), most))
-    grid = np.log(np.geomspace(max(float(low), most * LEAST), most, COARSE // 4))
+    low = np.sqrt(problem.noise_energy / error(np.log(most)))
+    grid = np.log(np.geomspace(min(max(float(low), most * LEAST), most), most, COARSE))
     index = int(np.argmin([error(float(one)) for one in grid]))
     place = _section(error, grid[max(index - 1, 0)], grid[min(index + 1, len(grid) - 1)])
-    strength = float(np.exp(min(place, grid[-1], key=error)))
+    strength = most if error(grid[-1]) <= error(place) else float(np.exp(place))
     return problem.scales * _with_strength(problem, strongest, strength), strength
 
 
@@ -301,3 +305,21 @@ _DESIGNS: dict[str, Callable[[_Problem], tuple[Array, float]]] = {
     "least-noise": _least_noise,
     "least-noise-unbiased": _least_noise_unbiased,
 }
+
+
+# Cached, since a run in which all devices take part has one design.
+@functools.lru_cache(maxsize=32)
+def _designed(
+    name: str,
+    scales: tuple[float, ...],
+    rms_norms: tuple[float, ...],
+    lost: float,
+    noise_energy: float,
+    bound: float,
+    survival: Survival,
+) -> tuple[Array, float]:
+    """Return the pre-scalers of a design, [devices], read-only, and beta. Arguments as in `_Problem`."""
+    problem = _Problem(np.array(scales), np.array(rms_norms), lost, noise_energy, bound, survival)
+    prescalers, coefficient = _DESIGNS[name](problem)
+    prescalers.flags.writeable = False
+    return prescalers, coefficient
