@@ -209,8 +209,7 @@ def test_no_prescalers_are_better(seed: int) -> None:
 
 def test_prescalers_in_rayleigh_fading() -> None:
     """Closed forms: alpha = gamma exp(-gamma^2/s^2), s = sqrt(E|g|^2 P)/rms, is largest at gamma = s/sqrt(2), where it
-    is s/sqrt(2 e). The best threshold u = gamma/s for beta solves (1 - x) = u^2 (2 - x), x = gamma/beta. One device of s
-    = 1: beta minimises the error."""
+    is s/sqrt(2 e). The best threshold u = gamma/s for beta solves (1 - x) = u^2 (2 - x), x = gamma/beta."""
     law = Rayleigh().law()
     task = task_of(law, 3, 0.2)
     scales = np.sqrt(task.mean_power * task.energy_limits) / task.rms_norms
@@ -279,9 +278,8 @@ def test_no_amplitudes_of_correlated_messages_are_better(seed: int) -> None:
 
     def error(amplitudes: Array, inverse: Any) -> Any:
         missing = rms * (amplitudes * inverse - 1)
-        return (
-            share * missing.sum(-1) ** 2 + (1 - share) * (missing**2).sum(-1) + task.noise_energy * inverse[..., 0] ** 2
-        )
+        own = (1 - share) * (missing**2).sum(-1)
+        return share * missing.sum(-1) ** 2 + own + task.noise_energy * inverse[..., 0] ** 2
 
     plan = POLICIES["correlated"](common_share=share).plan(task)
     arriving, inverse = (plan.amplitudes * task.gains)[:, 0, 0], 1 / plan.coefficient[0]
