@@ -32,6 +32,7 @@ from airfl.core.checkpoint import (
     stored_records,
 )
 from airfl.core.checkpoint.state import from_arrays
+from airfl.core.course import course_of
 from airfl.core.device import current, find_device
 from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
@@ -46,6 +47,7 @@ from airfl.learning.task import build_task
 from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.interrupt import asked_to_stop
+from airfl.runtime.notebook.plots import in_plotly, on_axes
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
@@ -55,6 +57,8 @@ from airfl.storage.trace.integrity import read_seal
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
+    from plotly.graph_objects import Figure
 
     from airfl.learning.own_task import Task
 
@@ -79,6 +83,10 @@ class Run:
         of = self.settings
         return brief(self, scheme=of.scheme, rounds=of.run.rounds, seed=of.run.seed, path=self.path)
 
+    def _repr_html_(self) -> str:
+        """Return the run's figures as a table, for notebooks."""
+        return self.summary()._repr_html_()
+
     def trace(self) -> xarray.Dataset:
         """Open the trace as a lazy xarray dataset."""
         return open_trace(self.path)
@@ -95,6 +103,26 @@ class Run:
         """Return the figures of the whole run."""
         with self.trace() as dataset:
             return summarise(dataset)
+
+    def plot(self, y: str = "test_accuracy", x: str = "round", ax: Axes | None = None) -> Axes:
+        """Draw the course of the run on Matplotlib axes, and return the axes.
+
+        Args:
+            y: A variable of the trace with one value per round, such as "test_loss", "energy_j" or "epsilon".
+            x: "round", or a cost such as "energy_j", "resource_elements" or "latency_s", whose sum so far is shown.
+            ax: The axes to draw on; None for a new figure.
+
+        Raises UserError for other names.
+        """
+        with self.trace() as dataset:
+            line, along, shown = course_of(dataset, y, x)
+        return on_axes([line], along, shown, ax)
+
+    def plotly(self, y: str = "test_accuracy", x: str = "round") -> Figure:
+        """Return the course of the run as an interactive Plotly figure; arguments as in `plot`."""
+        with self.trace() as dataset:
+            line, along, shown = course_of(dataset, y, x)
+        return in_plotly([line], along, shown)
 
 
 @public
