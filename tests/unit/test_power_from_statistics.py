@@ -1,12 +1,14 @@
 """Policies by statistics and of correlated messages: their bounds, and devices that cannot send; refusals of a run."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import airfl
 from airfl.analysis.budget import link_budget
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
@@ -15,6 +17,8 @@ from channels.fading import Fixed, Rayleigh, bounded, fade_statistics
 from channels.power import POLICIES, PowerPlan, PowerTask, check_plan
 from tests.conftest import small_settings
 from tests.refusals import one_line
+from tests.resuming import assert_same_trace, interrupted
+from tests.small_data import LOGISTIC, run
 
 Array = NDArray[np.float64]
 RAYLEIGH = fade_statistics(bounded(Rayleigh().law(), 0.05, 2.0, "clip"))
@@ -257,3 +261,20 @@ def test_the_observer_is_assumed_to_know_the_selection(name: str) -> None:
         scenario = build_scenario(settings, 30, np.ones(settings.run.devices))
         assert scenario.statement.granted
         assert not scenario.statement.attained
+
+
+@pytest.mark.parametrize("name", ["statistical", "statistical-truncation", "correlated"])
+def test_a_run_goes_on_where_it_was_cut_off_and_agrees_with_its_budget(name: str, tmp_path: Path) -> None:
+    """Whatever a design was computed for before."""
+    few = (*LOGISTIC, "run.rounds=4", "run.devices=12", "run.selected=3", "local.steps=1", "run.checkpoint_every=1")
+    settings = small_settings(*few, "channel.fading=rayleigh", f"power.policy={name}")
+    with pytest.raises(KeyboardInterrupt):
+        run(settings, tmp_path / "cut", interrupted(2))
+    airfl.run(settings, tmp_path / "cut", resume=True)
+    whole = run(settings, tmp_path / "whole")
+    assert_same_trace(tmp_path / "cut", tmp_path / "whole")
+    budget = link_budget(settings)
+    with whole.trace() as trace:
+        np.testing.assert_array_equal(budget.alignment_coefficient, trace["alignment_coefficient"].values)
+        assert budget.noise_multiplier_min == trace["noise_multiplier"].min()
+        assert budget.resource_elements == trace["resource_elements"].sum()
