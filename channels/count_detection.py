@@ -26,14 +26,14 @@ Array = NDArray[np.float64]
 
 STEPS = 16
 """Points of the table of the conditional mean between two counts."""
-FINENESS = 1.15
+FINENESS = 1.25
 """Ratio of the standard deviations of noise for which the table has lines."""
 LEAST_STD = 0.05
 """Standard deviation of noise, in counts, below which the conditional mean is that for it: the nearest count."""
 LEAST_SHARE = 1e-9
 """Least probability of a count in a law that is learned."""
-LEARNED = 4
-"""Iterations in which the law of counts is learned."""
+LEARNED = (2, 4)
+"""Iterations, from 0, in which the law of counts is learned: the first ones see little but noise."""
 SETTLED = 1e-3
 """Change of an estimated count below which a block is finished."""
 
@@ -45,7 +45,8 @@ def sequences(words: int, length: int, generator: np.random.Generator) -> Array:
     entries are random signs: two of them, on the two parts of a resource element, are a symbol of QPSK.
     """
     if length < words:
-        return (2.0 * generator.integers(0, 2, (length, words)) - 1.0) / math.sqrt(length)
+        signs: Array = 2.0 * generator.integers(0, 2, (length, words)) - 1.0
+        return signs / math.sqrt(length)
     times, frequencies = np.arange(length)[:, None] + 0.5, np.arange(words)
     waves = np.cos(math.pi / length * times * frequencies) * math.sqrt(2 / length)
     waves[:, 0] /= math.sqrt(2)
@@ -55,12 +56,14 @@ def sequences(words: int, length: int, generator: np.random.Generator) -> Array:
 def first_law(devices: int, words: int) -> Array:
     """Return the law of a count before anything is received, [K + 1].
 
-    It is the law of Qiao et al.: 0, or one of 1 to K with equal probabilities; their sum follows from the mean K/Q.
+    It is 0, or one of n = 1 to K with probabilities in proportion to 1/n, which is nearer to the counts of words of unequal
+    popularity than the equal probabilities of Qiao et al.; their sum follows from the mean K/Q.
     """
-    if not devices:
-        return np.ones(1)
-    used = min(2 * devices / ((devices + 1) * words), 1 - LEAST_SHARE)
-    return np.array([1 - used, *[used / devices] * devices])
+    counts = np.arange(1, devices + 1)
+    shares = 1 / counts / words  # whose sum of n P(n) is K/Q
+    return np.array([max(1 - shares.sum(), LEAST_SHARE), *shares]) if shares.sum() < 1 else np.full(
+        devices + 1, 1 / (devices + 1)
+    )
 
 
 @dataclass(frozen=True)
@@ -210,7 +213,7 @@ def detect_counts(
         noisy = (state @ columns).add_(old)
         if denoiser is None:
             denoiser = CountDenoiser(law, float(stds.max()))
-        if learn and iteration < LEARNED:
+        if learn and iteration in LEARNED:
             law = denoiser.learned(_seen(denoiser, noisy, stds))
             denoiser = CountDenoiser(law, float(stds.max()))
         new, slopes = denoised(denoiser, noisy, stds)
@@ -220,7 +223,7 @@ def detect_counts(
         counts = new if active is None else counts.index_copy(0, active, new)
         if not bool(going.any()):
             break
-        if iteration >= LEARNED:
+        if iteration >= LEARNED[-1]:
             kept = going.nonzero()[:, 0]
             active = kept if active is None else active[kept]
             state = state[kept]

@@ -38,7 +38,7 @@ class BalancedDigits:
     @property
     def levels(self) -> int:
         """b^D."""
-        return self.base**self.digits
+        return int(self.base**self.digits)
 
     @property
     def step(self) -> float:
@@ -74,17 +74,16 @@ class BalancedDigits:
         import torch
 
         middle, entries = (self.levels - 1) // 2, batch.values.shape[1]
-        left = (batch.values * (batch.scale / self.step)[:, None]).round_().clamp_(-middle, middle).add_(middle)
+        left = batch.values * (batch.scale / self.step)[:, None]
+        left.round_().clamp_(-middle, middle)
         sent = left.new_empty(len(left), self.digits * entries)
-        for place in range(self.digits):
-            own = sent[:, place * entries : (place + 1) * entries]
-            if place < self.digits - 1:
-                higher = (left + 0.5).div_(self.base).floor_()
-                torch.sub(left, higher, alpha=self.base, out=own)
-                left = higher
-            else:
-                own.copy_(left)
-        return batch.of(sent.sub_((self.base - 1) // 2))
+        for place in range(self.digits - 1):
+            # The digit is what the nearest multiple of b leaves; b is odd, so that there is no tie.
+            higher = (left / self.base).round_()
+            torch.sub(left, higher, alpha=self.base, out=sent[:, place * entries : (place + 1) * entries])
+            left = higher
+        sent[:, (self.digits - 1) * entries :] = left
+        return batch.of(sent)
 
     def _decode(self, mean: Tensor) -> Tensor:
         return self._expand(mean[None])[0]
