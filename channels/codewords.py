@@ -155,9 +155,9 @@ class DigitEnergies(Codewords):
     Attributes:
         base: b, odd.
         zero_sent: Whether the digit 0 has an element.
-        counting: Whether the sum of the digits is decoded by the energies of all values; else the value that most devices
-            have, times the sum of the weights, as if they all had it. The devices of a digit 0 without an element are
-            those that are missing from the sum of the others.
+        counting: Whether the sum of the digits is decoded by the energies of all values; else the value that most
+            devices have, times the sum of the weights, as if they all had it. The devices of a digit 0 without an
+            element are those that are missing from the sum of the others.
     """
 
     base: int

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from channels.transfer import on_device
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 STEPS = 16
-"""Points of the table of the conditional mean between two counts."""
+"""Points of a table of the conditional mean between two counts."""
 FINENESS = 1.25
-"""Ratio of the standard deviations of noise for which the table has lines."""
+"""Ratio of the standard deviations of noise for which there are tables, by line."""
+REACH = 9.0
+"""Standard deviations within which counts are summed; beyond are less than 3e-18 of a likelihood."""
 LEAST_STD = 0.05
 """Standard deviation of noise, in counts, below which the conditional mean is that for it: the nearest count."""
 LEAST_SHARE = 1e-9
 """Least probability of a count in a law that is learned."""
+TINY = 1e-300
+"""Added to likelihoods, which are 0 beyond the last point of a table."""
 LEARNED = (2, 4)
 """Iterations, from 0, in which the law of counts is learned: the first ones see little but noise."""
 SETTLED = 1e-3
@@ -45,8 +51,8 @@ def sequences(words: int, length: int, generator: np.random.Generator) -> Array:
     entries are random signs: two of them, on the two parts of a resource element, are a symbol of QPSK.
     """
     if length < words:
-        signs: Array = 2.0 * generator.integers(0, 2, (length, words)) - 1.0
-        return signs / math.sqrt(length)
+        signs = 2.0 * generator.integers(0, 2, (length, words)) - 1.0
+        return np.asarray(signs / math.sqrt(length), dtype=np.float64)
     times, frequencies = np.arange(length)[:, None] + 0.5, np.arange(words)
     waves = np.cos(math.pi / length * times * frequencies) * math.sqrt(2 / length)
     waves[:, 0] /= math.sqrt(2)
@@ -56,71 +62,91 @@ def sequences(words: int, length: int, generator: np.random.Generator) -> Array:
 def first_law(devices: int, words: int) -> Array:
     """Return the law of a count before anything is received, [K + 1].
 
-    It is 0, or one of n = 1 to K with probabilities in proportion to 1/n, which is nearer to the counts of words of unequal
-    popularity than the equal probabilities of Qiao et al.; their sum follows from the mean K/Q.
+    It is 0, or one of n = 1 to K with probabilities in proportion to 1/n, which is nearer to the counts of words of
+    unequal popularity than the equal probabilities of Qiao et al.; their sum follows from the mean K/Q.
     """
     counts = np.arange(1, devices + 1)
     shares = 1 / counts / words  # whose sum of n P(n) is K/Q
-    return np.array([max(1 - shares.sum(), LEAST_SHARE), *shares]) if shares.sum() < 1 else np.full(
-        devices + 1, 1 / (devices + 1)
+    return (
+        np.array([max(1 - shares.sum(), LEAST_SHARE), *shares])
+        if shares.sum() < 1
+        else np.full(devices + 1, 1 / (devices + 1))
     )
 
 
-@dataclass(frozen=True)
 class CountDenoiser:
-    """Conditional mean of a count x of this law, given r = x + noise of a standard deviation, from a table.
+    """Conditional mean of a count x of this law, given r = x + noise of a standard deviation, from tables.
 
-    Attributes:
+    A table has points from r = -1 to K + 1 for one standard deviation, and is made when it is needed first. Its sums
+    over counts leave out those further away than `REACH` standard deviations.
+
+    Args:
         law: P(x = n) for n = 0 to K, [K + 1].
-        most_std: Largest standard deviation of the noise.
     """
 
-    law: Array
-    most_std: float
+    def __init__(self, law: Array) -> None:
+        self.law = np.maximum(law, LEAST_SHARE)
+        self._tables: dict[int, Array] = {}
 
     @property
-    def most(self) -> int:
-        """K, the largest count."""
-        return len(self.law) - 1
+    def points(self) -> int:
+        """Number of points of a table."""
+        return (len(self.law) + 1) * STEPS + 1
 
-    @property
-    def lines(self) -> int:
-        """Number of standard deviations for which the table has lines."""
-        return math.ceil(math.log(max(self.most_std, LEAST_STD) / LEAST_STD) / math.log(FINENESS)) + 1
+    def means(self, lines: NDArray[np.int64]) -> Array:
+        """Return E[x | r] at all points, for the standard deviations of these lines, [lines, points]."""
+        return np.stack([self._table(int(line)) for line in lines])
 
-    @property
-    def likelihoods(self) -> Array:
-        """exp(-(r - n)^2/(2 s^2)) of all lines, points r from -1 to K + 1, and counts n, [lines, points, K + 1]."""
-        return _likelihoods(self.most, self.lines)
-
-    @cached_property
-    def means(self) -> Array:
-        """E[x | r] of all lines and points, [lines, points]."""
-        counts = np.arange(self.most + 1)
-        sums = self.likelihoods.reshape(-1, self.most + 1) @ np.stack((self.law, self.law * counts), axis=1)
-        return np.asarray(sums[:, 1] / sums[:, 0]).reshape(self.lines, -1)
-
-    def learned(self, seen: Array) -> Array:
+    def learned(self, lines: NDArray[np.int64], seen: Array) -> Array:
         """Return the law that explains more of what was seen, one step of expectation maximisation, [K + 1].
 
         Args:
-            seen: How often each line and point was seen, [lines, points].
+            lines: The lines that were seen.
+            seen: How often each point of them was seen, [lines, points].
         """
-        likelihoods = self.likelihoods.reshape(-1, self.most + 1)
-        law = self.law * ((seen.reshape(-1) / (likelihoods @ self.law)) @ likelihoods)
+        law = np.zeros_like(self.law)
+        for line, often in zip(lines.tolist(), seen, strict=True):
+            kernel, near = self._around(line)
+            blocks = np.zeros(len(near) * STEPS)
+            blocks[: self.points] = often
+            parts = near * ((blocks.reshape(-1, STEPS) / (near @ kernel + TINY)) @ kernel.T)
+            reach = kernel.shape[0] // 2
+            padded = np.zeros(len(near) + 2 * reach)
+            for offset, part in enumerate(parts.T):
+                padded[offset : offset + len(near)] += part
+            law += padded[reach + 1 : reach + 1 + len(law)]
         law = np.maximum(law / max(law.sum(), LEAST_SHARE), LEAST_SHARE)
         return np.asarray(law / law.sum())
 
+    def _table(self, line: int) -> Array:
+        if line not in self._tables:
+            kernel, near = self._around(line)
+            reach = kernel.shape[0] // 2
+            counts = np.arange(-1, len(near) - 1)[:, None] + np.arange(-reach, reach + 1)
+            table = ((near * counts) @ kernel) / (near @ kernel + TINY)
+            self._tables[line] = table.reshape(-1)[: self.points]
+        return self._tables[line]
 
-@lru_cache(maxsize=16)
-def _likelihoods(most: int, lines: int) -> Array:
-    stds = LEAST_STD * FINENESS ** np.arange(lines)[:, None]
-    points, counts = np.arange((most + 2) * STEPS + 1), np.arange(most + 1)
-    offsets = (np.arange((2 * most + 2) * STEPS + 1) - (most + 1) * STEPS) / STEPS  # all values of r - n
-    values = np.exp(-((offsets / stds) ** 2) / 2)[:, points[:, None] + (most - counts) * STEPS]
-    values = np.ascontiguousarray(values)
-    values.flags.writeable = False
-    return values
+    def _around(self, line: int) -> tuple[Array, Array]:
+        """Return the likelihoods of the counts n + j for r = n + f, [2 J + 1, STEPS], and their probabilities for n
+        from -1 to K + 1, [K + 3, 2 J + 1]."""
+        reach = min(math.ceil(REACH * std_of_line(line)) + 1, len(self.law))
+        padded = np.zeros(len(self.law) + 2 * reach + 2)
+        padded[reach + 1 : reach + 1 + len(self.law)] = self.law
+        return _kernel(line, reach), np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+
+
+@lru_cache(maxsize=64)
+def _kernel(line: int, reach: int) -> Array:
+    offsets, fractions = np.arange(-reach, reach + 1)[:, None], np.arange(STEPS) / STEPS
+    likelihoods = np.exp(-(((fractions - offsets) / std_of_line(line)) ** 2) / 2)
+    likelihoods.flags.writeable = False
+    return np.asarray(likelihoods)
+
+
+def std_of_line(line: int) -> float:
+    """Return the standard deviation of the noise that a line of tables is for."""
+    return LEAST_STD * FINENESS**line
 
 
 def conditional_mean(law: Array, received: Array, std: float) -> tuple[Array, Array]:
@@ -204,18 +230,15 @@ def detect_counts(
     counts = received.new_zeros(len(received), words)
     active = None  # all blocks
     variances = []
-    denoiser: CountDenoiser | None = None
+    denoiser = CountDenoiser(law)
     for iteration in range(iterations):
         noise = state.square().mean(dim=1)
         variances.append(float(noise.double().mean()))
         stds = noise.sqrt()
         old = counts if active is None else counts[active]
         noisy = (state @ columns).add_(old)
-        if denoiser is None:
-            denoiser = CountDenoiser(law, float(stds.max()))
         if learn and iteration in LEARNED:
-            law = denoiser.learned(_seen(denoiser, noisy, stds))
-            denoiser = CountDenoiser(law, float(stds.max()))
+            denoiser = _learn(denoiser, noisy, stds)
         new, slopes = denoised(denoiser, noisy, stds)
         y = received if active is None else received[active]
         state = y - new @ columns.T + state * (slopes.sum(dim=1, keepdim=True) / length)
@@ -227,7 +250,7 @@ def detect_counts(
             kept = going.nonzero()[:, 0]
             active = kept if active is None else active[kept]
             state = state[kept]
-    return Detection(counts, law, np.array(variances))
+    return Detection(counts, denoiser.law, np.array(variances))
 
 
 def _detect_orthogonal(received: Tensor, columns: Tensor, law: Array, iterations: int, learn: bool) -> Detection:
@@ -238,53 +261,53 @@ def _detect_orthogonal(received: Tensor, columns: Tensor, law: Array, iterations
         variance = float((received.double().square().sum() - noisy.double().square().sum()).clamp(min=0)) / beside
     else:  # at least what no count explains
         variance = float((noisy - noisy.round()).double().square().mean())
-    denoiser = CountDenoiser(law, math.sqrt(variance))
-    stds = noisy.new_full((len(noisy),), math.sqrt(variance))
+    denoiser = CountDenoiser(law)
     for _ in range(iterations if learn else 0):
-        denoiser = CountDenoiser(denoiser.learned(_seen(denoiser, noisy, stds)), math.sqrt(variance))
+        stds = noisy.new_full((len(noisy),), math.sqrt(variance))
+        denoiser = _learn(denoiser, noisy, stds)
         if not beside:
             counts, slopes = denoised(denoiser, noisy, stds)
             variance = float(((noisy - counts).square() + variance * slopes).double().mean())
-            denoiser = CountDenoiser(denoiser.law, math.sqrt(variance))
-            stds = stds.new_full((len(noisy),), math.sqrt(variance))
+    stds = noisy.new_full((len(noisy),), math.sqrt(variance))
     counts, _ = denoised(denoiser, noisy, stds)
     return Detection(counts, denoiser.law, np.array([variance]))
 
 
 def denoised(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the conditional means of the counts and their derivatives, [blocks, words], from the table.
+    """Return the conditional means of the counts and their derivatives, [blocks, words], from the tables.
 
     Args:
         denoiser: The law of the counts.
         noisy: r, [blocks, words].
         stds: Standard deviation of the noise in every block, [blocks].
     """
-    import torch
-
-    lines, points = denoiser.means.shape
-    table = torch.from_numpy(np.ascontiguousarray(denoiser.means)).to(noisy).view(-1)
-    places = noisy.add(1).mul_(STEPS).clamp_(0, points - 1 - 1e-3)
-    below = places.int()
+    lines, rows = _lines(stds)
+    table = on_device(denoiser.means(lines), noisy.device, noisy.dtype).view(-1)
+    places = noisy.add(1).mul_(STEPS).clamp_(0, denoiser.points - 1)
+    below = places.int().clamp_(max=denoiser.points - 2)
     fraction = places.sub_(below)
-    below += (_lines(denoiser, stds) * points).int()[:, None]
+    below += (rows * denoiser.points)[:, None]
     flat = below.view(-1)
     low = table.index_select(0, flat).view(noisy.shape)
     rise = table.index_select(0, flat + 1).view(noisy.shape).sub_(low)
     return low.addcmul_(rise, fraction), rise.mul_(STEPS)
 
 
-def _lines(denoiser: CountDenoiser, stds: Tensor) -> Tensor:
-    """Return the nearest line of the table for every block."""
-    lines = (stds / LEAST_STD).log_().div_(math.log(FINENESS)).round_()
-    return lines.clamp_(0, denoiser.lines - 1)
-
-
-def _seen(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> Array:
-    """Return how often each line and point of the table is nearest to what was received, [lines, points]."""
+def _lines(stds: Tensor) -> tuple[NDArray[np.int64], Tensor]:
+    """Return the lines that are nearest to the blocks' standard deviations, and the place of each block's."""
     import torch
 
-    lines, points = denoiser.means.shape
+    nearest = stds.clamp(min=LEAST_STD).div_(LEAST_STD).log_().div_(math.log(FINENESS)).round_().int()
+    lines, rows = torch.unique(nearest, return_inverse=True)
+    return lines.cpu().numpy().astype(np.int64), rows.int()
+
+
+def _learn(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> CountDenoiser:
+    """Return the denoiser for the law that is learned from what was received."""
+    import torch
+
+    (lines, rows), points = _lines(stds), denoiser.points
     places = noisy.add(1).mul_(STEPS).round_().clamp_(0, points - 1).int()
-    places += (_lines(denoiser, stds) * points).int()[:, None]
-    seen = torch.bincount(places.view(-1), minlength=lines * points)
-    return np.asarray(seen.double().cpu().numpy().reshape(lines, points))
+    places += (rows * points)[:, None]
+    seen = torch.bincount(places.view(-1), minlength=len(lines) * points).cpu().numpy()
+    return CountDenoiser(denoiser.learned(lines, seen.reshape(len(lines), points).astype(np.float64)))

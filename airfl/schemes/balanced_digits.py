@@ -29,7 +29,9 @@ class BalancedNumbers(Scheme):
     links = ("noncoherent",)
     uses = LOCAL_SGD
 
-    base: int = parameter(3, ge=3, le=31, description="b, odd: digits are the whole numbers from -(b - 1)/2 to (b - 1)/2")
+    base: int = parameter(
+        3, ge=3, le=31, description="b, odd: digits are the whole numbers from -(b - 1)/2 to (b - 1)/2"
+    )
     digits: int = parameter(2, ge=1, le=14, description="D, digits of an entry, which has one of b^D levels")
     entry_range: float = parameters.entry_range()
     dither: bool = parameter(
@@ -55,8 +57,8 @@ class BalancedNumbers(Scheme):
             )
         if self.base**self.digits > MOST_LEVELS:
             raise PartError(
-                f"digits: {self.digits} digits to the base {self.base} are {self.base**self.digits:,} levels, more than "
-                f"the {MOST_LEVELS:,} of single precision; use fewer digits or a smaller base",
+                f"digits: {self.digits} digits to the base {self.base} are {self.base**self.digits:,} levels, more "
+                f"than the {MOST_LEVELS:,} of single precision; use fewer digits or a smaller base",
                 "digits",
             )
 

@@ -17,7 +17,7 @@ DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
 WAITS = {
     **dict.fromkeys(SCHEMES, 4),
     **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels"), 6),
-    **dict.fromkeys(("fsk-mv", "reed", "ncairfl", "affine-oac"), 5),
+    **dict.fromkeys(("fsk-mv", "reed", "ncairfl", "affine-oac", "balanced-digits"), 5),
     **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13},
 }
 """Most operations of a round for which the CPU waits, all devices in one chunk and without an evaluation.

@@ -20,8 +20,9 @@ MOST_LEVELS = 1 << 23
 class BalancedDigits:
     """x -> D digits from -g to g, with g = (b - 1)/2, of the nearest of b^D levels between -v and v.
 
-    x is about s sum_k a_k b^k with the step s = 2 v/(b^D - 1), k from 0 to D - 1, and so the mean of many x is s sum_k b^k
-    times the mean of their digits a_k. A message is the digits a_0 of all entries, then a_1 of all entries, and so on.
+    x is about s sum_k a_k b^k with the step s = 2 v/(b^D - 1), k from 0 to D - 1, and so the mean of many x is s
+    sum_k b^k times the mean of their digits a_k. A message is the digits a_0 of all entries, then a_1 of all
+    entries, and so on.
 
     Attributes:
         base: b, odd, at least 3.

@@ -34,8 +34,8 @@ def trained_codebook(blocks: Tensor, words: int, generator: np.random.Generator)
     """Return the words of k-means for these blocks, [words, length].
 
     Seeds are drawn with probabilities in proportion to the squared distance from the nearest seed so far (k-means++,
-    Arthur and Vassilvitskii 2007), then moved by Lloyd's algorithm; a word that no block chooses stays where it is. Where
-    there are fewer different blocks than words, the rest are zero.
+    Arthur and Vassilvitskii 2007), then moved by Lloyd's algorithm; a word that no block chooses stays where it is.
+    Where there are fewer different blocks than words, the rest are zero.
 
     Args:
         blocks: [blocks, length].

@@ -1,5 +1,5 @@
-"""Indices as sequences that all devices share, and the number of devices that sent each, from their superposition (Qiao,
-Gao, Boloursaz Mashhadi and Gunduz 2024, "Massive digital over-the-air computation")."""
+"""Indices as sequences that all devices share, and the number of devices that sent each, from their superposition
+(Qiao, Gao, Boloursaz Mashhadi and Gunduz 2024, "Massive digital over-the-air computation")."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class IndexSequences:
     """An index q of each block is sent as the q-th of Q sequences of norm 1; the receiver counts the devices of each.
 
-    Decoding gives the share of the devices that sent each index in each block, [blocks Q]. Nobody tells the receiver how
-    many send: it is what the rounded counts of most blocks add up to.
+    Decoding gives the share of the devices that sent each index in each block, [blocks Q]. Nobody tells the receiver
+    how many send: it is what the rounded counts of most blocks add up to.
 
     Attributes:
         words: Q.

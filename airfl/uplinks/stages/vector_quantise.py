@@ -1,5 +1,6 @@
-"""Vector quantisation of an update, block by block, with a codebook that all devices share (Qiao, Gao, Boloursaz Mashhadi
-and Gunduz 2024, "Massive digital over-the-air computation for communication-efficient federated edge learning")."""
+"""Vector quantisation of an update, block by block, with a codebook that all devices share (Qiao, Gao, Boloursaz
+Mashhadi and Gunduz 2024, "Massive digital over-the-air computation for communication-efficient federated edge
+learning")."""
 
 from __future__ import annotations
 
@@ -97,7 +98,10 @@ class VectorQuantise:
 
         if self.codebook == "fixed":
             drawn = gaussian_codebook(
-                self.words, self.length, word_std(self.limit, self.dimension), opened.streams.generator(Purpose.CODEBOOK)
+                self.words,
+                self.length,
+                word_std(self.limit, self.dimension),
+                opened.streams.generator(Purpose.CODEBOOK),
             )
             return on_device(drawn, opened.device, torch.float32)
         update = opened.public_update()
