@@ -21,6 +21,7 @@ from airfl.uplinks.stages.quantise import StochasticQuantise
 from airfl.uplinks.stages.stage import Coder, MessageBound, Stage, bound_after
 from channels.codewords import Codewords, DigitEnergies, EnergyDifference
 from channels.grid import OfdmaGrid
+from tests.conformance.scheme_runs import world_of_short
 from tests.uplink_contexts import context_of
 
 M = 20_000
@@ -160,3 +161,17 @@ def test_the_probability_of_a_majority_with_a_silent_zero() -> None:
     for digit, expected in ((1, wins(m, n)), (-1, wins(n, m)), (0, 1 - wins(m, n) - wins(n, m))):
         found = np.mean(np.round(decided) == digit)
         assert found == pytest.approx(expected, abs=5 * math.sqrt(expected * (1 - expected) / M))
+
+
+def test_the_scheme_writes_dithered_levels_in_whole_steps() -> None:
+    """v = 3 C/sqrt(d); 25 levels, whose step is 1 once they are whole numbers."""
+    given = ("scheme.base=5", "scheme.digits=2", "local.clip_norm=0.5")
+    dithered = world_of_short("balanced-digits", *given, "scheme.dither=true")
+    _, quantised, digits = dithered.scenario.recipe.stages
+    assert isinstance(quantised, StochasticQuantise)
+    assert isinstance(digits, BalancedDigits)
+    assert (quantised.levels, digits.levels, digits.step) == (25, 25, 1.0)
+    assert quantised.limit == pytest.approx(1.5 / math.sqrt(dithered.model.dimension))
+    (_, nearest) = world_of_short("balanced-digits", *given).scenario.recipe.stages
+    assert isinstance(nearest, BalancedDigits)
+    assert nearest.step == pytest.approx(quantised.step)

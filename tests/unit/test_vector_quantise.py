@@ -118,7 +118,7 @@ def test_orthogonal_sequences_give_the_exact_shares(length: int) -> None:
 
 
 def test_the_number_of_devices_is_what_most_blocks_add_up_to() -> None:
-    counts = torch.tensor([[3.0, 1.0], [2.2, 1.9], [4.0, 0.3], [1.0, 1.0]])
+    counts = torch.tensor([[3.0, 1.0], [2.2, 1.9], [4.0, 0.3], [1.0, 1.0], [5.0, 2.0]])
     assert total_of(counts) == 4
     assert total_of(torch.zeros(0, 2)) == 0
 
