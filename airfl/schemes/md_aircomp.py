@@ -50,7 +50,9 @@ class MdAirComp(Scheme):
         "random for the whole run",
     )
     error_feedback: bool = parameters.error_feedback()
-    iterations: int = parameter(default=10, ge=1, description="iterations of the decoder")
+    count_iterations: int = parameter(
+        default=10, ge=1, description="largest number of iterations of message passing that counts the devices"
+    )
 
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, quantise, send sequences under truncated inversion, count and average."""
@@ -70,7 +72,7 @@ class MdAirComp(Scheme):
         return Recipe(
             stages=(
                 *with_feedback(self.error_feedback, (Clip(limit), quantiser), dimension),
-                IndexSequences(self.words, self.sequence_length, settings.run.selected, self.iterations),
+                IndexSequences(self.words, self.sequence_length, settings.run.selected, self.count_iterations),
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
