@@ -25,7 +25,7 @@ class BalancedNumbers(Scheme):
 
     name = "balanced-digits"
     title = "Balanced digits"
-    paper = "Sahin: Over-the-air computation based on balanced number systems for federated edge learning (2022)"
+    paper = "Sahin, A.: Over-the-air computation based on balanced number systems for federated edge learning (2022)"
     links = ("noncoherent",)
     uses = LOCAL_SGD
 
