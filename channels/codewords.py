@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from channels.transfer import on_device
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -203,11 +205,14 @@ class DigitEnergies(Codewords):
         import torch
 
         if self.counting:
-            return sums.new_tensor(self.values) @ sums
+            total = torch.zeros_like(sums[0])
+            for value, energies in zip(self.values, sums, strict=True):
+                total.add_(energies, alpha=value)
+            return total
         counts, values = sums - noise_energy, self.values
         if not self.zero_sent:
             counts, values = torch.cat((counts, (weights - counts.sum(dim=0))[None])), (*values, 0)
-        return sums.new_tensor(values)[counts.argmax(dim=0)] * weights
+        return on_device(np.array(values), sums.device, sums.dtype)[counts.argmax(dim=0)] * weights
 
     def most_energy(self, entries: int, norm: float, weight: float) -> float:
         """Return w for every digit."""

@@ -220,6 +220,8 @@ def detect_counts(
         law: The law of a count, [K + 1]; None for `first_law`.
         learn: Whether the law is learned from the blocks.
     """
+    import torch
+
     length, words = columns.shape
     law = first_law(most, words) if law is None else law
     if not most or not len(received):
@@ -233,7 +235,7 @@ def detect_counts(
     denoiser = CountDenoiser(law)
     for iteration in range(iterations):
         noise = state.square().mean(dim=1)
-        variances.append(float(noise.double().mean()))
+        variances.append(noise.double().mean())
         stds = noise.sqrt()
         old = counts if active is None else counts[active]
         noisy = (state @ columns).add_(old)
@@ -242,15 +244,14 @@ def detect_counts(
         new, slopes = denoised(denoiser, noisy, stds)
         y = received if active is None else received[active]
         state = y - new @ columns.T + state * (slopes.sum(dim=1, keepdim=True) / length)
-        going = (new - old).abs().amax(dim=1) > SETTLED
         counts = new if active is None else counts.index_copy(0, active, new)
-        if not bool(going.any()):
-            break
         if iteration >= LEARNED[-1]:
-            kept = going.nonzero()[:, 0]
+            kept = ((new - old).abs().amax(dim=1) > SETTLED).nonzero()[:, 0]
+            if not len(kept):
+                break
             active = kept if active is None else active[kept]
             state = state[kept]
-    return Detection(counts, denoiser.law, np.array(variances))
+    return Detection(counts, denoiser.law, torch.stack(variances).cpu().numpy())
 
 
 def _detect_orthogonal(received: Tensor, columns: Tensor, law: Array, iterations: int, learn: bool) -> Detection:

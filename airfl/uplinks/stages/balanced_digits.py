@@ -90,5 +90,8 @@ class BalancedDigits:
         return self._expand(mean[None])[0]
 
     def _expand(self, messages: Tensor) -> Tensor:
-        places = messages.new_tensor(self.places)
-        return (messages.view(len(messages), self.digits, -1) * places[:, None]).sum(dim=1)
+        digits = messages.view(len(messages), self.digits, -1).unbind(dim=1)
+        numbers = digits[0] * self.places[0]
+        for place, digit in zip(self.places[1:], digits[1:], strict=True):
+            numbers.add_(digit, alpha=place)
+        return numbers

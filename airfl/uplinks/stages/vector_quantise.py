@@ -107,4 +107,5 @@ class VectorQuantise:
         update = opened.public_update()
         clipped = update * clip_factor(update.norm(), self.limit)
         generator = opened.streams.generator(Purpose.CODEBOOK, opened.index)
-        return trained_codebook(blocks_of(clipped, self.length), self.words, generator)
+        # On a CPU, which reads a number for every seed.
+        return trained_codebook(blocks_of(clipped.cpu(), self.length), self.words, generator).to(opened.device)
