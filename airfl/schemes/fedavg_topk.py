@@ -32,6 +32,7 @@ class FedAvgTopK(Scheme):
         "public = those of the server's update on public data, the same for all devices (as section 6.3.2 compares)",
     )
     error_feedback: bool = parameters.error_feedback()
+    public_steps: int | None = parameters.public_steps()
 
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, sparsify, average."""
@@ -43,4 +44,5 @@ class FedAvgTopK(Scheme):
             uplink=problem.uplink(),
             server=Averaging(settings.server),
             public_data=public,
+            public_steps=self.public_steps,
         )

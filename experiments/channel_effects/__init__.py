@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from channel_effects import (
     antennas,
+    blind,
     cell,
     csi,
     fading,
@@ -13,6 +14,7 @@ from channel_effects import (
     impulsive,
     noise,
     offsets,
+    oscillator,
     power,
     privacy,
     selection,
@@ -43,6 +45,9 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
-    "oscillator": hardware.oscillator,
+    "oscillator": oscillator.oscillator,
     "privacy": privacy.privacy,
 }
+"""The effects of docs/channels, each with a page of its name."""
+OF_SCHEMES: dict[str, Callable[[Figure], list[str]]] = {"blind": blind.blind}
+"""Figures of the radio on pages of docs/schemes, by the name of the page."""

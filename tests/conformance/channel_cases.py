@@ -133,6 +133,7 @@ WAYS = {
     "iq": f"{TAPPED} {IQ}",
     "iq turned": f"{TAPPED} {IQ} csi.phase_std_rad=0.5",
     "iq turned flat": f"{RAYLEIGH} {IQ} csi.phase_std_rad=0.5",
+    "iq locked": f"{RAYLEIGH} {IQ} csi.oscillator=tr38803-30ghz channel.carrier_hz=3e10",
     "iq offset": f"{RAYLEIGH} {IQ} csi.frequency_offset_hz=3000",
     "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",

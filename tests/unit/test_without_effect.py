@@ -67,6 +67,7 @@ WITHOUT = {
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
     reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
     reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
+    reasons.DRAWN_AGED_OR_LOCKED: (*REPLAYED, "csi.estimation=ls"),
     reasons.MOVED: ("csi.delay_s=1e-3",),
     reasons.IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
     reasons.ARRAY_MATTERS: ("antennas.count=4",),
@@ -255,6 +256,8 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     assert not list(without_effect(replayed, [small_settings(*replayed)]))
     aged = small_settings(*replayed, "channel.speed_m_s=3.0", "csi.delay_s=0.001")
     assert not list(without_effect(["channel.speed_m_s=3.0"], [aged]))
+    locked = small_settings(*replayed, "channel.carrier_hz=3e10", "csi.oscillator=r1-163984-a")
+    assert not list(without_effect(["channel.carrier_hz=3e10"], [locked]))
     assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
 
 
