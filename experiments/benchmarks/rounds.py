@@ -35,7 +35,7 @@ ROUNDS, ENGINE = 30, "compiled"
 """Whole rounds of a turn, and their engine."""
 SCHEMES = (
     *(("fedavg",), ("pfels",), ("wfl-p",), ("wfl-pdp",), ("fsk-mv",), ("reed",), ("ncairfl",), ("affine-oac",)),
-    *(("affine-oac", "scheme.mapping=affine"), ("blind",), ("age-topk",)),
+    *(("affine-oac", "scheme.mapping=affine"), ("balanced-digits",), ("md-aircomp",), ("blind",), ("age-topk",)),
 )
 """Schemes whose whole rounds are compared, with further settings."""
 CPU = torch.device("cpu")
