@@ -34,6 +34,11 @@ class FedAvgTopK(Scheme):
     error_feedback: bool = parameters.error_feedback()
     public_steps: int | None = parameters.public_steps()
 
+    def check(self) -> None:
+        """Raise ValueError if the server's steps are given where it selects nothing."""
+        if self.public_steps is not None and self.mask != "public":
+            raise ValueError(f'public_steps needs mask = "public", where the server selects, got {self.public_steps}')
+
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, sparsify, average."""
         settings, dimension = problem.settings, problem.dimension

@@ -56,6 +56,9 @@ NEEDS = {
 READS = {
     "threshold": "power.threshold=0.4",
     "coefficient": "power.coefficient=4.0",
+    "objective": "power.objective=least-error",
+    "prescalers": "power.prescalers=unbiased",
+    "common_share": "power.common_share=0.8",
     "average_over": "power.average_over=fading power.threshold=0.4",
 }
 

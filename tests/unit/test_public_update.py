@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from airfl.core.state import World
-from airfl.errors import DivergedError
+from airfl.errors import DivergedError, UserError
 from tests import small_data
 from tests.conftest import small_settings
 
@@ -31,6 +31,11 @@ def test_the_server_takes_as_many_steps_as_a_device() -> None:
     assert not torch.allclose(as_a_device, update(world("scheme.public_steps=40")), rtol=0.1)
     steps = ("local.epochs=0", "local.steps=4")
     torch.testing.assert_close(as_a_device, update(world(*steps)), rtol=0, atol=0)
+
+
+def test_steps_of_a_server_that_selects_nothing_are_refused() -> None:
+    with pytest.raises(UserError, match='public_steps needs mask = "public"'):
+        small_settings("scheme.name=fedavg-topk", "scheme.public_steps=4")
 
 
 def test_a_step_is_a_gradient_of_the_public_samples() -> None:

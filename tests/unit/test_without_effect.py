@@ -46,6 +46,8 @@ ANOTHER = {
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
     **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
     **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
+    **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
     **of("hardware", coefficients="[-0.1]", coefficients_imag="[0.1]", amplifier_class="a", calibrated="false"),
     **of("privacy", gains="private", csi_error="unbounded"),
@@ -198,6 +200,23 @@ def test_what_is_said_to_change_nothing_changes_nothing(needs: Needs, base: Any,
     assert len(sentences) >= len(keys)
     together = changed_by(overrides, base)
     assert not together, {text: changed_by([text], base) for text in overrides}
+
+
+@pytest.mark.parametrize("link", ["digital", "ideal"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("power.policy=statistical", "power.objective=least-error"),
+        ("power.policy=statistical-truncation", "power.prescalers=unbiased"),
+        ("power.policy=correlated", "power.common_share=0.1"),
+    ],
+)
+def test_policies_of_their_own_keys_change_nothing_on_links_of_bits(link: str, overrides: tuple[str, ...]) -> None:
+    base = ("scheme.name=fedavg", f"scheme.link={link}")
+    said = " ".join(without_effect(overrides, [small_settings(*SHORT, *base, *overrides)]))
+    assert all(f"{text.partition('=')[0]}" in said for text in overrides)
+    assert "no effect" in said
+    assert not changed_by(overrides, base)
 
 
 IDEAL, UNIFORM = (
