@@ -46,6 +46,8 @@ class Purpose(IntEnum):
     IMPULSES = 28
     SYMBOL_PHASE = 29
     OSCILLATOR = 30
+    REPLAY_ROUNDS = 31
+    REPLAY_DEVICES = 32
 
 
 @dataclass(frozen=True)

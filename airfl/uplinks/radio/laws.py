@@ -12,6 +12,7 @@ from airfl.config.part_keys import name_of
 from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
+from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.radio.parts import settings_of
 from channels.fading import (
     FadeStatistics,
@@ -29,9 +30,13 @@ from channels.fading.gains import Bounds
 from channels.fading.rayleigh import Rayleigh
 from channels.fading.rician import Rician
 from channels.part import is_built_in
+from channels.recorded.mapping import Draw
 from channels.topology import Drop
 
 Array = NDArray[np.float64]
+
+DRAWN_OF_REPLAY = {"rounds": Purpose.REPLAY_ROUNDS, "devices": Purpose.REPLAY_DEVICES}
+"""Random stream of what a replay may draw."""
 
 # Bounds that change the mean gain by a larger fraction cause a notice.
 MOST_MOVED = 0.1
@@ -95,14 +100,28 @@ def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> 
     return f"the fading law of {name_of(channel.fading)!r} is not known"
 
 
-def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
-    """Return the recorded gains, None if the channel is not replayed."""
+def replay_of(
+    channel: ChannelSettings, *, rounds: int, devices: int, antennas: int, streams: Streams | None = None
+) -> Replay | None:
+    """Return the recorded channel, None if the channel is not replayed. streams: of the run, which draw the order of
+    recorded rounds and the recorded devices if these are drawn."""
     fading = channel.fading_model
     if not isinstance(fading, Recorded):
         return None
+
+    def draw(what: str) -> Draw:
+        assert streams is not None
+        return functools.partial(streams.generator, DRAWN_OF_REPLAY[what])
+
     with settings_of("channel.replay_file"):
         try:
-            return fading.read(rounds=rounds, devices=devices, antennas=antennas)
+            return fading.read(
+                rounds=rounds,
+                devices=devices,
+                antennas=antennas,
+                physical=channel.units == "physical",
+                draw=None if streams is None else draw,
+            )
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
 

@@ -1,0 +1,264 @@
+"""A look at every value that a run will use, before it begins: faults with their place, mean powers, and errors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.draws import Array
+from channels.recorded.layout import MEAN_POWER, Layout
+from channels.recorded.mapping import Ids
+from channels.recorded.recording import HeldRounds, Recording, Rows
+from channels.recorded.resampling import halving_error
+from channels.recorded.source import RecordingError
+
+MIN_GAIN, MAX_GAIN = 1e-20, 1e20
+"""Range of |h| other than 0, because traces store it in single precision and received signals are of its order."""
+HELD_BYTES = 1 << 27
+"""Recordings up to this size are kept in memory; larger ones are read again in every round."""
+PART_BYTES = 1 << 25
+"""About how much is looked at together."""
+LONGEST_DELAY_S = 1e-3
+"""Delay of a path of 300 km; a longer one is not given in s."""
+IN_DECIBELS = -20.0
+"""Real gains that are all below this are no amplitudes but powers in dB."""
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a look at a recording tells.
+
+    Attributes:
+        mean_power: E|h|^2 of each device over the rounds in which it has a path, [devices]; 0 without any.
+        interpolation_error: Energy of the error of predicting every other subcarrier from the others, over their
+            energy; nan if there are fewer than four.
+        longest_delay_s: Largest delay of a path behind the first one of its device; 0 for gains.
+        silent: Whether a device has no path in some round.
+        held: All that a run needs, if it is little; None otherwise.
+    """
+
+    mean_power: Array
+    interpolation_error: float
+    longest_delay_s: float
+    silent: bool
+    held: HeldRounds | None
+
+
+@dataclass
+class _Faults:
+    """The first fault of each kind, and how many there are."""
+
+    first: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def note(self, kind: str, wrong: NDArray[np.bool_], describe: Callable[[Place], str]) -> None:
+        if wrong.any():
+            if kind not in self.first:
+                self.first[kind] = describe(tuple(int(one) for one in np.argwhere(wrong)[0]))
+            self.counts[kind] = self.counts.get(kind, 0) + int(np.count_nonzero(wrong))
+
+    def check(self, kinds: tuple[str, ...]) -> None:
+        for kind in kinds:
+            if kind in self.first:
+                raise RecordingError(f"{self.first[kind]} ({self.counts[kind]:,} such {_plural(kind)})")
+
+
+def _plural(kind: str) -> str:
+    return "delays" if kind == "delay" else "angles or Doppler shifts" if kind == "angle" else "gains"
+
+
+def survey(
+    recording: Recording, rounds: Ids, devices: Ids, *, physical: bool = False, silent_below: float = 0.0
+) -> Survey:
+    """Look at all values of these recorded rounds and devices.
+
+    Args:
+        recording: The recording.
+        rounds: Recorded rounds that a run uses, ascending.
+        devices: Recorded devices that a run uses, in the order of the run's devices.
+        physical: Whether |h|^2 is received over sent power, which is below 1.
+        silent_below: Root mean square gain up to which a device counts as without a path.
+
+    Raises RecordingError, with the place, for a value that no channel has.
+    """
+    layout, order = recording.layout, np.unique(devices)
+    values = len(order) * recording.antennas * layout.blocks * (layout.paths or layout.subcarriers)
+    keeps = len(rounds) * values * np.dtype(np.complex128).itemsize <= HELD_BYTES
+    step = max(PART_BYTES // max(values // len(order) * 16, 1), 1)
+    faults, kept = _Faults(), {}
+    power, heard = np.zeros(len(order)), np.zeros(len(order), dtype=np.int64)
+    real, largest, error, energy, delay = True, -math.inf, 0.0, 0.0, 0.0
+    for row in rounds.tolist():
+        parts = []
+        for begin in range(0, len(order), step):
+            some = order[begin : begin + step]
+            rows = recording.read(row, some)
+            _look(rows, layout, row, some, faults, physical)
+            of_devices = _power(rows, layout)
+            power[begin : begin + step] += of_devices
+            heard[begin : begin + step] += _mean(of_devices, rows, layout) > silent_below**2
+            if row == rounds[0] and layout.frequencies_hz is not None:
+                one, other = halving_error(rows.gains, layout.frequencies_hz)
+                error, energy = error + one, energy + other
+            real = real and not rows.gains.imag.any()
+            largest = max(largest, float(np.max(rows.gains.real)))
+            delay = max(delay, _delay(rows))
+            if keeps:
+                parts.append(rows)
+        if keeps:
+            kept[row] = _joined(parts)
+    faults.check(("value", "range", "unit", "delay", "angle"))
+    if real and largest <= IN_DECIBELS:
+        raise RecordingError(
+            f"{layout.name or 'array'!r} holds only real numbers below {largest:g}, which look like dB; give "
+            "amplitudes, 10^(dB/20)"
+        )
+    each = recording.antennas * (1 if layout.paths else layout.blocks * layout.subcarriers)
+    mean = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
+    if (
+        keeps and layout.flat and (heard == len(rounds)).all()
+    ):  # the same to the last bit, however few devices there are
+        stacked = np.stack([kept[row].gains[:, :, 0, 0] for row in rounds.tolist()])
+        mean = np.asarray((np.abs(stacked) ** 2).mean(axis=(0, 2)))
+    return Survey(
+        mean_power=mean[np.searchsorted(order, devices)],
+        interpolation_error=error / energy if energy else math.nan,
+        longest_delay_s=delay,
+        silent=bool((heard < len(rounds)).any()),
+        held=HeldRounds(kept, order) if keeps else None,
+    )
+
+
+def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array, devices: Ids) -> Array:
+    """Return the mean powers of a file for the devices of the run; reject values that are not powers.
+
+    Args:
+        stated: The array `mean_power` of the file.
+        recorded: Number of devices that it must have at least.
+        measured: The mean power over the recorded rounds, [devices].
+        devices: Recorded devices of the run, [devices].
+    """
+    stated = np.ravel(stated)
+    if stated.dtype.kind not in "iuf" or len(stated) < recorded:
+        raise RecordingError(
+            f"{MEAN_POWER!r} must hold real numbers of {recorded:,} devices, got {len(stated):,} of type "
+            f"{stated.dtype}; correct or remove it"
+        )
+    power = np.asarray(stated, dtype=np.float64)[devices]
+    silent = (power == 0) & (measured == 0)
+    wrong = ~(((power >= MIN_GAIN**2) & (power <= MAX_GAIN**2)) | silent)
+    if wrong.any():
+        raise RecordingError(
+            f"{MEAN_POWER!r} of device {devices[np.argmax(wrong)]} must be from {MIN_GAIN**2:g} to {MAX_GAIN**2:g}, "
+            f"got {power[wrong][0]:g}"
+        )
+    return power
+
+
+def _look(rows: Rows, layout: Layout, row: int, devices: Ids, faults: _Faults, physical: bool) -> None:
+    """Note the faults of a part of a round."""
+    with np.errstate(all="ignore"):
+        modulus = np.abs(rows.gains).astype(np.float64)
+
+    def note(kind: str, wrong: NDArray[np.bool_], what: str, remedy: str) -> None:
+        faults.note(kind, wrong, lambda place: _told(layout, row, devices, modulus, place, f"{what}; {remedy}"))
+
+    usual = ((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)) | (rows.gains == 0)
+    if not usual.all():
+        finite = np.isfinite(rows.gains)
+        note("value", ~finite, "NaN or infinite", "replace it")
+        what = f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})"
+        note("range", ~usual & finite, what, "scale it")
+    if physical:
+        what = "a path loss of 0 dB or less, although channel.units is physical"
+        note("unit", usual & (modulus >= 1), what, "give received over sent amplitude, not dB and not scaled,")
+    if rows.leaked_power is not None:
+        leaked = rows.leaked_power
+        faults.note(
+            "value",
+            ~((leaked >= 0) & (leaked < np.inf)),
+            lambda place: (
+                f"the leaked_power of round {row}, device {devices[place[0]]} (counted from 0) is {leaked[place]:g}, "
+                "which is no power; correct it"
+            ),
+        )
+    if rows.delays_s is not None:
+        _look_at_paths(rows, row, devices, faults)
+
+
+def _look_at_paths(rows: Rows, row: int, devices: Ids, faults: _Faults) -> None:
+    delays = rows.delays_s
+    assert delays is not None
+    there = (rows.gains != 0).any(axis=(1, 2))
+    wrong = ~((delays >= 0) & (delays <= LONGEST_DELAY_S)) & there
+    faults.note(
+        "delay",
+        wrong,
+        lambda place: (
+            f"the delay of round {row}, device {devices[place[0]]}, path {place[1]} (counted from 0) is "
+            f"{delays[place]:g} s, but a delay is from 0 to {LONGEST_DELAY_S:g} s; give 'tau_s' in s"
+        ),
+    )
+    for name in ("doppler_hz", "azimuth_rad", "elevation_rad"):
+        values = getattr(rows, name)
+        if values is None:
+            continue
+        most = 1e6 if name == "doppler_hz" else 2 * np.pi + 1e-6
+        unit = name.rpartition("_")[2]
+        faults.note("angle", ~(np.abs(values) <= most) & there, _of_path(name, row, devices, values, most, unit))
+
+
+def _of_path(name: str, row: int, devices: Ids, values: Array, most: float, unit: str) -> Callable[[Place], str]:
+    unit = "Hz" if unit == "hz" else unit
+    return lambda place: (
+        f"{name!r} of round {row}, device {devices[place[0]]}, path {place[1]} (counted from 0) is {values[place]:g}, "
+        f"but it is from {-most:g} to {most:g} {unit}; give it in {unit}"
+    )
+
+
+def _told(layout: Layout, row: int, devices: Ids, modulus: Array, place: tuple[int, ...], what: str) -> str:
+    at = f"round {row}, device {devices[place[0]]}, antenna {place[1]}"
+    if layout.paths:
+        at += f", path {place[3]}"
+    elif not layout.flat:
+        at += f", block {place[2]}, subcarrier {place[3]}"
+    value = f"{modulus[place]:g}, " if 0 < modulus[place] < math.inf else ""
+    return f"the gain of {at} (counted from 0) is {value}{what} or omit it"
+
+
+def _power(rows: Rows, layout: Layout) -> Array:
+    """Return the sum of |h|^2 over antennas and elements, or over antennas and paths, [devices]."""
+    with np.errstate(all="ignore"):
+        squares = np.abs(rows.gains) ** 2
+        flat = squares[:, :, 0, 0] if layout.flat else squares.reshape(len(squares), -1)
+        return np.asarray(flat.sum(axis=1, dtype=np.float64))
+
+
+def _mean(power: Array, rows: Rows, layout: Layout) -> Array:
+    _, antennas, blocks, subcarriers = rows.gains.shape
+    return np.asarray(power / (antennas * (1 if layout.paths else blocks * subcarriers)))
+
+
+def _delay(rows: Rows) -> float:
+    """Return the largest delay behind the first path of a device."""
+    if rows.delays_s is None:
+        return 0.0
+    there = (rows.gains != 0).any(axis=(1, 2))
+    first = np.min(rows.delays_s, axis=1, where=there, initial=np.inf)
+    last = np.max(rows.delays_s, axis=1, where=there, initial=-np.inf)
+    spread = (last - first)[there.any(axis=1)]
+    return float(np.max(spread, initial=0.0))
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(vars(one).values() for one in parts), strict=True)
+    joined = (None if column[0] is None else np.concatenate(column) for column in columns)
+    return Rows(*joined)  # type: ignore[arg-type]
