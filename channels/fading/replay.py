@@ -34,7 +34,7 @@ from channels.recorded.mapping import Draw, Ids
 from channels.recorded.recording import Rows
 from channels.recorded.resampling import CUBIC, LINEAR, Resampler, resampler
 from channels.recorded.source import shown
-from channels.recorded.survey import check_mean_power
+from channels.recorded.surveying import check_mean_power, interpolation_error
 
 FORMATS = "HDF5, .mat, .npy or .npz"
 
@@ -64,8 +64,8 @@ class Replay:
         mean_power: E|h|^2 over the rounds in which a device has a path, [N], from the file, or else the mean over what
             is replayed; 0 for a device that never has one.
         outage_gain: Root mean square gain over antennas and elements up to which a device is in outage.
-        interpolation_error: Energy of the error of predicting every other recorded subcarrier from the others, over
-            their energy; nan if nothing is interpolated.
+        interpolation_error: Error of predicting every other recorded subcarrier from the others, over their energy; nan
+            if it is not known.
         longest_delay_s: Largest delay of a path behind the first one of its device, in s; 0 for gains.
         silent: Whether a device has no path in some round, or may be in outage.
     """
@@ -106,10 +106,10 @@ class Replay:
         """Whether paths are recorded, of which `paths` returns those of a round."""
         return self.layout.paths > 0
 
-    @property
-    def interpolated(self) -> bool:
-        """Whether some round so far was interpolated between recorded subcarriers."""
-        return any(one is not None and not one.exact for one, _ in self._resamplers.values())
+    def interpolates(self, frame: Frame) -> bool:
+        """Whether H on a frame is interpolated between recorded subcarriers."""
+        over_frequency, _ = self._onto(frame)
+        return over_frequency is not None and not over_frequency.exact
 
     @property
     def gains(self) -> Complex:
@@ -248,6 +248,23 @@ class Recorded(Fading):
             return False
         return _is_selective(self.file, self.variable, status.st_ino, status.st_size, status.st_mtime_ns)
 
+    def interpolation(self, frame: Frame) -> tuple[int, float] | None:
+        """Return the number of recorded subcarriers and the error of interpolating at twice their spacing, over the
+        energy; None if H on a frame is not interpolated, or the file cannot be read."""
+        source = None
+        try:
+            source = open_source(Path(self.file))
+            layout = layout_of(source, self.variable)
+            if layout.frequencies_hz is None:
+                return None
+            over = resampler(layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz")
+            return None if over.exact else (layout.subcarriers, interpolation_error(Recording(source, layout, 1)))
+        except Exception:  # a damaged file can raise anything; `read` tells what
+            return None
+        finally:
+            if source is not None:
+                source.close()
+
     def read(
         self,
         *,
@@ -348,7 +365,7 @@ def _replay(
         devices=rows,
         mean_power=mean_power,
         outage_gain=part.outage_gain,
-        interpolation_error=found.interpolation_error,
+        interpolation_error=interpolation_error(recording),
         longest_delay_s=found.longest_delay_s,
         silent=found.silent or part.outage_gain > 0,
     )

@@ -8,7 +8,7 @@ the arrays that describe a channel, a `Recording` reads rounds of them, `survey`
 from channels.recorded.mapping import DeviceChoice, RoundOrder, RoundsAtEnd, device_rows
 from channels.recorded.recording import HeldRounds, Recording, Rounds
 from channels.recorded.source import ChoiceError, RecordingError, Source, open_source
-from channels.recorded.survey import Survey, survey
+from channels.recorded.surveying import Survey, survey
 
 __all__ = [
     "ChoiceError",

@@ -6,6 +6,7 @@ frequency by the cubic through the four nearest points, over time on the line be
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -87,19 +88,21 @@ def resampler(recorded: Array, wanted: Array, points: int, unit: str) -> Resampl
     return Resampler(indices, _lagrange(recorded[indices], wanted))
 
 
-def halving_error(values: NDArray[np.complexfloating], recorded: Array) -> tuple[float, float]:
-    """Return the energy of the error of predicting every other recorded subcarrier from the others, and their energy.
+def halving_error(values: NDArray[np.complexfloating], recorded: Array) -> float:
+    """Return the error of predicting every other recorded subcarrier from the others, over their energy.
 
-    The prediction is the interpolation over frequency at twice the recorded spacing, on the last axis of `values`.
+    The prediction is the interpolation over frequency at twice the recorded spacing, on the last axis of `values`. nan
+    if too few are recorded, or without any energy.
     """
     kept, left_out = recorded[::2], recorded[1::2]
     inside = left_out <= kept[-1]
     if len(kept) < LINEAR or not inside.any():
-        return 0.0, 0.0
+        return math.nan
     predicted = resampler(kept, left_out[inside], CUBIC, "Hz")(np.asarray(values[..., ::2]), values.ndim - 1)
     true = values[..., 1::2][..., inside]
     error = np.abs(np.asarray(predicted, dtype=np.complex128) - true) ** 2
-    return float(error.sum()), float((np.abs(true).astype(np.float64) ** 2).sum())
+    energy = float((np.abs(true).astype(np.float64) ** 2).sum())
+    return float(error.sum()) / energy if energy else math.nan
 
 
 def _lagrange(points: Array, wanted: Array) -> Array:

@@ -1,8 +1,17 @@
 """The radio of a run, built from its settings on what `channels` has."""
 
 from airfl.uplinks.radio.checks import check_radio, check_size
-from airfl.uplinks.radio.laws import cut_by_bounds
+from airfl.uplinks.radio.laws import cut_by_bounds, interpolated
 from airfl.uplinks.radio.power import check_blind, power_policy
 from airfl.uplinks.radio.radio import Radio, build_radio
 
-__all__ = ["Radio", "build_radio", "check_blind", "check_radio", "check_size", "cut_by_bounds", "power_policy"]
+__all__ = [
+    "Radio",
+    "build_radio",
+    "check_blind",
+    "check_radio",
+    "check_size",
+    "cut_by_bounds",
+    "interpolated",
+    "power_policy",
+]

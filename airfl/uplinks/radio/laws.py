@@ -13,7 +13,7 @@ from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, 
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
 from airfl.runtime.streams import Purpose, Streams
-from airfl.uplinks.radio.parts import settings_of
+from airfl.uplinks.radio.parts import grid_of, settings_of
 from channels.fading import (
     FadeStatistics,
     FadingLaw,
@@ -32,6 +32,7 @@ from channels.fading.rician import Rician
 from channels.part import is_built_in
 from channels.recorded.mapping import Draw
 from channels.topology import Drop
+from channels.units import linear_to_db
 
 Array = NDArray[np.float64]
 
@@ -124,6 +125,26 @@ def replay_of(
             )
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
+
+
+def interpolated(radio: RadioSections) -> str | None:
+    """Return a notice if a recorded channel is interpolated between recorded subcarriers, with its error."""
+    fading = radio.channel.fading_model
+    if not isinstance(fading, Recorded):
+        return None
+    grid = grid_of(radio.grid)
+    found = fading.interpolation(grid.frame(2 * grid.used_subcarriers, 1))
+    if found is None:
+        return None
+    recorded, error = found
+    told = (
+        "too few to tell the error"
+        if math.isnan(error)
+        else f"at twice their spacing the error would be {float(linear_to_db(error)):.1f} dB of the channel's power"
+    )
+    return (
+        f"channel.replay_file: {recorded:,} recorded subcarriers are interpolated to {grid.used_subcarriers:,}; {told}"
+    )
 
 
 def gain_law(radio: RadioSections) -> FadingLaw | None:

@@ -24,10 +24,13 @@ PART_BYTES = 1 << 25
 """About how much is looked at together."""
 LONGEST_DELAY_S = 1e-3
 """Delay of a path of 300 km; a longer one is not given in s."""
+COMPARED = 64
+"""Devices over which the error of interpolation is measured."""
 IN_DECIBELS = -20.0
 """Real gains that are all below this are no amplitudes but powers in dB."""
 
 Place = tuple[int, ...]
+Modulus = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -36,15 +39,12 @@ class Survey:
 
     Attributes:
         mean_power: E|h|^2 of each device over the rounds in which it has a path, [devices]; 0 without any.
-        interpolation_error: Energy of the error of predicting every other subcarrier from the others, over their
-            energy; nan if there are fewer than four.
         longest_delay_s: Largest delay of a path behind the first one of its device; 0 for gains.
         silent: Whether a device has no path in some round.
         held: All that a run needs, if it is little; None otherwise.
     """
 
     mean_power: Array
-    interpolation_error: float
     longest_delay_s: float
     silent: bool
     held: HeldRounds | None
@@ -93,19 +93,19 @@ def survey(
     step = max(PART_BYTES // max(values // len(order) * 16, 1), 1)
     faults, kept = _Faults(), {}
     power, heard = np.zeros(len(order)), np.zeros(len(order), dtype=np.int64)
-    real, largest, error, energy, delay = True, -math.inf, 0.0, 0.0, 0.0
+    real, largest, delay = True, -math.inf, 0.0
     for row in rounds.tolist():
         parts = []
         for begin in range(0, len(order), step):
             some = order[begin : begin + step]
             rows = recording.read(row, some)
-            _look(rows, layout, row, some, faults, physical)
-            of_devices = _power(rows, layout)
-            power[begin : begin + step] += of_devices
-            heard[begin : begin + step] += _mean(of_devices, rows, layout) > silent_below**2
-            if row == rounds[0] and layout.frequencies_hz is not None:
-                one, other = halving_error(rows.gains, layout.frequencies_hz)
-                error, energy = error + one, energy + other
+            with np.errstate(all="ignore"):
+                modulus = np.abs(rows.gains)
+            _look(rows, modulus, layout, row, some, faults, physical)
+            of_devices = _power(modulus, layout)
+            reached = _mean(of_devices, rows, layout) > silent_below**2
+            power[begin : begin + step] += np.where(reached, of_devices, 0.0)
+            heard[begin : begin + step] += reached
             real = real and not rows.gains.imag.any()
             largest = max(largest, float(np.max(rows.gains.real)))
             delay = max(delay, _delay(rows))
@@ -121,18 +121,28 @@ def survey(
         )
     each = recording.antennas * (1 if layout.paths else layout.blocks * layout.subcarriers)
     mean = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
-    if (
-        keeps and layout.flat and (heard == len(rounds)).all()
-    ):  # the same to the last bit, however few devices there are
+    if keeps and layout.flat and (heard == len(rounds)).all():  # in one sum, whose last bit a sum by rounds may miss
         stacked = np.stack([kept[row].gains[:, :, 0, 0] for row in rounds.tolist()])
         mean = np.asarray((np.abs(stacked) ** 2).mean(axis=(0, 2)))
     return Survey(
         mean_power=mean[np.searchsorted(order, devices)],
-        interpolation_error=error / energy if energy else math.nan,
         longest_delay_s=delay,
         silent=bool((heard < len(rounds)).any()),
         held=HeldRounds(kept, order) if keeps else None,
     )
+
+
+def interpolation_error(recording: Recording) -> float:
+    """Return the error of predicting every other recorded subcarrier from the others, over their energy.
+
+    It is taken over the first recorded round of the first `COMPARED` devices, and is the error of interpolation at
+    twice the recorded spacing. nan if no frequencies are recorded, or too few.
+    """
+    frequencies = recording.layout.frequencies_hz
+    if frequencies is None:
+        return math.nan
+    rows = recording.read(0, np.arange(min(recording.layout.devices, COMPARED)))
+    return halving_error(rows.gains, frequencies)
 
 
 def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array, devices: Ids) -> Array:
@@ -161,23 +171,24 @@ def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array
     return power
 
 
-def _look(rows: Rows, layout: Layout, row: int, devices: Ids, faults: _Faults, physical: bool) -> None:
+def _look(
+    rows: Rows, modulus: Modulus, layout: Layout, row: int, devices: Ids, faults: _Faults, physical: bool
+) -> None:
     """Note the faults of a part of a round."""
-    with np.errstate(all="ignore"):
-        modulus = np.abs(rows.gains).astype(np.float64)
 
     def note(kind: str, wrong: NDArray[np.bool_], what: str, remedy: str) -> None:
         faults.note(kind, wrong, lambda place: _told(layout, row, devices, modulus, place, f"{what}; {remedy}"))
 
-    usual = ((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)) | (rows.gains == 0)
-    if not usual.all():
+    # Of most parts of most files, two numbers tell that nothing is wrong.
+    if not (modulus.min() >= MIN_GAIN and (modulus.max() < 1 if physical else modulus.max() <= MAX_GAIN)):
+        usual = ((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)) | (rows.gains == 0)
         finite = np.isfinite(rows.gains)
         note("value", ~finite, "NaN or infinite", "replace it")
         what = f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})"
         note("range", ~usual & finite, what, "scale it")
-    if physical:
-        what = "a path loss of 0 dB or less, although channel.units is physical"
-        note("unit", usual & (modulus >= 1), what, "give received over sent amplitude, not dB and not scaled,")
+        if physical:
+            what = "a path loss of 0 dB or less, although channel.units is physical"
+            note("unit", usual & (modulus >= 1), what, "give received over sent amplitude, not dB and not scaled,")
     if rows.leaked_power is not None:
         leaked = rows.leaked_power
         faults.note(
@@ -222,7 +233,7 @@ def _of_path(name: str, row: int, devices: Ids, values: Array, most: float, unit
     )
 
 
-def _told(layout: Layout, row: int, devices: Ids, modulus: Array, place: tuple[int, ...], what: str) -> str:
+def _told(layout: Layout, row: int, devices: Ids, modulus: Modulus, place: tuple[int, ...], what: str) -> str:
     at = f"round {row}, device {devices[place[0]]}, antenna {place[1]}"
     if layout.paths:
         at += f", path {place[3]}"
@@ -232,10 +243,10 @@ def _told(layout: Layout, row: int, devices: Ids, modulus: Array, place: tuple[i
     return f"the gain of {at} (counted from 0) is {value}{what} or omit it"
 
 
-def _power(rows: Rows, layout: Layout) -> Array:
+def _power(modulus: Modulus, layout: Layout) -> Array:
     """Return the sum of |h|^2 over antennas and elements, or over antennas and paths, [devices]."""
     with np.errstate(all="ignore"):
-        squares = np.abs(rows.gains) ** 2
+        squares = np.square(modulus, dtype=np.float64)
         flat = squares[:, :, 0, 0] if layout.flat else squares.reshape(len(squares), -1)
         return np.asarray(flat.sum(axis=1, dtype=np.float64))
 
