@@ -25,6 +25,7 @@ from channels.recorded import (
     RoundOrder,
     Rounds,
     Source,
+    Survey,
     device_rows,
     open_source,
     survey,
@@ -36,6 +37,9 @@ from channels.recorded.resampling import CUBIC, LINEAR, Resampler, resampler
 from channels.recorded.source import shown
 from channels.recorded.surveying import check_mean_power, interpolation_error
 
+MOST_SURVEYS = 4
+_SURVEYS: dict[tuple[object, ...], Survey] = {}
+"""What was found in recordings that are streamed, so that a run does not read its file twice before it begins."""
 FORMATS = "HDF5, .mat, .npy or .npz"
 
 
@@ -353,7 +357,7 @@ def _replay(
     rows = device_rows(part.devices, layout.devices, devices, draw("devices") if draw else None, shown(layout.name))
     used, recording = order.used(rounds), Recording(source, layout, required[2])
     recording.check_room(used, rows)
-    found = survey(recording, used, rows, physical=physical, silent_below=part.outage_gain)
+    found = _surveyed(recording, used, rows, physical, part.outage_gain)
     mean_power = found.mean_power
     if MEAN_POWER in layout.beside:
         stated = source.small(layout.sibling(MEAN_POWER))
@@ -369,6 +373,23 @@ def _replay(
         longest_delay_s=found.longest_delay_s,
         silent=found.silent or part.outage_gain > 0,
     )
+
+
+def _surveyed(recording: Recording, used: Ids, rows: Ids, physical: bool, outage_gain: float) -> Survey:
+    """Return what a look at a recording tells: of one that is streamed, the same as before if its file has not changed
+    since."""
+    status, layout = recording.source.path.stat(), recording.layout
+    changes = (status.st_ino, status.st_size, status.st_mtime_ns)
+    asked = (used.tobytes(), rows.tobytes(), recording.antennas, physical, outage_gain)
+    key = (str(recording.source.path.resolve()), layout.name, changes, asked)
+    if key not in _SURVEYS:
+        found = survey(recording, used, rows, physical=physical, silent_below=outage_gain)
+        if found.held is not None:
+            return found
+        while len(_SURVEYS) >= MOST_SURVEYS:
+            _SURVEYS.pop(next(iter(_SURVEYS)))
+        _SURVEYS[key] = found
+    return _SURVEYS[key]
 
 
 @functools.lru_cache(maxsize=64)

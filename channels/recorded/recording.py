@@ -115,7 +115,9 @@ class Recording:
         low, high = int(order[0]), int(order[-1]) + 1
         slab = (slice(row, row + 1), slice(low, high), *inner)
         if len(order) * DENSE >= high - low and self.source.bytes_to_read(name, slab) <= SLAB_BYTES:
-            return np.asarray(self.source.read(name, slab)[0][devices - low])
+            found = self.source.read(name, slab)[0]
+            everyone = len(devices) == high - low and (devices == np.arange(low, high)).all()
+            return found if everyone else np.asarray(found[devices - low])
         parts = [self.source.read(name, (slice(row, row + 1), part, *inner))[0] for part in runs_of(order)]
         return np.concatenate(parts)[np.searchsorted(order, devices)]
 

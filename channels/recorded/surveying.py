@@ -26,6 +26,8 @@ LONGEST_DELAY_S = 1e-3
 """Delay of a path of 300 km; a longer one is not given in s."""
 COMPARED = 64
 """Devices over which the error of interpolation is measured."""
+USUAL_POWER = 1e38
+"""|h|^2 up to which, and down to whose inverse, single precision tells that |h| is in range."""
 IN_DECIBELS = -20.0
 """Real gains that are all below this are no amplitudes but powers in dB."""
 
@@ -99,10 +101,14 @@ def survey(
         for begin in range(0, len(order), step):
             some = order[begin : begin + step]
             rows = recording.read(row, some)
-            with np.errstate(all="ignore"):
-                modulus = np.abs(rows.gains)
-            _look(rows, modulus, layout, row, some, faults, physical)
-            of_devices = _power(modulus, layout)
+            squares = _squares(rows.gains, layout)
+            if not _usual(rows.gains, squares, physical):
+                _look(rows, layout, row, some, faults, physical)
+            if rows.leaked_power is not None:
+                _look_at_leaks(rows.leaked_power, row, some, faults)
+            if rows.delays_s is not None:
+                _look_at_paths(rows, row, some, faults)
+            of_devices = squares.reshape(len(squares), -1).sum(axis=1, dtype=np.float64)
             reached = _mean(of_devices, rows, layout) > silent_below**2
             power[begin : begin + step] += np.where(reached, of_devices, 0.0)
             heard[begin : begin + step] += reached
@@ -171,36 +177,49 @@ def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array
     return power
 
 
-def _look(
-    rows: Rows, modulus: Modulus, layout: Layout, row: int, devices: Ids, faults: _Faults, physical: bool
-) -> None:
-    """Note the faults of a part of a round."""
+def _squares(gains: NDArray[np.complexfloating], layout: Layout) -> Modulus:
+    """Return |h|^2. Of flat gains it is the square of the modulus, to the last bit; of others, which are many, it takes
+    no square root."""
+    with np.errstate(all="ignore"):
+        if layout.flat:
+            return np.asarray(np.square(np.abs(gains), dtype=np.float64))
+        squares = np.square(gains.real)
+        squares += np.square(gains.imag)
+        return np.asarray(squares)
+
+
+def _usual(gains: NDArray[np.complexfloating], squares: Modulus, physical: bool) -> bool:
+    """Whether a few numbers tell that nothing is wrong, as of most parts of most files."""
+    if not squares.max() < (1 if physical else USUAL_POWER):  # nan is not
+        return False
+    small = np.count_nonzero(squares < 1 / USUAL_POWER)
+    return not small or small == gains.size - np.count_nonzero(gains)
+
+
+def _look(rows: Rows, layout: Layout, row: int, devices: Ids, faults: _Faults, physical: bool) -> None:
+    """Note the faults of the gains of a part of a round."""
+    with np.errstate(all="ignore"):
+        modulus = np.abs(rows.gains)
 
     def note(kind: str, wrong: NDArray[np.bool_], what: str, remedy: str) -> None:
         faults.note(kind, wrong, lambda place: _told(layout, row, devices, modulus, place, f"{what}; {remedy}"))
 
-    # Of most parts of most files, two numbers tell that nothing is wrong.
-    if not (modulus.min() >= MIN_GAIN and (modulus.max() < 1 if physical else modulus.max() <= MAX_GAIN)):
-        usual = ((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)) | (rows.gains == 0)
-        finite = np.isfinite(rows.gains)
-        note("value", ~finite, "NaN or infinite", "replace it")
-        what = f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})"
-        note("range", ~usual & finite, what, "scale it")
-        if physical:
-            what = "a path loss of 0 dB or less, although channel.units is physical"
-            note("unit", usual & (modulus >= 1), what, "give received over sent amplitude, not dB and not scaled,")
-    if rows.leaked_power is not None:
-        leaked = rows.leaked_power
-        faults.note(
-            "value",
-            ~((leaked >= 0) & (leaked < np.inf)),
-            lambda place: (
-                f"the leaked_power of round {row}, device {devices[place[0]]} (counted from 0) is {leaked[place]:g}, "
-                "which is no power; correct it"
-            ),
-        )
-    if rows.delays_s is not None:
-        _look_at_paths(rows, row, devices, faults)
+    usual = ((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)) | (rows.gains == 0)
+    finite = np.isfinite(rows.gains)
+    note("value", ~finite, "NaN or infinite", "replace it")
+    what = f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})"
+    note("range", ~usual & finite, what, "scale it")
+    if physical:
+        what = "a path loss of 0 dB or less, although channel.units is physical"
+        note("unit", usual & (modulus >= 1), what, "give received over sent amplitude, not dB and not scaled,")
+
+
+def _look_at_leaks(leaked: NDArray[np.float32], row: int, devices: Ids, faults: _Faults) -> None:
+    def told(place: Place) -> str:
+        at = f"round {row}, device {devices[place[0]]} (counted from 0)"
+        return f"the leaked_power of {at} is {leaked[place]:g}, which is no power; correct it"
+
+    faults.note("value", ~((leaked >= 0) & (leaked < np.inf)), told)
 
 
 def _look_at_paths(rows: Rows, row: int, devices: Ids, faults: _Faults) -> None:
@@ -241,14 +260,6 @@ def _told(layout: Layout, row: int, devices: Ids, modulus: Modulus, place: tuple
         at += f", block {place[2]}, subcarrier {place[3]}"
     value = f"{modulus[place]:g}, " if 0 < modulus[place] < math.inf else ""
     return f"the gain of {at} (counted from 0) is {value}{what} or omit it"
-
-
-def _power(modulus: Modulus, layout: Layout) -> Array:
-    """Return the sum of |h|^2 over antennas and elements, or over antennas and paths, [devices]."""
-    with np.errstate(all="ignore"):
-        squares = np.square(modulus, dtype=np.float64)
-        flat = squares[:, :, 0, 0] if layout.flat else squares.reshape(len(squares), -1)
-        return np.asarray(flat.sum(axis=1, dtype=np.float64))
 
 
 def _mean(power: Array, rows: Rows, layout: Layout) -> Array:
