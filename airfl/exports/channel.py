@@ -54,7 +54,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
     settings = _settings(trace)
     run, antennas = settings.run, settings.antennas.count
     blocks, subcarriers = radio.response_shape(frame)
-    plain = not radio.selective and not radio.changes_within_a_round
+    plain = not radio.selective and blocks == 1
     sizes = {"round": run.rounds, "device": run.devices, "antenna": antennas}
     if not plain:
         sizes |= {"block": blocks, "subcarrier": subcarriers}

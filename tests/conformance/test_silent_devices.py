@@ -13,6 +13,7 @@ from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.selection.registry import SELECTIONS
 from channels.antennas import COMBINERS
+from channels.fading import Recorded
 from channels.power import POLICIES
 from tests.conformance.channel_cases import messages_of, pass_through, send
 from tests.conftest import small_settings
@@ -228,3 +229,12 @@ def test_noise_of_the_devices_tells_how_many_take_part(
     assert scenario.radio.silent == bool(silent[0])
     assert scenario.statement.granted == granted
     assert scenario.statement.attained == (not granted)
+
+
+def test_the_mean_power_is_that_of_rounds_with_a_path(tmp_path: Path) -> None:
+    """Of |h|^2 = 4, 0, 16 it is 10, and of nothing 0; in outage is what is at most the outage gain."""
+    with h5py.File(tmp_path / "gains.h5", "w") as file:
+        file["gains"] = np.array([[2.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
+    for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0)):
+        part = Recorded(file=str(tmp_path / "gains.h5"), outage_gain=outage_gain)
+        assert part.read(rounds=3, devices=2).mean_power.tolist() == [expected, 0.0]
