@@ -45,6 +45,7 @@ from airfl.config.section import Section, attribute_lines, public_name
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.learning.chosen_task import with_task
+from airfl.runtime.notebook.html import html_table
 from airfl.storage.fingerprint import parts_of
 from airfl.storage.output_files import replace_text
 from channels.part import Part
@@ -394,6 +395,19 @@ class Experiment(Configuration, _Keywords):
             arguments += [f"{name}={value!r}"] if repr(value) != empty else []
         arguments += [f"{key}={value!r}" for key, value in self.settings.run.__repr_args__()]
         return f"Experiment({', '.join(arguments)})"
+
+    def _repr_html_(self) -> str:
+        """Return the settings that differ from their defaults as a table, for notebooks."""
+        rows = [(name, _shown(getattr(self, name))) for name in self._PARTS]
+        return html_table("Experiment", [*rows, ("run", _shown(self.settings.run))])
+
+
+def _shown(value: Any) -> str:
+    """Return a part or section for the table of an experiment."""
+    changed = value.__repr_args__() if isinstance(value, Section) else None
+    if changed is None:
+        return repr(value)
+    return ", ".join(f"{key}={one!r}" for key, one in changed) or "defaults"
 
 
 def _table(name: str, value: Any) -> Tables:

@@ -32,10 +32,11 @@ from airfl.core.checkpoint import (
     stored_records,
 )
 from airfl.core.checkpoint.state import from_arrays
+from airfl.core.course import course_of
 from airfl.core.device import current, find_device
 from airfl.core.progress import asked_progress, planned
 from airfl.core.record import Record
-from airfl.core.round import as_last, run_round
+from airfl.core.round import as_last, begin_round
 from airfl.core.run_files import Progress, written, written_alone
 from airfl.core.state import State, World
 from airfl.core.summary import Summary, summarise
@@ -46,6 +47,7 @@ from airfl.learning.task import build_task
 from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.interrupt import asked_to_stop
+from airfl.runtime.notebook.plots import in_plotly, on_axes
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
@@ -55,6 +57,8 @@ from airfl.storage.trace.integrity import read_seal
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.axes import Axes
+    from plotly.graph_objects import Figure
 
     from airfl.learning.own_task import Task
 
@@ -79,6 +83,10 @@ class Run:
         of = self.settings
         return brief(self, scheme=of.scheme, rounds=of.run.rounds, seed=of.run.seed, path=self.path)
 
+    def _repr_html_(self) -> str:
+        """Return the run's figures as a table, for notebooks."""
+        return self.summary()._repr_html_()
+
     def trace(self) -> xarray.Dataset:
         """Open the trace as a lazy xarray dataset."""
         return open_trace(self.path)
@@ -95,6 +103,26 @@ class Run:
         """Return the figures of the whole run."""
         with self.trace() as dataset:
             return summarise(dataset)
+
+    def plot(self, y: str = "test_accuracy", x: str = "round", ax: Axes | None = None) -> Axes:
+        """Draw the course of the run on Matplotlib axes, and return the axes.
+
+        Args:
+            y: A variable of the trace with one value per round, such as "test_loss", "energy_j" or "epsilon".
+            x: "round", or a cost such as "energy_j", "resource_elements" or "latency_s", whose sum so far is shown.
+            ax: The axes to draw on; None for a new figure.
+
+        Raises UserError for other names.
+        """
+        with self.trace() as dataset:
+            line, along, shown = course_of(dataset, y, x)
+        return on_axes([line], along, shown, ax)
+
+    def plotly(self, y: str = "test_accuracy", x: str = "round") -> Figure:
+        """Return the course of the run as an interactive Plotly figure; arguments as in `plot`."""
+        with self.trace() as dataset:
+            line, along, shown = course_of(dataset, y, x)
+        return in_plotly([line], along, shown)
 
 
 @public
@@ -122,7 +150,8 @@ def run(
         out: A new folder, or the folder of a run to resume (`resume`).
         device: "cpu", "cuda", or "cuda:1" for the second GPU. A trace does not depend on which GPU it is.
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
-            after every round with the finished rounds, the rounds of the run, and the round's record.
+            after every round with the finished rounds, the rounds of the run, and the round's record. On a GPU it may
+            be called for an evaluated round after the next one.
         data_dir: Where to look for data sets before AIRFL_DATA and ./data.
         data: The data set, if it is already loaded.
         overrides: As in `airfl.load_settings`.
@@ -190,19 +219,27 @@ def _run(
     finish_rounds: bool,
     callbacks: Callbacks,
 ) -> State:
-    """Run the remaining rounds, or fewer if a callback ends the run, and return the last state."""
+    """Run the remaining rounds, or fewer if a callback ends the run, and return the last state.
+
+    While a GPU evaluates theta^(t+1), the next round begins, unless something is to read the record of round t first.
+    That record is then written at the end of the next round, also of one that fails or is interrupted.
+    """
     state, rounds = first_state(world, saved), resolved.run.rounds
     with written(folder, world, resolved, saved, progress) as files, asked_to_stop(finish_rounds) as asked:
         try:
             stop, record = _tell_again(callbacks, folder, saved)
-            while state.round_index < rounds and not stop:
-                state, record = run_round(world, state)
-                files.append(record, state)
-                if progress:
-                    progress(state.round_index, rounds, record)
-                stop = callbacks.tell(state.round_index, record)
-                if asked() and state.round_index < rounds and not stop:
-                    files.interrupt(state)
+            with ExitStack() as late:
+                while state.round_index < rounds and not stop:
+                    state, opened = begin_round(world, state)
+                    late.close()
+                    due = files.is_due(state)
+                    if opened.under_way and not (due or callbacks.any or asked()):
+                        late.callback(files.finish, opened)
+                        continue
+                    record = files.finish(opened, state if due else None)
+                    stop = callbacks.tell(state.round_index, record)
+                    if asked() and state.round_index < rounds and not stop:
+                        files.interrupt(state)
             if stop and state.round_index < rounds:
                 last = as_last(world, state, record)
                 callbacks.tell_last(last, stop)

@@ -4,6 +4,7 @@ docs/channels/NAME.md).
 python experiments/channel_effects.py --out docs/channels [--only NAME ...] [--rounds N]
 
 The effects are functions in the folder of the same name. Each prints its caption and the numbers that its page quotes.
+Figures of pages of docs/schemes are drawn with --only.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import sys
 import time
 from pathlib import Path
 
-from channel_effects import EFFECTS
+from channel_effects import EFFECTS, OF_SCHEMES
 from channel_effects.drawing import blank, save
 from channel_effects.rounds import MOST_ROUNDS
+
+ALL = {**EFFECTS, **OF_SCHEMES}
 
 
 def main() -> None:
     """Draw the requested effects."""
     parser = argparse.ArgumentParser(description="Draw one figure for each channel effect.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
-    parser.add_argument("--only", nargs="+", choices=list(EFFECTS), metavar="NAME", help=", ".join(EFFECTS))
+    parser.add_argument("--only", nargs="+", choices=list(ALL), metavar="NAME", help=", ".join(ALL))
     rounds = "at most N rounds per point, for a quick preview with different numbers"
     parser.add_argument("--rounds", type=int, default=sys.maxsize, metavar="N", help=rounds)
     arguments = parser.parse_args()
@@ -32,7 +35,7 @@ def main() -> None:
     for name in arguments.only or EFFECTS:
         start = time.monotonic()
         figure = blank()
-        numbers = EFFECTS[name](figure)
+        numbers = ALL[name](figure)
         file = save(figure, arguments.out / f"{name}.png")
         short = "" if arguments.rounds == sys.maxsize else f", at most {arguments.rounds} rounds a point"
         print(f"{name} ({time.monotonic() - start:.0f} s{short}): {file}")
@@ -42,7 +45,7 @@ def main() -> None:
 
 def caption(name: str) -> str:
     """Return the caption of the figure: what the panels show, and how much was simulated."""
-    return " ".join((EFFECTS[name].__doc__ or "").split())
+    return " ".join((ALL[name].__doc__ or "").split())
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from airfl.learning.chosen_task import dimension_of, equal_share, load_data, tra
 from airfl.learning.server import mean_weights
 from airfl.learning.tasks.datasets import data_folders
 from airfl.privacy.disclosure import Disclosure
+from airfl.runtime.notebook.html import html_table
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
 from airfl.schemes.release import RecordRelease
@@ -112,6 +113,15 @@ class Budget:
     def __repr__(self) -> str:
         keys = ("scheme", "rounds", "energy_j", "resource_elements", "air_time_s", "epsilon_paper", "epsilon_round_max")
         return brief(self, **{key: getattr(self, key) for key in keys})
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a table, for notebooks."""
+        units = {"_j": f" ({self.units})", "_s": " (s)", "_mb": " (MB)"}
+        rows = []
+        for name, value in self.figures().items():
+            unit = next((end for end in units if name.endswith(end)), "")
+            rows.append((name.removesuffix(unit).replace("_", " ") + units.get(unit, ""), value))
+        return html_table(f"{self.scheme}: {self.rounds:,} rounds without training", rows)
 
     def figures(self) -> dict[str, str | int | float]:
         """Return the figures that `airfl budget --json` prints: all but the arrays over rounds."""

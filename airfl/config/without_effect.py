@@ -98,6 +98,9 @@ DRAWN = Needs("channel.fading", inactive=RECORDED)
 """Recorded gains are not drawn, scaled or bounded."""
 AGED, MOVED = Needs("csi.delay_s", inactive=("0", "0.0")), Needs("channel.speed_m_s", inactive=("0", "0.0"))
 DRAWN_OR_AGED = Needs("channel.fading", inactive=RECORDED, or_else=AGED)
+LOCKED = Needs("csi.oscillator", inactive=("free-running",))
+DRAWN_AGED_OR_LOCKED = Needs("channel.fading", inactive=RECORDED, or_else=replace(AGED, or_else=LOCKED))
+"""The spectrum of a locked oscillator is scaled to the carrier."""
 IN_SIGHT = Needs("channel.fading", fadings(lambda one: one.line_of_sight and issubclass(one, FlatFading)))
 LINE_OF_SIGHT = Needs("topology.los", inactive=("nlos",), or_else=NOT_PLACED)
 IN_AREA = Needs("topology.kind", ("disc", "annulus"))
@@ -168,7 +171,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.variation": (DRAWN,),
     "channel.round_s": (DRAWN,),
     "channel.speed_m_s": (DRAWN_OR_AGED,),
-    "channel.carrier_hz": (DRAWN_OR_AGED,),
+    "channel.carrier_hz": (DRAWN_AGED_OR_LOCKED,),
     **{
         f"channel.{key}": (Needs("channel.fading", tuple(names), own=False), *ALSO_NEEDED.get(key, ()))
         for key, (_, names) in keys_of(FADINGS).items()

@@ -24,7 +24,7 @@ from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
-from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size
+from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size, check_statistics_hold
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
@@ -70,6 +70,8 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
     )
     recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples, radio.silent))
+    if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
+        check_statistics_hold(settings.radio, settings.selection.rule, recipe.uplink.control.privacy_bound)
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)

@@ -1,4 +1,4 @@
-"""Shows the progress of runs on standard error: bars on a terminal, plain lines elsewhere."""
+"""Shows the progress of runs: bars on a terminal and in a notebook, plain lines on standard error elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from airfl.core.notebook_progress import NotebookBars
 from airfl.core.record import KeptRecord, Record
 from airfl.errors import escaped
 from airfl.runtime.interrupt import told_by
@@ -63,9 +64,17 @@ class _Run:
 
 
 class RoundProgress:
-    """Shows the rounds of one run after another. plan: all runs in order, if they are known."""
+    """Shows the rounds of one run after another.
 
-    def __init__(self, bar: Progress | None, plan: Sequence[Planned] = (), clock: Clock = time.monotonic) -> None:
+    Args:
+        bar: Bars on a terminal, or in a notebook; None for plain lines.
+        plan: All runs in order, if they are known.
+        clock: Returns the time in s.
+    """
+
+    def __init__(
+        self, bar: Progress | NotebookBars | None, plan: Sequence[Planned] = (), clock: Clock = time.monotonic
+    ) -> None:
         self._bar, self._clock = bar, clock
         self._plan = {planned.label: planned for planned in plan}
         self._runs: dict[str, _Run] = {}
@@ -99,6 +108,8 @@ class RoundProgress:
         text = "" if math.isnan(self._accuracy) else f"accuracy {100 * self._accuracy:.1f}%"
         if self._bar is None:
             self._line(run, text, now)
+        elif isinstance(self._bar, NotebookBars):
+            self._bar.show(label, done, rounds, self._in_words(run, text, now))
         else:
             self._draw(self._bar, run, text)
         if done == rounds:
@@ -115,10 +126,13 @@ class RoundProgress:
         if run.done < rounds and now - self._last_line < SECONDS_BETWEEN_LINES:
             return
         self._last_line = now
-        parts = [f"round {run.done}/{rounds}", text, self._times(run, now)]
+        tell(f"{escaped(run.planned.label)}: {self._in_words(run, text, now)}")
+
+    def _in_words(self, run: _Run, text: str, now: float) -> str:
+        """Return how far a run is, its accuracy and times, and those of all runs."""
+        parts = [f"round {run.done}/{run.planned.rounds.rounds}", text, self._times(run, now)]
         whole = self._whole(run, now)
-        line = f"{escaped(run.planned.label)}: {', '.join(filter(None, parts))}{whole and f'; {whole}'}"
-        tell(line)
+        return f"{', '.join(filter(None, parts))}{whole and f'; {whole}'}"
 
     def _times(self, run: _Run, now: float) -> str:
         """Return the text on the time of a run: elapsed and left, or total."""
@@ -217,10 +231,14 @@ def _log_shown() -> Iterator[None]:
 def round_progress(
     plan: Sequence[Planned] = (), console: Console | None = None, clock: Clock = time.monotonic
 ) -> Iterator[RoundProgress]:
-    """Show progress, and airfl's log, on standard error during the block. plan: all runs in order."""
+    """Show progress during the block, in the output of a cell in a notebook and else on standard error, where airfl's
+    log is shown too. plan: all runs in order."""
     console = console or Console(stderr=True)
     with _log_shown():
-        if not console.is_terminal:  # a file, a pipe, a notebook
+        if console.is_jupyter:
+            yield RoundProgress(NotebookBars(clock), plan, clock)
+            return
+        if not console.is_terminal:  # a file or a pipe
             yield RoundProgress(None, plan, clock)
             return
         columns = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from airfl.core.scenario import Scenario
 from airfl.core.state import Exchange
-from airfl.learning.evaluation import Evaluation
+from airfl.learning.divergence import check_losses
+from airfl.learning.evaluation import Evaluation, EvaluationUnderWay
 from airfl.privacy.ledger import PrivacyFigures
 from airfl.storage.trace.schema import METRIC
 from airfl.uplinks import LinkReport, Reception
@@ -23,6 +25,32 @@ Record = dict[str, Any]
 
 class KeptRecord(Record):
     """The record of a round that an earlier process ran, read back when a run is resumed."""
+
+
+@dataclass(frozen=True)
+class OpenRecord:
+    """The record of a round whose evaluation a GPU may still be computing. Only `close` gives access to a record.
+
+    Attributes:
+        round_index: t, index of the round.
+        evaluation: That of theta^(t+1); None where the round is not evaluated.
+        others: All other figures of the round.
+    """
+
+    round_index: int
+    evaluation: EvaluationUnderWay | None
+    others: Record
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the CPU may have to wait for the record."""
+        return self.evaluation is not None and self.evaluation.under_way
+
+    def close(self) -> Record:
+        """Return the complete record, after waiting for a GPU. Raises DivergedError if a loss is not finite."""
+        evaluation = None if self.evaluation is None else self.evaluation.result()
+        check_losses(evaluation, self.round_index)
+        return {**record_evaluation(evaluation), **self.others}
 
 
 def noise_std(scenario: Scenario, reception: Reception) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -12,13 +13,15 @@ from torch import Tensor
 from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
-from airfl.core.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
+from airfl.core.record import OpenRecord, Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.core.round_plan import disclosure_again, plan_round
 from airfl.core.state import Exchange, State, UpdateHook, World
+from airfl.errors import UserError
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
-from airfl.learning.evaluation import evaluate
+from airfl.learning.evaluation import begin_evaluation, evaluate
 from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
+from airfl.selection import BlindRule, select
 from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 from channels.transfer import on_device
@@ -26,6 +29,12 @@ from channels.transfer import on_device
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
     """Run round t: (theta^t, t) -> (theta^(t+1), t+1). Return the new state and the record of the round."""
+    state, opened = begin_round(world, state)
+    return state, opened.close()
+
+
+def begin_round(world: World, state: State) -> tuple[State, OpenRecord]:
+    """Run round t as `run_round` does, without waiting for the evaluation that a GPU computes beside the next round."""
     t, step = state.round_index, world.step
 
     with operations_alone(world.keeps_to_one_thread):
@@ -37,21 +46,15 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
             happened = record_exchange(world.scenario, exchanged, t)
 
     evaluated = is_evaluated(world.scenario.run, t + 1)
-    with step("ledger"):
-        privacy = account(world, exchanged, t + 1, evaluated)
     with step("evaluation"):
         gradient_norm = world.scenario.trace.gradient_norm
-        evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
-    check_losses(evaluation, t)
+        evaluation = begin_evaluation(world.model, parameters, world.task, gradient_norm) if evaluated else None
+    with step("ledger"):
+        privacy = account(world, exchanged, t + 1, evaluated)
     with step("record"):
         computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.plan.devices, t))
-        record = {
-            **record_evaluation(evaluation),
-            **happened,
-            **privacy,
-            **computation.record(),
-        }
-    return State(t + 1, parameters, exchanged.plan.memory, state.store), record
+        opened = OpenRecord(t, evaluation, {**happened, **privacy, **computation.record()})
+    return State(t + 1, parameters, exchanged.plan.memory, state.store), opened
 
 
 def as_last(world: World, state: State, record: Record) -> Record:
@@ -104,6 +107,8 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         with step("local training"):
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
+            if updates.is_cuda:  # it goes on training while the CPU prepares what follows
+                prepare_next(world, devices[chunk.stop :], t)
         updates = update_hook(updates, devices[chunk], encoder) if update_hook else updates
         norms, non_finite[chunk] = replace_non_finite(
             updates, devices[chunk], t, scenario.run.non_finite, world.clip, state.store
@@ -129,6 +134,25 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     if sent_norms:  # once a round, as the CPU waits for a GPU each time
         update_norms[:] = torch.cat(sent_norms).cpu().numpy()
     return Exchange(plan, encoder, reception, mean_update, reference, update_norms, non_finite)
+
+
+def prepare_next(world: World, left: NDArray[np.int64], round_index: int) -> None:
+    """Let the CPU plan the batches of the next chunk, or of the first one of the next round, while a GPU trains.
+
+    Who trains in the next round is known if the selection does not depend on channels. Devices whose channel turns out
+    not to be finite are left out then; the plan is made again without them.
+
+    left: ids of the devices of this round that are still to be trained.
+    """
+    run, rule, streams = world.scenario.run, world.scenario.rule, world.scenario.streams
+    if not len(left):
+        round_index += 1
+        if round_index == run.rounds or not isinstance(rule, BlindRule):
+            return
+        with suppress(UserError):  # of a rule of the user's own, which that round reports
+            left = select(rule, streams, round_index, run.devices, run.selected)
+    if len(left):
+        world.trainer.prepare(left[: world.trainer.chunk], round_index)
 
 
 def replace_non_finite(

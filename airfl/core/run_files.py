@@ -23,7 +23,7 @@ from airfl.core.checkpoint import (
     stored_records,
 )
 from airfl.core.checkpoint.state import to_arrays
-from airfl.core.record import KeptRecord, Record
+from airfl.core.record import KeptRecord, OpenRecord, Record
 from airfl.core.round import account_again
 from airfl.core.run_trace import open_writer
 from airfl.core.state import State, World
@@ -85,20 +85,40 @@ def check_own_trace(folder: Path) -> None:
 class RunFiles:
     """The trace and checkpoint of a run in progress."""
 
-    def __init__(self, folder: Path, trace: TraceWriter, checkpoint_writer: CheckpointWriter, rounds: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        trace: TraceWriter,
+        checkpoint_writer: CheckpointWriter,
+        rounds: int,
+        progress: Progress | None = None,
+    ) -> None:
         self._folder, self._trace, self._keeper, self._rounds = folder, trace, checkpoint_writer, rounds
+        self._progress = progress
         self._checked = time.monotonic()
         self.stopped_early: str | None = None
 
-    def append(self, record: Record, state: State) -> None:
-        """Append the record of a finished round, and save the state after it if a checkpoint is due."""
+    def is_due(self, state: State) -> bool:
+        """Whether the state after the latest round is to be saved; asked once a round, before its record is there."""
+        return self._keeper.is_due(unstored=1) and state.round_index < self._rounds
+
+    def finish(self, opened: OpenRecord, save: State | None = None) -> Record:
+        """Complete the record of a round, append it and show the progress; the earlier rounds were finished before.
+
+        save: The state after the round, if it is to be saved. Later rounds change what devices keep, so that it cannot
+            be saved once one has begun.
+        """
+        record = opened.close()
         values = self._trace.stored_values(record)
         with writing(self._folder):
             self._check_folder()
             self._keeper.append(values)
             self._trace.append(values)
-            if state.round_index < self._rounds:
-                self._keeper.save_if_due(lambda: to_arrays(state))
+        if save is not None:
+            self.save(save)
+        if self._progress:
+            self._progress(opened.round_index + 1, self._rounds, record)
+        return record
 
     def end_early(self, last: Record, why: str) -> None:
         """End the run with the round appended last, whose record is replaced by that of a last round."""
@@ -156,7 +176,7 @@ def written(
                 if progress:
                     progress(rounds, run.rounds, KeptRecord(record))
             trace.move_to(target)
-            files = RunFiles(folder, trace, checkpoint_writer, run.rounds)
+            files = RunFiles(folder, trace, checkpoint_writer, run.rounds, progress)
             yield files
         except (KeyboardInterrupt, RunInterruptedError):
             trace.close("running")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.privacy.verdict import broken_claim, claim_holds, claim_refuted
+from airfl.runtime.notebook.html import html_table, safe
 from airfl.runtime.text import brief
 from airfl.selection import SELECTIONS, ChannelRule
 from airfl.storage.trace.reader import open_trace
@@ -99,6 +100,28 @@ class Summary:
     def __repr__(self) -> str:
         keys = ("scheme", "seed", "rounds", "test_accuracy", "energy", "resource_elements", "epsilon_paper", "epsilon")
         return brief(self, **{key: getattr(self, key) for key in keys})
+
+    def _repr_html_(self) -> str:
+        """Return the figures as a table, for notebooks."""
+        claim = self.broken_claim()
+        return html_table(f"{self.scheme}, seed {self.seed}", self.rows()) + (f"<p>{safe(claim)}</p>" if claim else "")
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Return the rows of a short table: names and figures."""
+        return [
+            ("status", self.status),
+            ("rounds", self.rounds),
+            ("test accuracy", self.test_accuracy),
+            ("best test accuracy", self.best_accuracy),
+            ("test loss", self.test_loss),
+            (f"energy ({self.energy_units})", self.energy),
+            ("resource elements", self.resource_elements),
+            ("air time (s)", self.air_time_s),
+            *([("uplink bits", self.uplink_bits)] if self.uplink_bits else []),
+            (f"ε claimed for the {self.claim_scope}", self.epsilon_paper),
+            ("ε of the worst round", self.epsilon_round),
+            (f"ε of the run (δ = {self.delta:g}, one {self.level})", self.epsilon),
+        ]
 
     @property
     def claim_holds(self) -> bool:

@@ -60,7 +60,9 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
         compute=settings.compute,
         ledger=build_ledger(scenario),
         device=device,
-        public_update=public_update(settings.local, settings.run, task, streams, device),
+        public_update=public_update(
+            settings.local, settings.run, task, streams, device, steps=scenario.recipe.public_steps
+        ),
     )
 
 

@@ -173,7 +173,7 @@ def _about_the_run(signals: _Signals) -> dict[str, Any]:
 
 
 def _frequency(settings: dict[str, Any]) -> dict[str, float]:
-    """Return the carrier frequency. In normalised units it only sets the Doppler shift, and is left out."""
+    """Return the carrier frequency. In normalised units it only sets Doppler shift and phase noise, and is left out."""
     channel = settings["channel"]
     return {"core:frequency": channel["carrier_hz"]} if channel["units"] == "physical" else {}
 

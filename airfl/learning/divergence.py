@@ -71,10 +71,17 @@ def check_model(parameters: Tensor, round_index: int) -> None:
         raise DivergedError(f"round {round_index}: the model is not finite after the server's step; {LOWER}")
 
 
-def check_public(update: Tensor, round_index: int) -> None:
-    """Raise DivergedError if the server's update on public data [d], which selects coordinates, is not finite."""
-    if not all_finite(update):
-        raise DivergedError(f"round {round_index}: the update on the public samples is not finite; {LOWER}")
+def check_public(update: Tensor, round_index: int, policy: NonFinite) -> None:
+    """Report the server's update on public data [d], which selects coordinates, if it is not finite: raise
+    DivergedError for policy "stop", else log a warning."""
+    if all_finite(update):
+        return
+    if policy == "stop":
+        raise DivergedError(
+            f"round {round_index}: the update on the public samples is not finite; {LOWER}, or scheme.public_steps, or "
+            "say with run.non_finite that the run goes on"
+        )
+    log.warning("round %d: the update on the public samples is not finite; nan counts as 0", round_index)
 
 
 def check_losses(evaluation: Evaluation | None, round_index: int) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from airfl.config.learning import LocalSettings
 from airfl.config.run import RunSettings
+from airfl.learning.ahead import Ahead
 from airfl.learning.batches import NOBODY, independent_batches
 from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import Halved, measured_chunk
@@ -166,6 +167,7 @@ class GradientTrainer:
         looped = local.engine == "loop" or self._gradients.engine == "loop"
         self.engine: str = "loop" if looped else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
+        self._ahead = Ahead(self._batches)
         self.chunk = run.chunk or (1 if looped else self._fitting(run.selected))
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
@@ -187,6 +189,10 @@ class GradientTrainer:
             add_normals_(estimates, address, devices.tolist(), self._work.noise_std)
         return estimates.neg_()
 
+    def prepare(self, devices: Ids, round_index: int) -> None:
+        """Draw the mini-batches of these devices."""
+        self._ahead.prepare(devices, round_index)
+
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
         """Return how many per-sample gradients each device computes, [devices].
 
@@ -203,11 +209,15 @@ class GradientTrainer:
         return np.array([known.get(device, otherwise) for device, otherwise in pairs], dtype=np.int64)
 
     def _chunk_of(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Chunk:
+        batches = self._ahead.plan(devices, round_index)
+        moves, none = self._moves(round_index), np.zeros(len(devices), dtype=np.int64)
+        return Chunk(self._gradients, self._bound, parameters, devices, round_index, batches, moves, store, none)
+
+    def _batches(self, devices: Ids, round_index: int) -> Ids:
+        """Return the mini-batches as positions within each device's own samples, [devices, b], padded with -1."""
         sizes, largest = self._sizes[devices], int(self._sizes.max())
         drawn, again = (self._streams, round_index, devices, sizes, largest), self._work.replacement
-        plan = independent_batches(*drawn, steps=1, batch_size=self._batch_size, replacement=again)
-        moves, none = self._moves(round_index), np.zeros(len(devices), dtype=np.int64)
-        return Chunk(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
+        return independent_batches(*drawn, steps=1, batch_size=self._batch_size, replacement=again)[:, 0]
 
     def _moves(self, round_index: int) -> bool:
         """Draw whether the snapshots move, once per round for all devices: algorithm 3's w^t has no index i."""

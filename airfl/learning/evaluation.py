@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from airfl.learning.flat import FlatModel, Loss, per_sample
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask, Samples
+from airfl.runtime.beside import Reading, beside
 from channels.transfer import on_device
 
 # Samples at a time. On a CPU the activations of few samples stay in the cache; a GPU has to be kept busy.
@@ -68,21 +69,76 @@ class _Scores:
     metrics: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class EvaluationUnderWay:
+    """An evaluation that a GPU may still be computing.
+
+    Attributes:
+        sums: Those of the test, training and validation samples one after the other, then ||grad f||^2 if requested.
+        counts: Samples in each of the three sets.
+        metrics: Names of the task's metrics.
+        by_class: Whether the loss is cross-entropy, so that there are accuracies.
+        gradient_norm: Whether ||grad f||^2 was requested.
+    """
+
+    sums: Reading
+    counts: tuple[int, int, int]
+    metrics: tuple[str, ...]
+    by_class: bool
+    gradient_norm: bool
+
+    @property
+    def under_way(self) -> bool:
+        """Whether the CPU may have to wait for the result."""
+        return self.sums.under_way
+
+    def result(self) -> Evaluation:
+        """Return the figures. The CPU waits for a GPU here alone."""
+        *sums, square = torch.split(self.sums.numbers(), [3 + len(self.metrics), 3, 3, int(self.gradient_norm)])
+        names = (self.metrics, (), ())
+        test, train, validation = (
+            _means(count, *some.tolist(), names=of_set, by_class=self.by_class)
+            for count, some, of_set in zip(self.counts, sums, names, strict=True)
+        )
+        return Evaluation(
+            test.accuracy,
+            test.loss,
+            train.loss,
+            validation.accuracy,
+            validation.loss,
+            float(square) if self.gradient_norm else math.nan,
+            test.metrics,
+        )
+
+
 def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
     """Evaluate the model with these parameters [d]; gradient_norm: whether to compute `gradient_norm_squared` too."""
-    sets = [_add_up(model, parameters, task, task.test, metrics=task.metrics)]
-    rows = on_device(task.partition.indices[:TRAINING_SAMPLES], parameters.device)
-    sets.append(_add_up(model, parameters, task, task.train, rows))
-    sets.append(_add_up(model, parameters, task, task.validation))
-    # The CPU waits for a GPU here alone.
-    sums = torch.split(torch.cat([one.sums for one in sets]).cpu(), [len(one.sums) for one in sets])
-    names = (tuple(task.metrics), (), ())
-    test, train, validation = (
-        _means(one.count, *some.tolist(), names=of_set, by_class=model.loss is None)
-        for one, some, of_set in zip(sets, sums, names, strict=True)
+    return begin_evaluation(model, parameters, task, gradient_norm).result()
+
+
+def begin_evaluation(
+    model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False
+) -> EvaluationUnderWay:
+    """Begin to evaluate the model; see `evaluate`.
+
+    A GPU does so beside what it is given next, with a copy of the parameters, into which nothing is written.
+    """
+    own = parameters.clone() if parameters.is_cuda else parameters
+    with beside(own.device, own):
+        rows = on_device(task.partition.indices[:TRAINING_SAMPLES], own.device)
+        sets = (
+            _add_up(model, own, task, task.test, metrics=task.metrics),
+            _add_up(model, own, task, task.train, rows),
+            _add_up(model, own, task, task.validation),
+        )
+        sums = [one.sums for one in sets]
+        if gradient_norm:
+            sums.append(_gradient_norm_squared(model, own, task).view(1))
+        reading = Reading.of(torch.cat(sums))
+    test, train, validation = (one.count for one in sets)
+    return EvaluationUnderWay(
+        reading, (test, train, validation), tuple(task.metrics), model.loss is None, gradient_norm
     )
-    square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
-    return Evaluation(test.accuracy, test.loss, train.loss, validation.accuracy, validation.loss, square, test.metrics)
 
 
 def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> float:
@@ -91,6 +147,10 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTas
     f is the mean loss over all training samples of all devices, including the model's penalty. The gradient is computed
     batch by batch and summed in float64.
     """
+    return float(_gradient_norm_squared(model, parameters, task))
+
+
+def _gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> Tensor:
     point = parameters.detach().clone().requires_grad_()
     rows = on_device(task.partition.indices, parameters.device)
     total = torch.zeros_like(point, dtype=torch.float64)
@@ -98,7 +158,7 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTas
         inputs = _channels_last(normalise(task.train.inputs[some], task.mean, task.std), task)
         losses = model.losses(model.split(point), inputs, task.train.targets[some])
         total += torch.autograd.grad(losses.sum(), point)[0]
-    return float(total.div_(len(rows)).square().sum())
+    return total.div_(len(rows)).square().sum()
 
 
 def _channels_last(inputs: Tensor, task: DividedTask) -> Tensor:

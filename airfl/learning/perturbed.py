@@ -15,6 +15,7 @@ from torch import Tensor
 from airfl.config.learning import LocalSettings
 from airfl.config.run import RunSettings
 from airfl.errors import UserError
+from airfl.learning.ahead import Ahead
 from airfl.learning.batches import BatchRule, independent_batches
 from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import Halved, measured_chunk
@@ -125,6 +126,7 @@ class PerturbedTrainer:
         width = min(self._rule.batch_size, int(self._sizes.max()))
         self.engine: str = "loop" if looped else self._gradients.engine
         self._halved = Halved()
+        self._ahead = Ahead(self._samples)
         self.chunk = run.chunk or (1 if looped else self._fitting(run.selected, width))
 
     @functools.cached_property
@@ -153,8 +155,7 @@ class PerturbedTrainer:
         return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))
 
     def _updates(self, parameters: Tensor, devices: Ids, round_index: int) -> Tensor:
-        steps = self._rule.steps_of(self._sizes[devices])
-        order = np.argsort(-steps, kind="stable")  # devices with steps left are then always at the front
+        order, steps = self._in_order(devices)
         theta = parameters.repeat(len(devices), 1)
         if len(devices):
             self._train(theta, devices[order], steps[order], round_index)
@@ -162,6 +163,16 @@ class PerturbedTrainer:
         if (order[:-1] < order[1:]).all():
             return updates
         return updates[on_device(np.argsort(order), self._device)]
+
+    def prepare(self, devices: Ids, round_index: int) -> None:
+        """Draw the mini-batches of these devices, and begin to copy them to a GPU."""
+        if len(devices):
+            self._ahead.prepare(devices[self._in_order(devices)[0]], round_index)
+
+    def _in_order(self, devices: Ids) -> tuple[Ids, NDArray[np.int64]]:
+        """Return positions of the devices, those with most steps first, and the number of steps of each device."""
+        steps = self._rule.steps_of(self._sizes[devices])
+        return np.argsort(-steps, kind="stable"), steps  # devices with steps left are then always at the front
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
         """Return tau b, the per-sample gradients without those of the initial round, [devices]."""
@@ -183,7 +194,8 @@ class PerturbedTrainer:
         Gradient and noise are b times those of the paper, and the learning rate is divided by b.
         """
         dimension, kept, limit = theta.shape[1], self._work.kept_entries, self.coordinate_clip
-        batches = self._batches(devices, int(steps[0]), round_index)
+        rows, shape = self._ahead.plan(devices, round_index)
+        batches = Batches.of(self._task, rows, shape, int(self._sizes[devices].sum()))
         sizes = batches.present.sum(dim=2)[:, :1]
         rates = learning_rate(self._local, round_index) * dimension / kept / sizes
         noise = self._noise(devices, steps, round_index)
@@ -223,14 +235,12 @@ class PerturbedTrainer:
         spread(draw, len(devices), run_threads())
         return on_device(masks, self._device)
 
-    def _batches(self, devices: Ids, steps: int, round_index: int) -> Batches:
-        """Return the mini-batches of every step."""
-        sizes, task = self._sizes[devices], self._task
-        plan = independent_batches(
-            self._streams, round_index, devices, sizes, int(self._sizes.max()), steps, self._rule.batch_size
-        )
-        rows = Rows.of(task, devices, plan.reshape(len(plan), -1))
-        return Batches.of(task, rows, plan.shape, int(sizes.sum()))
+    def _samples(self, devices: Ids, round_index: int) -> tuple[Rows, tuple[int, ...]]:
+        """Return the samples of all steps of devices, those with most steps first, and [devices, steps, batch]."""
+        sizes = self._sizes[devices]
+        steps, largest = int(self._rule.steps_of(sizes)[0]), int(self._sizes.max())
+        plan = independent_batches(self._streams, round_index, devices, sizes, largest, steps, self._rule.batch_size)
+        return Rows.of(self._task, devices, plan.reshape(len(plan), -1)), plan.shape
 
     def _initial_batch(self, device: int) -> Tensor:
         """Return the rows of a device's mini-batch in the initial round, [b]."""

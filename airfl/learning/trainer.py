@@ -9,6 +9,7 @@ from torch import Tensor
 
 from airfl.config.learning import LocalSettings
 from airfl.config.run import RunSettings
+from airfl.learning.ahead import Ahead
 from airfl.learning.batches import plan_batches
 from airfl.learning.engines.choose import choose
 from airfl.learning.engines.engine import Work
@@ -33,6 +34,7 @@ class LocalTrainer:
         chosen = choose(local, run, FlatModel(task.model, task.loss), task, streams)
         self.engine, self.chunk, self._chosen = chosen.name, chosen.chunk, chosen
         self._halved = Halved()
+        self._ahead = Ahead(self._work)
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
         """Return the number of per-sample gradients that each device computes in a round, [devices]."""
@@ -46,10 +48,20 @@ class LocalTrainer:
         return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))
 
     def _updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
-        plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
-        work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
+        work = self._ahead.plan(devices, round_index)
         updates = parameters.new_empty(len(devices), len(parameters))
         if self._halved.most is not None and self._halved.most < self._chosen.chunk:
             self._chosen = self._chosen.smaller(self._halved.most)
         self._chosen.engine.train(parameters, work, updates)
         return updates
+
+    def prepare(self, devices: NDArray[np.int64], round_index: int) -> None:
+        """Plan the batches of these devices, and begin to copy the plan to a GPU."""
+        self._ahead.prepare(devices, round_index)
+
+    def _work(self, devices: NDArray[np.int64], round_index: int) -> Work:
+        """Return the work of these devices, with its rows on the device of the data."""
+        plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
+        work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
+        work.rows  # noqa: B018  computed now
+        return work

@@ -37,6 +37,10 @@ class Trainer(Protocol):
         """Return the update of each of at most `chunk` devices from theta^t [d], [devices, d]."""
         ...
 
+    def prepare(self, devices: Ids, round_index: int) -> None:
+        """Do what the CPU has to do for `updates` of these devices, while a GPU is busy; the numbers are the same."""
+        ...
+
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
         """Return the number of per-sample gradients that each device computes in this round, [devices]."""
         ...

@@ -14,6 +14,9 @@ import numpy as np
 from airfl.errors import UserError
 from airfl.report.legend import legend_layout
 from airfl.report.table import mark_of
+from airfl.runtime.notebook.plots import COLOURS as COLOURS
+from airfl.runtime.notebook.plots import MARKERS as MARKERS
+from airfl.runtime.notebook.plots import STYLES as STYLES
 from airfl.runtime.text import in_figure
 from airfl.storage.output_files import check_can_be_folder, replacing
 from airfl.storage.trace import open_trace
@@ -28,12 +31,6 @@ MARK = "airfl figure"
 """Written to the metadata of the files, as the software that created them, to recognise figures of airfl."""
 LEARNING = ("test_accuracy", "test_loss", "energy_j", "resource_elements")
 PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least")
-# Okabe and Ito's palette, which is safe for colour-blind readers; line styles distinguish the lines in greyscale.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-
-
 # Lines of learning.png; further ones are left out, which the title says. 49 combinations of colour, style and marker
 # are distinct.
 MOST_LINES = 40

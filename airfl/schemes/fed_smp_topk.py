@@ -22,6 +22,7 @@ class FedSmpTopK(Scheme):
 
     ratio: float = parameters.ratio()
     noise_multiplier: float | None = parameters.noise_multiplier()
+    public_steps: int | None = parameters.public_steps()
 
     def recipe(self, problem: Problem) -> Recipe:
         """Sparsify, clip, perturb and average (algorithm 2 with top-k)."""
@@ -39,4 +40,5 @@ class FedSmpTopK(Scheme):
             noise_target=target,
             calibrated=target is not None,
             public_data=True,
+            public_steps=self.public_steps,  # lines 27 to 30
         )

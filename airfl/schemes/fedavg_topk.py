@@ -32,6 +32,12 @@ class FedAvgTopK(Scheme):
         "public = those of the server's update on public data, the same for all devices (as section 6.3.2 compares)",
     )
     error_feedback: bool = parameters.error_feedback()
+    public_steps: int | None = parameters.public_steps()
+
+    def check(self) -> None:
+        """Raise ValueError if the server's steps are given where it selects nothing."""
+        if self.public_steps is not None and self.mask != "public":
+            raise ValueError(f'public_steps needs mask = "public", where the server selects, got {self.public_steps}')
 
     def recipe(self, problem: Problem) -> Recipe:
         """Clip, sparsify, average."""
@@ -43,4 +49,5 @@ class FedAvgTopK(Scheme):
             uplink=problem.uplink(),
             server=Averaging(settings.server),
             public_data=public,
+            public_steps=self.public_steps,
         )

@@ -32,6 +32,16 @@ def sign_step() -> Any:
     )
 
 
+def public_steps() -> Any:
+    """Return the number of the server's steps on public data."""
+    return parameter(
+        None,
+        ge=1,
+        description="mini-batches of public data that the server trains on in a round to select coordinates; default: "
+        "as many as a device with the mean number of samples",
+    )
+
+
 def chips() -> Any:
     """Return the number of chips of a codeword on a non-coherent link."""
     return parameter(

@@ -44,9 +44,9 @@ def privacy_bound(problem: Problem, stages: tuple[Stage, ...]) -> float:
 
 
 def theorem_3_claim(problem: Problem) -> Claim:
-    """Return the claim epsilon = C_2 beta^t of each round (eq. 20), inf without receiver noise, and for devices that do
-    not know their channels, whose messages do not arrive with beta."""
+    """Return the claim epsilon = C_2 beta^t of each round (eq. 20), inf without receiver noise, and for policies under
+    which messages may arrive with more than beta, as those of devices that do not know their channels."""
     settings = problem.settings
-    within = settings.channel.noise and settings.power.power_policy.coherent
+    within = settings.channel.noise and settings.power.power_policy.within_beta
     factor = privacy_factor(problem) if within else math.inf
     return Claim(epsilon=lambda report, rounds: factor * report.alignment_coefficient, scope="round")

@@ -84,6 +84,7 @@ class Recipe:
         release: What is released, at client or record level.
         claim: The privacy that the paper claims, None for no claim.
         public_data: Whether coordinates are selected on public data.
+        public_steps: Steps of the server's training on public data; None for those of a device of mean size.
         noise_target: The noise multiplier of every round. Channel noise counts toward it, and the devices add the rest.
             None if the devices always add the same noise.
         calibrated: Whether the noise is calibrated by the accountant.
@@ -96,5 +97,6 @@ class Recipe:
     release: Release = field(default_factory=ClientRelease)
     claim: Claim | None = None
     public_data: bool = False
+    public_steps: int | None = None
     noise_target: float | None = None
     calibrated: bool = False

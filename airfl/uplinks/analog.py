@@ -285,7 +285,9 @@ class _AnalogLink:
         """Return that amplitude for amplifiers of gain 1."""
         uplink, control, csi = self._uplink, self._control, self._context.csi
         if not control.plan.active.any() and not self._raw:
-            largest = _largest_used(control.plan.coefficient, control.weights)
+            within = uplink.control.rule.within_beta
+            largest = _largest_used(control.plan.coefficient, control.weights) if within else np.inf
+            largest = min(largest, uplink.control.privacy_bound)
             return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if self._raw:
             if uplink.amplifiers is not None:

@@ -171,6 +171,9 @@ class PowerControl:
             privacy_bound=self.privacy_bound,
             mean_power=csi.mean_power,
             inverse_power=context.fades.inverse_power if context.fades else None,
+            amplitude_ratio=context.fades.amplitude_ratio if context.fades else None,
+            survival=context.fades.survival if context.fades else None,
+            most_power=context.fades.most_power if context.fades else np.inf,
             mean_gains=None if self.rule.coherent else self.receiver.mean_gains(response, factors, csi.cross_power),
         )
         return task, combiner, estimate

@@ -21,6 +21,8 @@ class Surroundings:
         doppler_hz: Maximum Doppler shift f_D = v f_c/c in Hz, 0 for static devices.
         spacing_hz: Subcarrier spacing in Hz.
         prefix_s: Duration of the cyclic prefix in s.
+        carrier_hz: Carrier frequency in Hz; 0 where it is not known.
+        bandwidth_hz: Bandwidth of the receiver in Hz, that of all subcarriers; 0 where it is not known.
 
     Raises ValueError for negative or infinite values, and for a spacing of 0.
     """
@@ -28,14 +30,17 @@ class Surroundings:
     doppler_hz: float = 0.0
     spacing_hz: float = 15e3
     prefix_s: float = 0.0
+    carrier_hz: float = 0.0
+    bandwidth_hz: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.doppler_hz < math.inf:
             raise ValueError(f"doppler_hz must be finite and at least 0 (speed/wavelength), got {self.doppler_hz}")
         if not 0 < self.spacing_hz < math.inf:
             raise ValueError(f"spacing_hz must be finite and positive, got {self.spacing_hz}")
-        if not 0 <= self.prefix_s < math.inf:
-            raise ValueError(f"prefix_s must be finite and at least 0, got {self.prefix_s}")
+        for name in ("prefix_s", "carrier_hz", "bandwidth_hz"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
 
 
 class Impairment(Part):

@@ -43,6 +43,7 @@ def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLa
         cdf=cdf,
         quantile=quantile,
         least=low,
+        most=min(max(law.most, low), high),
         atoms=tuple(limit for limit, mass in ((low, below), (high, 1 - within)) if clipped and mass > 0),
     )
     mean_square = law.mean_square if negligible else _moment(restricted, low, high, 2)

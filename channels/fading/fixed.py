@@ -22,6 +22,7 @@ class Fixed(FlatFading):
             mean_square=1.0,
             source=self.source,
             constant=True,
+            most=1.0,
             closed_inverse_power=lambda threshold: float(threshold <= 1),
         )
 

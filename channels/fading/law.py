@@ -34,6 +34,7 @@ class FadingLaw:
         closed_inverse_power: Closed form of `FadeStatistics.inverse_power` at t >= 0, None if there is none.
         mean: E|h|; differs from 1 only under bounds.
         least: The smallest |h|.
+        most: The largest |h|, inf if there is none.
         atoms: Gains with positive probability due to bounds.
     """
 
@@ -46,24 +47,32 @@ class FadingLaw:
     closed_inverse_power: Callable[[float], float] | None = None
     mean: float = 1.0
     least: float = 0.0
+    most: float = float("inf")
     atoms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class FadeStatistics:
-    """Statistics of a law, for thresholds and for limits on the average over fading. P is E|h|^2.
+    """Statistics of a law, for thresholds, limits on the average over fading, and devices that know only their mean
+    power. P is E|h|^2.
 
     Attributes:
         inverse_power: Function of t: E[P/|h|^2; |h|^2 >= t P].
         exceedance: Function of t: P(|h|^2 >= t P).
         threshold_for: Function of a share: the t that this share of realisations reaches.
         least_power: The smallest |h|^2/P.
+        most_power: The largest |h|^2/P, inf if there is none.
+        amplitude_ratio: E|h|/sqrt(P).
+        survival: `exceedance` of several t at once, of any shape.
     """
 
     inverse_power: Callable[[float], float]
     exceedance: Callable[[float], float]
     threshold_for: Callable[[float], float]
     least_power: float
+    most_power: float
+    amplitude_ratio: float
+    survival: Callable[[Array], Array]
 
 
 def fade_statistics(law: FadingLaw) -> FadeStatistics:
@@ -73,14 +82,22 @@ def fade_statistics(law: FadingLaw) -> FadeStatistics:
         exceedance=lambda threshold: exceedance(law, threshold),
         threshold_for=lambda share: threshold_for(law, share),
         least_power=law.least**2 / law.mean_square,
+        most_power=law.most**2 / law.mean_square,
+        amplitude_ratio=float(law.mean / np.sqrt(law.mean_square)),
+        survival=lambda thresholds: survival(law, thresholds),
     )
 
 
 def exceedance(law: FadingLaw, threshold: float) -> float:
     """Return P(|h|^2 >= t E|h|^2), the share of devices (or rounds) above a threshold t."""
-    gain = np.sqrt(max(threshold, 0.0) * law.mean_square)
+    return float(survival(law, np.array(threshold)))
+
+
+def survival(law: FadingLaw, thresholds: Array) -> Array:
+    """Return P(|h|^2 >= t E|h|^2) at thresholds t of any shape."""
+    gains = np.sqrt(np.maximum(thresholds, 0.0) * law.mean_square)
     # The next smaller gain, so that gains exactly on the threshold count ("fixed" at t = 1).
-    return float(1 - law.cdf(np.nextafter(gain, 0.0)))
+    return np.asarray(1 - law.cdf(np.nextafter(gains, 0.0)))
 
 
 def threshold_for(law: FadingLaw, share: float) -> float:

@@ -47,6 +47,12 @@ class SymbolPhaseNoise:
         return self.variance / 3
 
     @property
+    def in_phase(self) -> float:
+        """1/2, the share of the interference between subcarriers that has the phase of the signal: 3/4 of its power
+        on one part and 1/4 on the other are half in phase and half on both."""
+        return 0.5
+
+    @property
     def scattered(self) -> float:
         """Power of the inter-carrier interference over that of the useful signal, for equal power on all
         subcarriers."""

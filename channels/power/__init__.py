@@ -30,10 +30,13 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__geta
     from channels.power.aligned import Pfels as Pfels
     from channels.power.blind import Blind as Blind
     from channels.power.cao import Cao as Cao
+    from channels.power.correlated import Correlated as Correlated
     from channels.power.cotaf import Cotaf as Cotaf
     from channels.power.inversion import FullInversion as FullInversion
     from channels.power.per_subcarrier import PerSubcarrier as PerSubcarrier
     from channels.power.per_subcarrier import PerSubcarrierTruncated as PerSubcarrierTruncated
+    from channels.power.statistical import Statistical as Statistical
+    from channels.power.statistical_truncation import StatisticalTruncation as StatisticalTruncation
     from channels.power.truncated import TruncatedInversion as TruncatedInversion
 
 register = POLICIES.register

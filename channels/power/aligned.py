@@ -90,6 +90,11 @@ def settle(reaches: Array, privacy_bound: float, target: float | None = None) ->
     )
 
 
+def unbounded(task: PowerTask) -> Alignment:
+    """Return beta where no device bounds it: the privacy bound, or 1 if there are devices but no bound."""
+    return settle(np.zeros(len(task.energy_limits)), task.privacy_bound)
+
+
 def inversion_plan(task: PowerTask, alignment: Alignment, reaches: Array, used: Mask | None = None) -> PowerPlan:
     """Return channel inversion to beta on the used coefficients, for all devices that reach it; others are silent."""
     senders = carried(task.gains, task.weights) & (reaches >= alignment.coefficient)[:, None, None]

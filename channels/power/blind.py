@@ -21,7 +21,7 @@ class Blind(Policy):
     name = "blind"
     source = "Amiri, Duman, Gunduz, Kulkarni, Poor, Blind federated edge learning, IEEE Trans. Wireless Commun. 2021"
     per_coefficient = True
-    coherent = False
+    coherent = within_beta = knows_gains = False
 
     def plan(self, task: PowerTask) -> PowerPlan:
         """Return one amplitude for all devices and coefficients, and beta of each coefficient; raise ValueError if the

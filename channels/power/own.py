@@ -44,11 +44,22 @@ def check_plan(policy: Policy, task: PowerTask, plan: PowerPlan) -> None:
             f"{policy!r} exceeds the privacy bound: a message arrives with {arriving[sends].max():.6g}, at most "
             f"{task.privacy_bound:.6g} is allowed"
         )
+    if policy.within_beta:
+        _check_within(policy, arriving, np.broadcast_to(beta, task.gains.shape), sends)
     if policy.aligned:
         _check_aligned(policy, arriving, np.broadcast_to(beta, task.gains.shape), sends)
         _check_all_send(policy, task, sends)
     if policy.one_by_one:
         _check_one_by_one(policy, task, float(beta.flat[0]))
+
+
+def _check_within(policy: Policy, arriving: Array, beta: Array, sends: NDArray[np.bool_]) -> None:
+    above = sends & (arriving > beta * (1 + ROUNDING))
+    if above.any() and policy.coherent:
+        raise ValueError(
+            f"{policy!r} declares `within_beta`, but a message arrives with {arriving[above][0]:.6g}, more than the "
+            f"coefficient {beta[above][0]:.6g}; set within_beta = False, so that privacy figures allow for it"
+        )
 
 
 def _check_aligned(policy: Policy, arriving: Array, beta: Array, sends: NDArray[np.bool_]) -> None:

@@ -36,6 +36,9 @@ class PowerTask:
         mean_gains: Mean over fading of the effective channel of a device that does not correct its phase, [devices,
             blocks, subcarriers], see `Combiner.mean_gains`; None where the combiner has none, and for policies that
             correct it.
+        amplitude_ratio: E|g|/sqrt(E|g|^2) of the fading law, the same for all devices; None if unknown.
+        survival: P(|g|^2 >= t mean_power) of the fading law as a function of t, an array of any shape; None if unknown.
+        most_power: Largest |g|^2/mean_power of the fading law, inf if there is none or it is unknown.
     """
 
     gains: Array
@@ -48,6 +51,9 @@ class PowerTask:
     inverse_power: Callable[[float], float] | None = None
     announced: float | None = None
     mean_gains: Array | None = None
+    amplitude_ratio: float | None = None
+    survival: Callable[[Array], Array] | None = None
+    most_power: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,12 @@ class Policy(Part):
         announces: Whether it uses `PowerTask.announced`; only if it is `one_by_one`.
         coherent: Whether devices know their channels and correct the phase. If not, amplitudes must not depend on the
             estimate, the receiver estimates only the sum of the channels, and it needs a combiner with `mean_gains`.
+        within_beta: Whether no message arrives with more than beta. If some may, what is received with which strength
+            depends on who was selected, and bounds on privacy follow from the plan instead of beta.
+        statistical: Whether amplitudes or beta follow from the law of fading, so that it holds for one antenna and for
+            devices that are not selected by their channels.
+        knows_gains: Whether amplitudes may depend on the moduli of the estimated channels. If not, only the phase is
+            used, and what arrives is bounded only if the law has a largest gain.
 
     Three parameters have a fixed meaning if a policy has them. `threshold` is the bound on |g|^2 relative to its mean
     below which a coefficient is not used. `coefficient` is the target beta for any channel, None for the largest that
@@ -110,6 +122,9 @@ class Policy(Part):
     one_by_one: ClassVar[bool] = False
     announces: ClassVar[bool] = False
     coherent: ClassVar[bool] = True
+    within_beta: ClassVar[bool] = True
+    statistical: ClassVar[bool] = False
+    knows_gains: ClassVar[bool] = True
 
     @abstractmethod
     def plan(self, task: PowerTask) -> PowerPlan:
@@ -121,6 +136,11 @@ class Policy(Part):
 
     def check_fades(self, inverse_power: Callable[[float], float]) -> None:
         """Raise ValueError for a fading law that the policy does not support; inverse_power: as in `PowerTask`."""
+
+    @property
+    def needs_law(self) -> bool:
+        """Whether the fading law has to be known: for policies that are `statistical`, unless they need only powers."""
+        return self.statistical
 
     @property
     def least_power(self) -> float:

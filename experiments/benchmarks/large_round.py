@@ -52,6 +52,9 @@ class Untrained:
         """Return the fixed updates."""
         return self.same[: len(devices)]
 
+    def prepare(self, devices: NDArray[np.int64], round_index: int) -> None:
+        """Do nothing."""
+
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
         """Return zeros, since no gradient is evaluated."""
         return np.zeros(len(devices), dtype=np.int64)

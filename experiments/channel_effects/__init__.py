@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from channel_effects import (
     antennas,
+    blind,
     cell,
     csi,
     fading,
@@ -13,7 +14,9 @@ from channel_effects import (
     impulsive,
     noise,
     offsets,
+    oscillator,
     power,
+    power_statistics,
     privacy,
     selection,
     selective,
@@ -35,6 +38,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "timing": offsets.timing,
     "frequency": offsets.frequency,
     "policies": power.policies,
+    "statistical": power_statistics.statistical,
     "peak": power.peak,
     "antennas": antennas.antennas,
     "selection": selection.selection,
@@ -43,6 +47,9 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
-    "oscillator": hardware.oscillator,
+    "oscillator": oscillator.oscillator,
     "privacy": privacy.privacy,
 }
+"""The effects of docs/channels, each with a page of its name."""
+OF_SCHEMES: dict[str, Callable[[Figure], list[str]]] = {"blind": blind.blind}
+"""Figures of the radio on pages of docs/schemes, by the name of the page."""

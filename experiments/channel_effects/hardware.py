@@ -1,4 +1,4 @@
-"""Hardware: power amplifiers and oscillators of the devices, converter of the receiver, by element and in time."""
+"""Hardware: power amplifiers of the devices, converter of the receiver, by element and in time."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, Array, errors, scenario_of, sent
-from channels.hardware import AMPLIFIERS, Converter, SymbolPhaseNoise, consumed_over_radiated, operating_point
+from channels.hardware import AMPLIFIERS, Converter, consumed_over_radiated, operating_point
 from channels.units import db_to_linear
 from channels.waveform import Waveform, receive, transmit
 
 SUBCARRIERS, DEVICES, ENTRIES, ROUNDS = 256, 8, 4096, 20
-SPACING_HZ = 15e3
-SYMBOL_S = 15 / (14 * SPACING_HZ)
 SHOWN = ("soft-limiter", "rapp", "saleh")
 UNIT = (*FIXED, "channel.noise=false", f"grid.subcarriers={SUBCARRIERS}", "power.max_snr_db=20")
 
@@ -149,67 +147,3 @@ def _converted_in_time(bits: int, snr_db: float) -> float:
     output = Converter(bits).quantise(samples, float(np.sqrt((np.abs(samples) ** 2).mean() / 2)))
     missed = receive(output, waveform, 160).real - messages.sum(axis=0).real
     return float((missed**2).mean() / (DEVICES * (np.abs(messages) ** 2).mean()))
-
-
-def oscillator(figure: Figure) -> list[str]:
-    """Left: by the length of the transmission; right: one symbol, its parts. r = 16, real payload, 30 rounds; dots:
-    model per element, open: phase noise in time."""
-    left, right = panels(figure)
-    return [*_by_length(left), *_parts(right)]
-
-
-def phase_noise_error(linewidth_hz: float, symbols: int) -> tuple[float, float]:
-    """Return K q - 2 sqrt(K) e^(-s^2/2) + 1 and (1 - K)(1/4 + q/2), q = (1 + e^(-2 s^2))/2, mean over the symbols."""
-    symbol = SymbolPhaseNoise(2 * np.pi * linewidth_hz / SPACING_HZ)
-    spread = 2 * np.pi * linewidth_hz * np.arange(symbols) * SYMBOL_S + symbol.common_variance
-    real = -np.expm1(-2 * spread) / 2  # 1 - q, and likewise 1 - e^(-s^2/2), without cancellation
-    turned = symbol.kept * (1 - real) + 1 - 2 * np.sqrt(symbol.kept) * (1 + np.expm1(-spread / 2))
-    return float(turned.mean()), float(((1 - symbol.kept) * (0.75 - real / 2)).mean())
-
-
-def _by_length(axis: Axes) -> list[str]:
-    numbers, widths, smooth = [], np.geomspace(0.01, 1000, 6), np.geomspace(0.01, 1000, 60)
-    for number, symbols in enumerate((1, 14, 140)):
-        law = [sum(phase_noise_error(width, symbols)) for width in smooth]
-        measured = [_phase_noise_error(width, 12, symbols) for width in widths]
-        name = f"{symbols} OFDM symbol{'s' * (symbols > 1)}"
-        axis.plot(smooth, law, label=name, **line(number))
-        axis.plot(widths, measured, **dots(number))
-        at = np.exp(np.interp(np.log(0.01), np.log(law), np.log(smooth)))
-        numbers.append(f"{name}: error 0.01 at a linewidth of {at:.2g} Hz")
-    label(axis, "linewidth (Hz)", ERROR, legend="lower right", xscale="log", yscale="log", ylim=(1e-7, 10))
-    return numbers
-
-
-def _parts(axis: Axes) -> list[str]:
-    widths, smooth = np.geomspace(1, 2000, 6), np.geomspace(1, 2000, 60)
-    turned, scattered = np.array([phase_noise_error(width, 1) for width in smooth]).T
-    measured = np.array([_phase_noise_error(width, SUBCARRIERS, 1) for width in widths])
-    in_time = np.array([_wiener_error(width) for width in widths])
-    axis.plot(smooth, turned, label="turned and weakened", **line(0))
-    axis.plot(smooth, scattered, label="from other subcarriers (ICI)", **line(1))
-    axis.plot(smooth, turned + scattered, label="both", **line(6))
-    axis.plot(widths, measured, **dots(6))
-    axis.plot(widths, in_time, **{**dots(2), "fillstyle": "none", "markersize": 7})
-    label(axis, "linewidth (Hz)", ERROR, legend="lower right", xscale="log", yscale="log", ylim=(1e-10, 10))
-    ratios = in_time / measured
-    return [
-        f"one symbol, 2 kHz: {turned[-1]:.2g} turned and weakened, {scattered[-1]:.2g} ICI",
-        f"one symbol, error in time over the model's: {ratios.min():.2f} to {ratios.max():.2f}",
-    ]
-
-
-def _phase_noise_error(linewidth_hz: float, subcarriers: int, symbols: int) -> float:
-    """Return the mean error of 30 rounds with 16 devices and no noise."""
-    unit = (*FIXED, "channel.noise=false", f"grid.subcarriers={subcarriers}", f"csi.linewidth_hz={linewidth_hz}")
-    return float(errors(sent(scenario_of(unit, entries=subcarriers * symbols, devices=16, selected=16), 30)).mean())
-
-
-def _wiener_error(linewidth_hz: float) -> float:
-    """Return the error of 480 real symbols, each with the phase noise of its own device on its samples."""
-    rng = np.random.default_rng(4)
-    entries = rng.standard_normal((480, SUBCARRIERS)) + 0j
-    steps = rng.standard_normal((480, SUBCARRIERS)) * np.sqrt(2 * np.pi * linewidth_hz / SPACING_HZ / SUBCARRIERS)
-    phases = np.cumsum(steps, axis=1) - steps / 2  # at the middle of a sample, but for a quarter of a step's variance
-    received = np.fft.fft(np.fft.ifft(entries, axis=1) * np.exp(1j * phases), axis=1)
-    return float(((received.real - entries.real) ** 2).mean())

@@ -80,9 +80,9 @@ def opened(scenario: Scenario, rounds: int) -> list[RoundPlan]:
     return plans
 
 
-def sent(scenario: Scenario, rounds: int) -> list[Round]:
-    """Run rounds in which every device sends a message at its bound."""
-    return [_send(scenario, plan, index) for index, plan in enumerate(opened(scenario, rounds))]
+def sent(scenario: Scenario, rounds: int, common_share: float = 0.0) -> list[Round]:
+    """Run rounds in which every device sends a message at its bound, this share of whose power is common to all."""
+    return [_send(scenario, plan, index, common_share) for index, plan in enumerate(opened(scenario, rounds))]
 
 
 def coefficients(scenario: Scenario, rounds: int) -> Array:
@@ -100,17 +100,22 @@ def noise_error(one: Round) -> float:
     return 1 / (len(one.plan.devices) * one.report.alignment_coefficient**2)
 
 
-def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.float32]:
-    """Return messages of this norm with Gaussian directions, [devices, entries]."""
-    values = np.random.default_rng([2024, index]).standard_normal((devices, entries))
+def messages(devices: int, entries: int, norm: float, index: int, common_share: float = 0.0) -> NDArray[np.float32]:
+    """Return messages of this norm with Gaussian directions, [devices, entries], to which a direction that is common to
+    all contributes this share of the power in the mean."""
+    generator = np.random.default_rng([2024, index])
+    values = generator.standard_normal((devices, entries))
+    if common_share:
+        common = generator.standard_normal(entries)
+        values = math.sqrt(common_share) * common + math.sqrt(1 - common_share) * values
     return np.asarray(norm * values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float32)
 
 
-def _send(scenario: Scenario, plan: RoundPlan, index: int) -> Round:
+def _send(scenario: Scenario, plan: RoundPlan, index: int, common_share: float) -> Round:
     import torch
 
     devices = len(plan.devices)
-    values = messages(devices, scenario.bound.entries, scenario.bound.rms, index)
+    values = messages(devices, scenario.bound.entries, scenario.bound.rms, index, common_share)
     plan.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
     reception = plan.link.close()
     missed = reception.mean.numpy().astype(np.float64) - values.astype(np.float64).mean(axis=0)

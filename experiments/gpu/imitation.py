@@ -9,11 +9,15 @@ Python reads, and operations whose result has a size that depends on the data.
         airfl.run("demo", device="cuda")
     print(waits)
 
+With `imitated_gpu(late=True)` operations are kept by their stream until somebody waits for them (streams.py), so that a
+missing wait shows as wrong numbers.
+
 Threads and torch.compile are not imitated: an operation in another thread than that of the block fails.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,7 +33,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map
 
-from experiments.gpu.recording import BETWEEN_DEVICES, INDEXING, OF_DATA, READING, record_operations
+from experiments.gpu.recording import BETWEEN_DEVICES, INDEXING, OF_DATA, READING, is_view, record_operations
+from experiments.gpu.streams import Event, Stream, Streams, tensors_of
 
 CUDA = torch.device("cuda", 0)
 GIB = 1 << 30
@@ -105,6 +110,7 @@ class OnGpu(Tensor):
             requires_grad=False,
         )
         made.held = held
+        _streams[-1].own(made, held)
         return made
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -119,6 +125,10 @@ class OnGpu(Tensor):
         """True."""
         return True
 
+    def record_stream(self, stream: Any) -> None:
+        """Keep the memory until the stream has done what it was given."""
+        _streams[-1].record(self.held, stream)
+
     def __repr__(self) -> str:  # type: ignore[override]
         return f"OnGpu({self.held!r})"
 
@@ -129,11 +139,16 @@ class OnGpu(Tensor):
         """Check the operation, note whether the CPU would wait, and compute it on the CPU."""
         kwargs = dict(kwargs or {})
         name, bare = operation.name(), operation.name().partition(".")[0]
-        _check(name, bare, args, kwargs)
+        waits = _check(name, bare, args, kwargs)
         if name in OF_DATA or bare in OF_DATA or name == READING:
             _note(name)
+            waits = True
         if name == READING and args[0].held.is_meta:
             return torch.ones((), dtype=args[0].dtype).item()
+        if waits:
+            _streams[-1].current.synchronize()
+        elif _streams[-1].late and not is_view(operation):
+            return _given(operation, args, kwargs)
         result = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
         if name == READING or bare == "aten::equal":
             return result
@@ -146,26 +161,64 @@ def _held(value: Any) -> Any:
     return value.held if isinstance(value, OnGpu) else value
 
 
-def _check(name: str, bare: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Raise RuntimeError as CUDA does for tensors of two devices in one operation; note a copy between them."""
+def _given(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Give an operation to the current stream, and return its result, which may not have its numbers yet."""
+    schema = operation._schema
+
+    def taken(value: Any) -> Any:
+        """The tensor as the GPU takes it: a number of the CPU as it is now."""
+        if isinstance(value, OnGpu) or not isinstance(value, Tensor) or getattr(value, PINNED, False):
+            return _held(value)
+        return value.clone()
+
+    bare_args, bare_kwargs = tree_map(taken, args), tree_map(taken, dict(kwargs))
+    uses = _flat((bare_args, bare_kwargs))
+    if schema.is_mutable:
+        _streams[-1].give(lambda: operation(*bare_args, **bare_kwargs), uses)
+        named = dict(zip((one.name for one in schema.arguments), args, strict=False)) | dict(kwargs)
+        written = [named[one.name] for one in schema.arguments if one.alias_info and one.alias_info.is_write]
+        return written[0] if len(schema.returns) == 1 else tuple(written) if schema.returns else None
+    result = operation(*bare_args, **bare_kwargs)  # for its shape
+    mine = {part.untyped_storage()._cdata for part in uses}
+    if not any(part.untyped_storage()._cdata in mine for part in tensors_of(result)):
+        _streams[-1].result(lambda: operation(*bare_args, **bare_kwargs), result, uses)
+    wrapped = tree_map(lambda part: OnGpu(part) if type(part) is Tensor else part, result)
+    return return_and_correct_aliasing(operation, args, dict(kwargs), wrapped)  # type: ignore[no-untyped-call]
+
+
+def _check(name: str, bare: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Raise RuntimeError as CUDA does for tensors of two devices in one operation; note a copy between them.
+
+    Returns whether the CPU waits.
+    """
     tensors = [part for part in tree_flatten((args, kwargs))[0] if isinstance(part, Tensor)]
     of_cpu = [part for part in tensors if not isinstance(part, OnGpu)]
     if bare in BETWEEN_DEVICES:
-        if of_cpu:
+        waits = bool(of_cpu) and not (is_queued(args, kwargs) and all(getattr(part, PINNED, False) for part in of_cpu))
+        if waits:
             _note(f"{name} between CPU and GPU")
-        return
+        return waits
+    waits = False
     if bare in INDEXING:
         if not isinstance(args[0], OnGpu):
             raise RuntimeError(f"{name}: indices should be either on cpu or on the same device as the tensor (cpu)")
         if any(part.dtype in (torch.bool, torch.uint8) for part in _flat(args[1])):
             _note(f"{name} by a mask")
+            waits = True
         if any(not isinstance(part, OnGpu) for part in _flat(args[1])):
             _note(f"{name} by indices of the CPU")
+            waits = True
         of_cpu = [part for part in _flat(args[2:]) if not isinstance(part, OnGpu)]
     if any(part.dim() for part in of_cpu):
         raise RuntimeError(
             f"{name}: expected all tensors to be on the same device, but found at least two devices, cuda:0 and cpu"
         )
+    return waits
+
+
+def is_queued(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a copy, by its arguments in torch's dispatcher, is one for which the CPU need not wait."""
+    return bool(kwargs.get("non_blocking", len(args) > 2 and args[2] is True))
 
 
 def _flat(values: Any) -> list[Tensor]:
@@ -174,10 +227,15 @@ def _flat(values: Any) -> list[Tensor]:
 
 def _there(tensor: Tensor) -> OnGpu:
     """Return a tensor of the CPU as one of the imitated GPU."""
+    if _streams[-1].late:
+        numbers, tensor = tensor.clone(), tensor.clone()
+        _streams[-1].result(lambda: numbers, tensor, ())
     return OnGpu(tensor.to("meta") if _hollow[-1] else tensor)
 
 
 _noting: list[Waits] = []
+_streams: list[Streams] = [Streams(late=False, note=lambda _: None)]
+"""Of the blocks that are open; the first is for tensors that outlive their block."""
 _hollow: list[bool] = []
 
 
@@ -276,6 +334,7 @@ class _Devices(TorchFunctionMode):
 
 def _copied(tensor: Any) -> Tensor:
     """Return the numbers of a tensor of the GPU as a tensor of the CPU that shares no memory with it."""
+    _streams[-1].current.synchronize()
     held: Tensor = tensor.detach().held
     return torch.ones(held.shape, dtype=held.dtype) if held.is_meta else held.clone()
 
@@ -284,7 +343,13 @@ def _without_gradients(inference: bool) -> torch.no_grad:
     return torch.no_grad()
 
 
-def _replaced(waits: Waits) -> Iterator[Any]:
+def _recorded(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """Record operations, as `torch.cuda.graph` does after waiting for the whole GPU."""
+    _streams[-1].synchronize()
+    return record_operations(work, device)
+
+
+def _replaced(streams: Streams) -> Iterator[Any]:
     """Yield what stands in for functions of torch.cuda while a GPU is imitated."""
 
     def nothing(*_: object, **__: object) -> None:
@@ -299,6 +364,10 @@ def _replaced(waits: Waits) -> Iterator[Any]:
         "mem_get_info": lambda *_: (GIB, GIB),
         "max_memory_allocated": lambda *_: 0,
         "memory_allocated": lambda *_: 0,
+        "synchronize": streams.synchronize,
+        "current_stream": lambda *_: streams.current,
+        "stream": streams.on,
+        "Event": lambda *_, **__: Event(streams),
     }
     for name, function in fixed.items():
         yield mock.patch.object(torch.cuda, name, function)
@@ -306,23 +375,28 @@ def _replaced(waits: Waits) -> Iterator[Any]:
     yield mock.patch.object(torch._C, "_InferenceMode", _without_gradients)
     # A CUDA build of torch looks at the device's compute capability.
     yield mock.patch.object(torch.backends.cudnn, "version", return_value=None)
-    yield mock.patch("airfl.learning.engines.graphed.record_graph", record_operations)
-    for name in ("synchronize", "_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
+    yield mock.patch("airfl.learning.engines.graphed.record_graph", _recorded)
+    yield mock.patch("airfl.runtime.beside._stream_of", functools.cache(lambda _: Stream(streams)))
+    for name in ("_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
         yield mock.patch.object(torch.cuda, name, nothing)
 
 
 @contextmanager
-def imitated_gpu(hollow: bool = False) -> Iterator[Waits]:
+def imitated_gpu(hollow: bool = False, late: bool = False) -> Iterator[Waits]:
     """Imitate a GPU in this thread for the time of the block. Yields what is noted.
 
-    hollow: whether its tensors have no memory and nothing is computed, so that those of any size fit. Each number that
-    is read of them is 1.
+    Args:
+        hollow: Whether its tensors have no memory and nothing is computed, so that those of any size fit. Each number
+            that is read of them is 1.
+        late: Whether operations are kept until somebody waits for them, see streams.py; takes twice the time.
     """
     waits, overwrite = Waits(), torch.__future__.get_overwrite_module_params_on_conversion()
+    streams = Streams(late, waits.note)
     _noting.append(waits)
     _hollow.append(hollow)
+    _streams.append(streams)
     with ExitStack() as held:
-        for replaced in _replaced(waits):
+        for replaced in _replaced(streams):
             held.enter_context(replaced)
         held.enter_context(_Devices())
         torch.__future__.set_overwrite_module_params_on_conversion(True)
@@ -332,3 +406,4 @@ def imitated_gpu(hollow: bool = False) -> Iterator[Waits]:
             torch.__future__.set_overwrite_module_params_on_conversion(overwrite)
             _noting.remove(waits)
             _hollow.pop()
+            _streams.pop()

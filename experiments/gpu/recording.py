@@ -26,12 +26,16 @@ INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_
 """Operations that take a CPU's tensors of indices beside a tensor of the GPU."""
 
 
+Call = tuple[Any, Sequence[Any], Mapping[str, Any], Any, bool]
+"""An operation, its arguments and results, and whether gradients were enabled: a fused LSTM then returns more."""
+
+
 class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes operations with the tensors that they read and write."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.calls: list[tuple[Any, Sequence[Any], Mapping[str, Any], Any]] = []
+        self.calls: list[Call] = []
 
     def __torch_dispatch__(
         self, operation: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -41,7 +45,7 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == READING or name in OF_DATA or bare in OF_DATA:
             raise RuntimeError(f"{name}: operation not permitted when stream is capturing")
         result = operation(*args, **kwargs)
-        self.calls.append((operation, args, kwargs, result))
+        self.calls.append((operation, args, kwargs, result, torch.is_grad_enabled()))
         return result
 
 
@@ -59,7 +63,7 @@ class Repetition:
     operations: how many there are.
     """
 
-    def __init__(self, calls: Sequence[tuple[Any, Sequence[Any], Mapping[str, Any], Any]]) -> None:
+    def __init__(self, calls: Sequence[Call]) -> None:
         # A view needs no repetition: it is the memory that is written.
         self._calls = [call for call in calls if not is_view(call[0])]
         self.operations = len(self._calls)
@@ -67,8 +71,9 @@ class Repetition:
     @torch.no_grad()
     def __call__(self) -> None:
         """Repeat all operations in their order, each into the memory of its results."""
-        for operation, args, kwargs, results in self._calls:
-            again = operation(*args, **kwargs)
+        for operation, args, kwargs, results, with_gradients in self._calls:
+            with torch.set_grad_enabled(with_gradients):
+                again = operation(*args, **kwargs)
             if not operation._schema.is_mutable:
                 for into, result in zip(_listed(results), _listed(again), strict=True):
                     into.copy_(result)

@@ -44,6 +44,7 @@ STAGES = {
         Stage("chunks", "chunks:chunks", 120, "devices trained at once by the GPU's memory; a further GPU"),
         Stage("waits", "waits:waits", 120, "operations for which the CPU waits"),
         Stage("graphed", "graphed:graphed", 120, "local steps in one CUDA graph against the vmap engine"),
+        Stage("overlap", "overlap:overlap", 120, "evaluations beside the next round, plans of batches beside training"),
         Stage("memory", "memory:memory", 90, "memory and operations of a round at d = 10^7, r = 32, without numbers"),
         Stage("pfels-cifar10", "figures:pfels_cifar10", 90, "PFELS on CIFAR-10, VGG-11, 32 devices x 5 steps of 50"),
         Stage("pfl-cifar10", "figures:pfl_cifar10", 90, "pfl's CIFAR-10: small CNN, 50 of 1,000 clients"),

@@ -25,7 +25,7 @@ from airfl.learning.engines.table import ENGINES
 from airfl.learning.flat import FlatModel
 from airfl.schemes.names import SCHEMES
 from experiments.gpu.engines import MOMENTUM, SIZES, supports, work_of
-from experiments.gpu.imitation import CUDA, Waits, imitated_gpu
+from experiments.gpu.imitation import CUDA, Waits, imitated_gpu, is_queued
 from experiments.gpu.recording import BETWEEN_DEVICES, INDEXING, OF_DATA, READING
 from experiments.gpu.rows import Given, Row, figure, guarded
 from experiments.gpu.worlds import first_state, short_world, unequal_task
@@ -57,7 +57,7 @@ class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         asked = kwargs.get("device")
         if bare in BETWEEN_DEVICES:
             moved = asked is not None and any(part.device.type != torch.device(asked).type for part in tensors)
-            pinned = kwargs.get("non_blocking") and all(part.is_cuda or part.is_pinned() for part in tensors)
+            pinned = is_queued(args, kwargs) and all(part.is_cuda or part.is_pinned() for part in tensors)
             if not pinned and (moved or (any(of_gpu) and not all(of_gpu))):
                 self._waits.note(f"{name} between CPU and GPU")
         elif any(of_gpu):

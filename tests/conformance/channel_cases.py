@@ -56,6 +56,9 @@ NEEDS = {
 READS = {
     "threshold": "power.threshold=0.4",
     "coefficient": "power.coefficient=4.0",
+    "objective": "power.objective=least-error",
+    "prescalers": "power.prescalers=unbiased",
+    "common_share": "power.common_share=0.8",
     "average_over": "power.average_over=fading power.threshold=0.4",
 }
 
@@ -133,6 +136,7 @@ WAYS = {
     "iq": f"{TAPPED} {IQ}",
     "iq turned": f"{TAPPED} {IQ} csi.phase_std_rad=0.5",
     "iq turned flat": f"{RAYLEIGH} {IQ} csi.phase_std_rad=0.5",
+    "iq locked": f"{RAYLEIGH} {IQ} csi.oscillator=tr38803-30ghz channel.carrier_hz=3e10",
     "iq offset": f"{RAYLEIGH} {IQ} csi.frequency_offset_hz=3000",
     "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",

@@ -140,6 +140,7 @@ ALL_EFFECTS = {
     "timing offset": ("csi.timing_offset_s=2e-5", ""),
     "carrier offset": ("csi.frequency_offset_hz=4000", ""),
     "phase noise": ("csi.linewidth_hz=500", ""),
+    "phase noise of a loop": ("csi.oscillator=tr38803-30ghz", "channel.carrier_hz=3e11"),
     "power policy": ("power.policy=cao", ""),
     "truncation": (TRUNCATED, ""),
     "divisor": ("power.divide_by=active", f"power.policy=truncated-inversion power.threshold=1 {KNOWN_BADLY}"),

@@ -36,6 +36,7 @@ LINKS = {
     "blind": "scheme.name=blind antennas.count=3",
     "downlink": "scheme.name=fedavg scheme.link=ideal grid.downlink=true",
 }
+BY_LAW = ("statistical-truncation",)
 ESTIMATED = "csi.estimation=mmse csi.pilot_snr_db=20"
 
 
@@ -107,8 +108,12 @@ def test_on_every_link(link: str, recorded: Path) -> None:
 @pytest.mark.parametrize("antennas", [1, ANTENNAS])
 @pytest.mark.parametrize("policy", [name for name in POLICIES if name != "blind"])
 def test_under_every_power_policy(policy: str, antennas: int, recorded: Path) -> None:
+    if policy in BY_LAW or (policy == "statistical" and antennas > 1):
+        pytest.skip("needs a fading law, or one antenna: refused in one line for every recorded channel")
+    objective = "power.objective=mean-power" if policy == "statistical" else ""
     threshold = "power.threshold=0.1" if "threshold" in {one.name for one in POLICIES[policy]._parameters} else ""
-    check(scenario_of(recorded, "scheme.name=wfl-p", f"power.policy={policy} antennas.count={antennas}", threshold))
+    given = (f"power.policy={policy} antennas.count={antennas}", threshold, objective)
+    check(scenario_of(recorded, "scheme.name=wfl-p", *given), noise_alone=policy == "statistical")
 
 
 @pytest.mark.parametrize("combiner", COMBINERS)

@@ -25,7 +25,16 @@ ORDER = (
         "schemes",
     ),
     *("learning", "uplinks", "config", "schemes.names", "schemes.scheme", "privacy", "learning.tasks", "selection"),
-    *("uplinks.stages", "runtime.philox", "storage", "runtime.text", "runtime", "errors", "version"),
+    *(
+        "uplinks.stages",
+        "runtime.philox",
+        "storage",
+        "runtime.notebook",
+        "runtime.text",
+        "runtime",
+        "errors",
+        "version",
+    ),
 )
 """Rooms from the top down. The declarations of a scheme and the table of schemes are below the settings, which use
 nothing else of schemes. The stages of an encoder are below uplinks and training, which both use them."""

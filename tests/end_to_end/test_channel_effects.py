@@ -18,6 +18,9 @@ SCRIPT = ROOT / "experiments" / "channel_effects.py"
 INDEX = (FOLDER / "index.md").read_text()
 PAGES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.md")) if file.stem != "index"}
 ALL = {"index": INDEX, **PAGES}
+SCHEMES = ROOT / "docs" / "schemes"
+OF_SCHEMES = ("blind",)
+"""Pages of docs/schemes with a figure that the script draws."""
 QUICK = ("grid", "interference", "noise", "phase", "replay", "variation")
 """Drawn in full, within some three seconds; of the others two rounds a point, whose numbers are others."""
 SHORT = ("grid", "replay")
@@ -33,7 +36,8 @@ def draw(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 def below_figure(name: str) -> tuple[str, str, list[str]]:
     """The command under a page's figure, the text between it and what it prints, and the lines of that."""
-    below = PAGES[name].split(f"]({name}.png)\n")[1]
+    page = (SCHEMES / f"{name}.md").read_text() if name in OF_SCHEMES else PAGES[name]
+    below = page.split(f"]({name}.png)\n")[1]
     found = re.match(r"\n<!-- test: [^>]+ -->\n```sh\n(.*?)\n```\n(.*?)```text\n(.*?)```", below, re.DOTALL)
     assert found, name
     return found[1], found[2], found[3].splitlines()
@@ -49,13 +53,14 @@ def collapsed(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.full]) for name in PAGES]
+    "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.full]) for name in (*PAGES, *OF_SCHEMES)]
 )
 def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, caption, quoted = below_figure(name)
-    assert command == f"python experiments/channel_effects.py --out docs/channels --only {name}"
+    folder = SCHEMES if name in OF_SCHEMES else FOLDER
+    assert command == f"python experiments/channel_effects.py --out docs/{folder.name} --only {name}"
     short = () if name in QUICK else ("--rounds", "2")
     draw(monkeypatch, "--out", str(tmp_path), "--only", name, *short)
     head, *lines = capsys.readouterr().out.splitlines()
@@ -66,7 +71,7 @@ def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
     of_line = str if name in QUICK else form_of
     assert [of_line(line.strip()) for line in lines[1:]] == [of_line(line) for line in quoted]
     assert [file.name for file in tmp_path.iterdir()] == [f"{name}.png"]
-    with Image.open(tmp_path / f"{name}.png") as image, Image.open(FOLDER / f"{name}.png") as shown:
+    with Image.open(tmp_path / f"{name}.png") as image, Image.open(folder / f"{name}.png") as shown:
         assert image.size == shown.size == (726, 341)
         assert len(image.convert("RGB").getcolors(1 << 20) or ()) > 20
         if name in QUICK:
@@ -92,8 +97,10 @@ def test_what_cannot_be_drawn_is_refused(
 def test_every_effect_has_its_page_and_figure_and_every_page_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from channel_effects import EFFECTS
+    from channel_effects import OF_SCHEMES as DRAWN_FOR_SCHEMES
 
     assert sorted(PAGES) == sorted(EFFECTS)
+    assert sorted(DRAWN_FOR_SCHEMES) == sorted(OF_SCHEMES)
     figures = sorted(FOLDER.glob("*.png"))
     assert sorted(file.stem for file in figures) == sorted(EFFECTS)
     assert max(file.stat().st_size for file in figures) < 60_000

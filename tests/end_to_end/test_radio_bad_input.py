@@ -115,6 +115,15 @@ grid.clip_db=3.0 -> grid.clip_db ... grid.waveform = true
 {WAVEFORM} grid.symbol_duration_s=1e-3 -> grid.waveform: ... 4096 ... 57344
 {WAVEFORM} {TAPPED} channel.delay_spread_s=3e-5 -> channel.delay_spread_s: ... 3e-05 s ... 6.66667e-05 s
 {WAVEFORM} csi.linewidth_hz=5.0 -> grid.waveform: ... csi.linewidth_hz ... 5
+{WAVEFORM} csi.oscillator=r1-163984-a -> grid.waveform: ... csi.oscillator ... 'r1-163984-a'
+csi.oscillator=r1-163984-a csi.linewidth_hz=5.0 -> csi.linewidth_hz ... free-running ... 5 ... set one of the two
+csi.oscillator=pll -> csi.oscillator ... 'pole-zero' ... 'pll'
+csi.oscillator=pole-zero -> csi.oscillator ... needs oscillator_psd_dbc_hz
+csi.oscillator=pole-zero csi.oscillator_psd_dbc_hz=500 -> csi.oscillator_psd_dbc_hz ... 400 dBc/Hz ... 500
+csi.oscillator=pole-zero csi.oscillator_psd_dbc_hz=-60 csi.oscillator_poles_hz=[9.0] -> csi.oscillator_pole_orders ... 0
+csi.oscillator=pole-zero csi.oscillator_psd_dbc_hz=-20 -> csi.oscillator ... 1 rad ... wider spacing
+csi.oscillator_zeros_hz=[10.0] -> csi.oscillator_zeros_hz ... 'pole-zero' ... 'free-running'
+csi.oscillator_bandwidth_hz=1e6 -> csi.oscillator_bandwidth_hz ... locked ... 'free-running'
 csi.linewidth_hz=3000.0 -> csi.linewidth_hz ... spacing over 2 pi ... 3000
 # Hardware
 {WAVEFORM} hardware.adc_bits=4 -> hardware.adc_bits: ... grid.waveform = false ... 4 bits

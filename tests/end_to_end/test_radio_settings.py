@@ -20,6 +20,7 @@ from airfl.learning.tasks.models import MODELS
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.simulation import Run, run
+from channels.power import POLICIES
 from channels.resource_mapping import ResourceMapping
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, succeeded
@@ -60,6 +61,9 @@ peak, back off -> power.peak_db=3.0 power.strict=true
 peak, clip -> {TAPPED} power.peak_db=-20.0 power.peak=clip grid.packing=iq
 truncated, participation -> {RAYLEIGH} {TRUNCATED} power.participation=0.7 power.divide_by=expected
 truncated over fades -> {RAYLEIGH} {TRUNCATED} power.threshold=0.3 power.average_over=fading power.divide_by=active
+from mean powers -> {TAPPED} power.policy=statistical power.objective=least-error grid.subcarriers=64 {MMSE}
+pre-scalers, disc -> {PHYSICAL} {RAYLEIGH} topology.kind=disc power.policy=statistical-truncation
+correlated, I/Q -> {TAPPED} power.policy=correlated power.common_share=0.8 grid.packing=iq grid.subcarriers=64
 full inversion to a coefficient -> power.policy=full-inversion power.coefficient=1.5 power.divide_by=active \
     power.limit=transmit_power
 per subcarrier, antennas -> {TAPPED} power.policy=per-subcarrier grid.subcarriers=24 antennas.count=4
@@ -168,7 +172,7 @@ def test_a_round_in_which_all_are_silent(policy: str, fading: str) -> None:
     assert (trace["active"] == 0).all()
 
 
-@pytest.mark.parametrize("policy", ["pfels", "full-inversion", "cao", "per-subcarrier", "truncated-inversion", "cotaf"])
+@pytest.mark.parametrize("policy", [name for name, entry in POLICIES.items() if entry.coherent])
 def test_a_poisson_round_of_nobody_goes_through_every_policy(policy: str) -> None:
     """Round 4 of this seed is empty: 20 devices, each with probability 1/20."""
     empty = "selection.kind=poisson run.devices=20 run.selected=1 run.rounds=5"

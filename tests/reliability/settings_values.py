@@ -49,6 +49,7 @@ USUAL: dict[Key, st.SearchStrategy[Any]] = {
     ("local", "precision"): st.just("float32"),
     ("scheme", "ratio"): st.sampled_from([1e-4, 0.01, 0.1, 0.5, 0.99, 1.0]),
     ("scheme", "noise_multiplier"): st.sampled_from([None, 0.0, 0.3, 1.0, 20.0]),
+    ("scheme", "public_steps"): st.sampled_from([None, 1, 5]),
     ("scheme", "coordinate_clip"): st.sampled_from([None, 0.01, 1.0, math.inf]),
     ("scheme", "gradient_clip"): st.sampled_from([0.01, 1.0, 50.0, math.inf]),
     ("scheme", "gamma"): st.sampled_from([None, 0.0, 0.1, 1.0]),

@@ -84,6 +84,7 @@ class Deaf(Mine):
 
 class Loud(TruncatedInversion):
     name = "loud"
+    within_beta = False
 
     def plan(self, task: PowerTask) -> PowerPlan:
         found = super().plan(task)

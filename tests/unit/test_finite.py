@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 import airfl
-import airfl.core.round
 from airfl.core.round import replace_non_finite
 from airfl.errors import DivergedError, UserError
 from airfl.learning.divergence import all_finite
+from airfl.learning.evaluation import EvaluationUnderWay
 from airfl.learning.trainer import LocalTrainer
 from airfl.runtime.store import Store
 from airfl.uplinks.radio import Radio
@@ -200,11 +200,11 @@ def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> N
 
 def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the loss of an evaluation: one that is no number is not a round without."""
-    evaluated, trained = airfl.core.round.evaluate, LocalTrainer.updates
+    evaluated, trained = EvaluationUnderWay.result, LocalTrainer.updates
     with monkeypatch.context() as patch:
         patch.setattr(LocalTrainer, "updates", lambda *all: trained(*all) * (math.nan if len(all[2]) == 1 else 1))
         with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
             run(tmp_path / "update", "drop", "scheme.name=fed-smp-topk")
-    monkeypatch.setattr(airfl.core.round, "evaluate", lambda *given: replace(evaluated(*given), test_loss=math.inf))
+    monkeypatch.setattr(EvaluationUnderWay, "result", lambda *given: replace(evaluated(*given), test_loss=math.inf))
     with pytest.raises(DivergedError, match=r"^round 0: the model's test loss is inf"):
         run(tmp_path / "loss", "drop", "run.evaluate_every=1")

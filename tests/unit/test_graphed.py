@@ -47,7 +47,9 @@ def updates(engine: GraphedEngine | VmapEngine, start: Tensor, work: Work) -> Te
     return found
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn", pytest.param("cnn-cifar10", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn", *(pytest.param(name, marks=pytest.mark.full) for name in ("cnn-cifar10", "lstm"))]
+)
 def test_replayed_steps_are_those_of_the_engine_without_a_graph_bit_for_bit(name: str) -> None:
     """For chunks one after the other with other parameters, devices, batches, learning rates and numbers of steps."""
     task, graphed, plain = engines_of(name)
@@ -129,7 +131,7 @@ def test_a_model_that_cannot_be_recorded_is_refused_in_one_line() -> None:
             graphed_engine(spec)
 
 
-def test_a_graph_is_recorded_after_warming_up_on_a_side_stream() -> None:
+def test_a_graph_is_recorded_after_warming_up_on_a_side_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order that torch asks for; the graph is not replayed by recording it."""
     happened: list[str] = []
 
@@ -147,10 +149,10 @@ def test_a_graph_is_recorded_after_warming_up_on_a_side_stream() -> None:
         happened.append(f"end {what}")
 
     graph = mock.Mock(replay=lambda: happened.append("replayed"))
+    monkeypatch.setattr("airfl.learning.engines.graphed.side_stream", lambda _: Stream("side"))
     with mock.patch.multiple(
         torch.cuda,
         device=lambda _: within("device"),
-        Stream=lambda _: Stream("side"),
         current_stream=lambda _: Stream("usual"),
         stream=lambda stream: within(stream.name),
         CUDAGraph=lambda: graph,

@@ -54,9 +54,10 @@ def asked(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def every_policy(parameters: dict[str, Any]) -> Iterator[Policy]:
-    """The policies whose devices know their channels, each with those of the parameters that it has."""
+    """The policies whose devices know their channels and arrive with beta at most, each with those of the parameters
+    that it has. The others are in test_power_from_statistics.py."""
     for name, policy in POLICIES.items():
-        if not policy.coherent:
+        if not (policy.coherent and policy.within_beta):
             continue
         note(name)
         yield policy(**{key: value for key, value in parameters.items() if key in policy().values()})

@@ -47,6 +47,8 @@ ANOTHER = {
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
     **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
     **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
+    **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
     **of("hardware", coefficients="[-0.1]", coefficients_imag="[0.1]", amplifier_class="a", calibrated="false"),
     **of("privacy", gains="private", csi_error="unbounded"),
@@ -68,6 +70,7 @@ WITHOUT = {
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
     reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
     reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
+    reasons.DRAWN_AGED_OR_LOCKED: (*REPLAYED, "csi.estimation=ls"),
     reasons.MOVED: ("csi.delay_s=1e-3",),
     reasons.IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
     reasons.ARRAY_MATTERS: ("antennas.count=4",),
@@ -200,6 +203,23 @@ def test_what_is_said_to_change_nothing_changes_nothing(needs: Needs, base: Any,
     assert not together, {text: changed_by([text], base) for text in overrides}
 
 
+@pytest.mark.parametrize("link", ["digital", "ideal"])
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("power.policy=statistical", "power.objective=least-error"),
+        ("power.policy=statistical-truncation", "power.prescalers=unbiased"),
+        ("power.policy=correlated", "power.common_share=0.1"),
+    ],
+)
+def test_policies_of_their_own_keys_change_nothing_on_links_of_bits(link: str, overrides: tuple[str, ...]) -> None:
+    base = ("scheme.name=fedavg", f"scheme.link={link}")
+    said = " ".join(without_effect(overrides, [small_settings(*SHORT, *base, *overrides)]))
+    assert all(f"{text.partition('=')[0]}" in said for text in overrides)
+    assert "no effect" in said
+    assert not changed_by(overrides, base)
+
+
 IDEAL, UNIFORM = (
     "no effect: scheme.link is ideal, not analog or noncoherent",
     "selection.kind is uniform, not energy-budget",
@@ -256,6 +276,8 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     assert not list(without_effect(replayed, [small_settings(*replayed)]))
     aged = small_settings(*replayed, "channel.speed_m_s=3.0", "csi.delay_s=0.001")
     assert not list(without_effect(["channel.speed_m_s=3.0"], [aged]))
+    locked = small_settings(*replayed, "channel.carrier_hz=3e10", "csi.oscillator=r1-163984-a")
+    assert not list(without_effect(["channel.carrier_hz=3e10"], [locked]))
     assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
 
 

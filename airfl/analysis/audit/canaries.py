@@ -47,6 +47,9 @@ class Silent:
         """Return zeros, [devices, d]."""
         return parameters.new_zeros(len(devices), len(parameters))
 
+    def prepare(self, devices: Ids, round_index: int) -> None:
+        """Do nothing."""
+
     def evaluations(self, devices: Ids, round_index: int) -> Ids:
         """Return zero gradient evaluations for every device."""
         return np.zeros(len(devices), dtype=np.int64)

@@ -9,13 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airfl.analysis.results.averages import average
 from airfl.analysis.results.digest import Digest
+from airfl.analysis.results.plots import column_of, lines_of
 from airfl.analysis.results.tidy import frame, table_value
 from airfl.config.json_numbers import to_json
+from airfl.errors import UserError
+from airfl.runtime.notebook.html import html_table
+from airfl.runtime.notebook.plots import Line, in_plotly, on_axes
 from airfl.runtime.text import brief
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
+    from plotly.graph_objects import Figure
 
 
 @dataclass(frozen=True)
@@ -141,11 +148,73 @@ class Results:
         rows = [row_of(group, run, self.axes) for group in self.groups for run in (*group.runs, *group.repeats)]
         return frame(rows, self.axes)
 
+    def _repr_html_(self) -> str:
+        """Return a table with one row per group, for notebooks."""
+        rows = []
+        for group in self.groups:
+            summaries = [run.digest.summary for run in group.runs]
+            figures = (
+                [100 * one.test_accuracy for one in summaries],
+                [one.energy for one in summaries],
+                [float(one.resource_elements) for one in summaries],
+                [one.epsilon for one in summaries],
+            )
+            shown = [f"{one.mean:.4g}" + _spread(one.deviation) for one in map(average, figures)]
+            rows.append((group.name, len(summaries), *shown))
+        problems = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
+        counted = [f"{count:,} {name}" for name, count in problems.items() if count]
+        headings = ("group", "seeds", "test accuracy %", "energy", "resource elements", "ε of the run")
+        return html_table(", ".join([f"{len(self.runs):,} runs", *counted]), rows, headings)
+
+    def plot(
+        self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None, ax: Axes | None = None
+    ) -> Axes:
+        """Draw a figure against a swept setting on Matplotlib axes, and return the axes.
+
+        Points are means over seeds; error bars are sample standard deviations.
+
+        Args:
+            x: A column of `frame()`, such as "scheme.ratio" or "ratio"; by default the first swept key, or "label".
+            y: A column of numbers, such as "test_accuracy", "energy" or "epsilon".
+            hue: A column whose values have a line each; by default "label" if the runs have labels, else the second
+                swept key if there is one.
+            ax: The axes to draw on; None for a new figure.
+
+        Raises UserError for other names.
+        """
+        lines, along, shown = self._lines(x, y, hue)
+        return on_axes(lines, along, shown, ax)
+
+    def plotly(self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None) -> Figure:
+        """Return the same as an interactive Plotly figure; arguments as in `plot`."""
+        lines, along, shown = self._lines(x, y, hue)
+        return in_plotly(lines, along, shown)
+
+    def _lines(self, x: str | None, y: str, hue: str | None) -> tuple[list[Line], str, str]:
+        """Return the lines of a plot and the labels of its axes."""
+        table = self.frame()
+        if table.empty:
+            raise UserError("plot: there are no runs")
+        labelled = any(run.label for run in self.runs)
+        along = x or (self.axes[0] if self.axes else "label" if labelled else "group")
+        along = column_of(table, "x", along, self.axes)
+        if hue is None:
+            others = [key for key in self.axes if key != along]
+            hue = "label" if labelled and along != "label" else others[0] if others else None
+        else:
+            hue = column_of(table, "hue", hue, self.axes)
+        value = column_of(table, "y", y, self.axes, numeric=True)
+        return lines_of(table, along, value, hue), along, value
+
     def _name(self, run: Result, values: Mapping[str, Any]) -> str:
         """Return the name of a group: its label and values."""
         known = [key for key in self.axes if values.get(key) is not None]
         texts = [f"{short(key, self.axes)} = {plain(values[key])}" for key in known]
         return ", ".join(filter(None, [run.label, *texts])) or run.digest.summary.scheme
+
+
+def _spread(deviation: float) -> str:
+    return "" if math.isnan(deviation) else f" ± {deviation:.2g}"
 
 
 def row_of(group: Group, run: Result, axes: Sequence[str]) -> dict[str, Any]:

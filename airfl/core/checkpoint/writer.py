@@ -65,12 +65,19 @@ class CheckpointWriter:
 
     def save_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Save the state, which arrays() returns, if it would be overdue after one more round as long as the last."""
+        if self.is_due():
+            self.save(arrays)
+
+    def is_due(self, unstored: int = 0) -> bool:
+        """Whether the state would be overdue after one more round as long as the last; to be asked once a round.
+
+        unstored: number of finished rounds whose records are still to be appended.
+        """
         now = time.monotonic()
         another, self._last = now - self._last, now
         seconds, rounds = self._cadence.seconds, self._cadence.rounds
-        by_time = seconds and now - self._saved_at + another >= seconds
-        if by_time or (rounds and self._rounds - self._saved_rounds >= rounds):
-            self.save(arrays)
+        by_time = bool(seconds) and now - self._saved_at + another >= seconds
+        return by_time or (bool(rounds) and self._rounds + unstored - self._saved_rounds >= rounds)
 
     def save(self, arrays: Callable[[], Arrays]) -> None:
         """Save the state now. It is on disk when this returns."""

@@ -18,6 +18,7 @@ from airfl.learning.engines.engine import Work
 from airfl.learning.engines.spec import EngineSpec
 from airfl.learning.engines.steps import fastest_move
 from airfl.learning.sgd import in_place
+from airfl.runtime.beside import side_stream
 from channels.transfer import on_device
 
 Replay = Callable[[], None]
@@ -29,9 +30,13 @@ WARM_UPS = 3
 
 
 def record_graph(work: Callable[[], None], device: torch.device) -> Replay:
-    """Record the operations of work() as a CUDA graph; raises RuntimeError if one of them waits for the GPU."""
+    """Record the operations of work() as a CUDA graph; raises RuntimeError if one of them waits for the GPU.
+
+    An evaluation that is under way is no part of it: `torch.cuda.graph` waits for the whole GPU before it records, and
+    it records in a stream of its own.
+    """
     with torch.cuda.device(device):
-        side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        side = side_stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):

@@ -83,6 +83,9 @@ class _ArtificialUpdates:
         ]
         return self.scale * torch.from_numpy(np.stack(rows)).to(parameters)
 
+    def prepare(self, devices: NDArray[np.int64], round_index: int) -> None:
+        pass
+
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
         return self.inner.evaluations(devices, round_index)
 

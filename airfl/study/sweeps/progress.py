@@ -1,4 +1,4 @@
-"""Shows the progress of a sweep on standard error: a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of a sweep: a bar on a terminal and in a notebook, plain lines on standard error elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from airfl.core.notebook_progress import NotebookBars
 from airfl.core.progress import SECONDS_BETWEEN_LINES, Clock, Times
 from airfl.runtime.text import sayable, tell
 from airfl.runtime.time_left import PointsLeft, duration
@@ -63,6 +64,10 @@ def failure(status: Status) -> str | None:
 def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic) -> Iterator[Report]:
     """Yield a function that shows the progress during the block."""
     console, shown = console or Console(stderr=True), Shown(clock)
+    if console.is_jupyter:
+        bars = NotebookBars(clock)
+        yield lambda status: _show_in_notebook(bars, shown, status)
+        return
     if not console.is_terminal:
         lines = _Lines(shown, clock)
         yield lines.show
@@ -82,6 +87,15 @@ def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic
             bar.update(task, total=status.points, completed=status.ended, text=comma + text, times=shown.times)
 
         yield report
+
+
+def _show_in_notebook(bars: NotebookBars, shown: Shown, status: Status) -> None:
+    """Show a status in the output of a cell, and failures on standard error, where the notebook keeps them."""
+    line = failure(status)
+    if line:
+        tell(line)
+    shown.tell(status)
+    bars.show("points", status.ended, status.points, f"{shown.counts()}, {shown.times()}")
 
 
 @contextmanager

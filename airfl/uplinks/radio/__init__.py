@@ -2,7 +2,7 @@
 
 from airfl.uplinks.radio.checks import check_radio, check_size
 from airfl.uplinks.radio.laws import cut_by_bounds, interpolated
-from airfl.uplinks.radio.power import check_blind, power_policy
+from airfl.uplinks.radio.power import check_blind, check_statistics_hold, power_policy
 from airfl.uplinks.radio.radio import Radio, build_radio
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "check_blind",
     "check_radio",
     "check_size",
+    "check_statistics_hold",
     "cut_by_bounds",
     "interpolated",
     "power_policy",

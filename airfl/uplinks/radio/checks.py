@@ -292,9 +292,9 @@ def _check_waveform(radio: RadioSections) -> None:
             "grid.waveform: does not support residual phase and ageing; set csi.phase_std_rad and csi.delay_s to 0 "
             f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
         )
-    if csi.oscillator.linewidth_hz:
+    if csi.oscillator.on:
         raise UserError(
-            f"grid.waveform: does not support phase noise; set csi.linewidth_hz to 0 (given: "
-            f"{csi.oscillator.linewidth_hz:g})"
+            "grid.waveform: does not support phase noise; set csi.linewidth_hz to 0, leave csi.oscillator out (given: "
+            f"{csi.oscillator.linewidth_hz:g}, {csi.oscillator.oscillator!r})"
         )
     waveform_of(radio.grid)

@@ -86,7 +86,13 @@ def link_noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
 
 def surroundings_of(channel: ChannelSettings, grid: OfdmaGrid) -> Surroundings:
     """Return the properties of channel and grid that impairments depend on."""
-    return Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz), grid.spacing_hz, prefix_s(grid))
+    return Surroundings(
+        doppler_hz(channel.speed_m_s, channel.carrier_hz),
+        grid.spacing_hz,
+        prefix_s(grid),
+        channel.carrier_hz,
+        grid.subcarriers * grid.spacing_hz,
+    )
 
 
 def prefix_s(grid: OfdmaGrid) -> float:

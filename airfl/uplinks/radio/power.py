@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from airfl.config.part_keys import name_of
 from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
 from airfl.config.radio_sections import RadioSections
@@ -89,6 +91,8 @@ def check_power(radio: RadioSections) -> None:
                 f"power.{key}: the fading law of combined antennas is not known (given: antennas.count = "
                 f"{antennas.count}); {remedy}, or use one antenna"
             )
+    if policy.statistical:
+        _check_statistical(radio, policy, fades, one_gain)
     _check_alignment(power, antennas, policy, one_gain)
     if power.divide_by == "expected" and fades is None and policy.truncates:
         raise UserError(f'power.divide_by: {missing_law_reason(channel, radio.topology)}; use "selected" or "active"')
@@ -124,6 +128,52 @@ def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
         raise UserError(
             f"grid.waveform: is decoded without combining, but power policy {name!r} leaves the phases to it; use false"
         )
+
+
+def check_statistics_hold(radio: RadioSections, rule: SelectionRule, privacy_bound: float) -> None:
+    """Check that the law of fading holds for the devices that send, and that what arrives has the bound that privacy
+    needs; raises UserError.
+
+    Args:
+        radio: The sections of the radio.
+        rule: Of the selection of devices.
+        privacy_bound: The largest amplitude with which a message may arrive, inf for none.
+    """
+    name, policy, fades = name_of(radio.power.policy), radio.power.power_policy, statistics_of(radio)
+    if isinstance(rule, ChannelRule) and rule.needs_csi:
+        raise UserError(
+            f"selection.kind: {rule.name!r} selects by the channels, but power policy {name!r} relies on the fading "
+            "law of all devices, which is another one for those selected; use uniform, poisson or energy-budget"
+        )
+    if not policy.knows_gains and np.isfinite(privacy_bound) and not (fades and np.isfinite(fades.most_power)):
+        raise UserError(
+            f"power.policy: devices of {name!r} do not know their gains, and the fading has no largest gain, so that "
+            "nothing bounds what arrives, as the privacy bound of this scheme needs; use statistical-truncation, "
+            'channel.units = "normalised" with channel.max_gain, or privacy.epsilon = inf'
+        )
+
+
+def _check_statistical(radio: RadioSections, policy: Policy, fades: FadeStatistics | None, one_gain: bool) -> None:
+    """Check what a policy by the statistics of fading needs of the radio."""
+    power, antennas, name = radio.power, radio.antennas, name_of(radio.power.policy)
+    if not one_gain:
+        raise UserError(
+            f"power.policy: {name!r} needs the fading law of what is received, which is not known of combined antennas "
+            f'(given: antennas.count = {antennas.count}); use one antenna, or antennas.combining = "first"'
+        )
+    if policy.needs_law and fades is None:
+        remedy = 'use power.objective = "mean-power", or another power.policy'
+        if "objective" not in policy.values():
+            remedy = "use another power.policy"
+        raise UserError(f"power.policy: {missing_law_reason(radio.channel, radio.topology)}; {remedy}")
+    if power.divide_by != "selected":
+        raise UserError(
+            f"power.divide_by: beta of power policy {name!r} allows for devices that do not send (given: "
+            f'{power.divide_by!r}); use "selected"'
+        )
+    bits = radio.csi.imperfections.feedback.gain_bits
+    if bits and not policy.knows_gains:
+        raise UserError(f"csi.gain_bits: devices of power policy {name!r} use no gain (given: {bits}); use 0")
 
 
 def _policies_with(parameter: str) -> str:

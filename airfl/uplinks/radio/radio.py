@@ -101,7 +101,7 @@ class Radio(TrueChannels):
     def _turns(self) -> bool:
         """Whether a device's phase changes from symbol to symbol, other than in a simulated waveform."""
         imperfections = self.imperfections
-        turning = imperfections.frequency.frequency_offset_hz or imperfections.oscillator.linewidth_hz
+        turning = imperfections.frequency.frequency_offset_hz or imperfections.oscillator.on
         return bool(turning) and self.waveform is None
 
     def csi_of(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> ChannelInformation:

@@ -29,7 +29,9 @@ def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool
     """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
     assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise; silent: whether
     some devices have no channel in some rounds."""
-    if link == "analog" and (imperfect_csi(radio) or combined_robustly(radio)):
+    policy = radio.power.power_policy
+    unequal = policy.coherent and not policy.within_beta  # where no device knows its channel, beta alone decides
+    if link == "analog" and (imperfect_csi(radio) or combined_robustly(radio) or unequal):
         return True  # received amplitudes, and with them the protection by noise, differ between devices
     # The noise on the sum then reveals how many devices contributed, and with which weights.
     return device_noise and not received_equally(radio, weights, link, silent)

@@ -1,0 +1,137 @@
+"""Batches are planned while a GPU trains other devices, and are those that are planned when they are needed."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import airfl
+from airfl.core.round import prepare_next, run_round
+from airfl.errors import UserError
+from airfl.learning.ahead import Ahead
+from airfl.selection import BlindRule
+from airfl.selection.uniform import Uniform
+from experiments.gpu.imitation import CUDA, imitated_gpu
+from experiments.gpu.repeated import trace_differences
+from experiments.gpu.worlds import first_state
+from tests.conftest import small_settings
+from tests.small_data import samples_of
+from tests.unit.test_overlap import SHORT, small_world
+
+ROUNDS = 4
+CHUNKS = ("run.chunk=2", "run.evaluate_every=4")
+"""Two chunks a round."""
+
+
+def ids(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.int64)
+
+
+def test_a_plan_that_was_made_ahead_is_used_once_and_for_its_devices_and_round_alone() -> None:
+    made: list[tuple[list[int], int]] = []
+
+    def make(devices: Any, round_index: int) -> object:
+        made.append((devices.tolist(), round_index))
+        return object()
+
+    ahead = Ahead(make)
+    ahead.prepare(ids(3, 5), 2)
+    plan = ahead.plan(ids(3, 5), 2)
+    assert made == [([3, 5], 2)]
+    assert ahead.plan(ids(3, 5), 2) is not plan
+    for devices, index in ((ids(3, 6), 2), (ids(5, 3), 2), (ids(3), 2), (ids(3, 5), 3)):
+        ahead.prepare(ids(3, 5), 2)
+        ahead.plan(devices, index)
+        assert made[-1] == (devices.tolist(), index)
+
+
+@pytest.mark.parametrize("scheme", ["fedavg", "fed-spa", "soteriafl-gd", "soteriafl-sgd"])
+def test_all_plans_but_the_first_are_made_ahead_and_the_trace_is_the_same(scheme: str, tmp_path: Any) -> None:
+    changes = (*CHUNKS, f"scheme.name={scheme}", "run.rounds=3")
+    settings = small_settings(*SHORT, *changes)
+    found: list[bool] = []
+
+    def plan(self: Ahead[Any], devices: Any, round_index: int, usual: Any = Ahead.plan) -> Any:
+        found.append(self._made is not None and self._made[0] == (round_index, devices.tobytes()))
+        return usual(self, devices, round_index)
+
+    with imitated_gpu(), mock.patch.object(Ahead, "plan", plan):
+        there = airfl.run(settings, tmp_path / "ahead", "cuda", data=samples_of(settings))
+    assert found == [False] + [True] * 5
+    with imitated_gpu(), mock.patch("airfl.core.round.prepare_next"):
+        then = airfl.run(settings, tmp_path / "then", "cuda", data=samples_of(settings))
+    assert not trace_differences(there.path, then.path)
+
+
+def test_plans_are_made_before_the_gpu_is_waited_for_and_none_waits() -> None:
+    """A chunk's norms are read after the plan of the next chunk was made, whose copy is from pinned memory."""
+    with imitated_gpu() as waits:
+        world = small_world(CUDA, *CHUNKS)
+        state, _ = run_round(world, first_state(world))
+        events: list[str] = []
+        train, prepare, note = world.trainer.updates, world.trainer.prepare, waits.note
+
+        def trained(*arguments: Any) -> torch.Tensor:
+            events.append("train")
+            return train(*arguments)
+
+        def prepared(devices: Any, index: int) -> None:
+            before = len(waits.noted)
+            prepare(devices, index)
+            assert len(waits.noted) == before
+            assert "rows" in vars(world.trainer._ahead._made[1])  # type: ignore[attr-defined]  # on their way
+            events.append(f"prepare {index}")
+
+        def noted(operation: str) -> None:
+            note(operation)
+            events.append("wait")
+
+        with (
+            mock.patch.multiple(world.trainer, updates=trained, prepare=prepared),
+            mock.patch.object(waits, "note", noted),
+        ):
+            run_round(world, state)
+    first = [event for before, event in zip(["", *events], events, strict=False) if event != before]
+    assert first[: len(first) - 1] == ["train", "prepare 1", "wait", "train", "prepare 2"]
+
+
+def test_on_a_cpu_nothing_is_made_ahead() -> None:
+    world = small_world(torch.device("cpu"), *CHUNKS)
+    with mock.patch("airfl.core.round.prepare_next") as prepare:
+        run_round(world, first_state(world))
+    assert not prepare.called
+
+
+class Failing(BlindRule):
+    """A rule that fails in the second round."""
+
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Any:
+        raise ValueError("no")
+
+    def count(self, generator: np.random.Generator, devices: int, selected: int) -> int:
+        return selected
+
+
+def test_what_is_not_known_yet_is_not_prepared() -> None:
+    """After the last round, where channels decide, and where a user's own rule fails, which its round says."""
+    world = small_world(torch.device("cpu"), "run.rounds=3")
+    scenario = world.scenario
+    asked: list[tuple[int, int]] = []
+
+    def prepare(rule: object, left: Any, index: int) -> None:
+        object.__setattr__(scenario, "rule", rule)
+        with mock.patch.object(world.trainer, "prepare", lambda devices, index: asked.append((len(devices), index))):
+            prepare_next(world, left, index)
+
+    prepare(Uniform(), ids(), 1)
+    prepare(Uniform(), ids(4), 2)
+    assert asked == [(4, 2), (1, 2)]
+    for rule, index in ((Uniform(), 2), (airfl.selection.BestK(), 0), (Failing(), 0)):
+        prepare(rule, ids(), index)
+    assert len(asked) == 2
+    with pytest.raises(UserError):
+        airfl.selection.select(Failing(), scenario.streams, 1, 12, 4)
