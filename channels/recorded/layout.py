@@ -41,6 +41,7 @@ class Layout:
         frequencies_hz: Frequencies of the subcarriers relative to the carrier in Hz, ascending; None if not recorded.
         block_times_s: Starts of the blocks in s from the start of a round, ascending; None if not recorded.
         beside: Names of the other arrays by their meaning, such as "tau_s".
+        prefix: Group of all these arrays in the file, with a slash at its end; "" for none.
     """
 
     name: str
