@@ -1,12 +1,14 @@
 """A device without a path takes no part: under every power policy, selection rule and combiner, and on every link."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import h5py
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import airfl
 from airfl import link_budget
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
@@ -243,3 +245,29 @@ def test_the_mean_power_is_that_of_rounds_with_a_path(tmp_path: Path) -> None:
     for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0)):
         part = Recorded(file=str(tmp_path / "gains.h5"), outage_gain=outage_gain)
         assert part.read(rounds=3, devices=2).mean_power.tolist() == [expected, 0.0]
+
+
+def test_a_replay_that_is_drawn_goes_on_as_it_began(tmp_path: Path) -> None:
+    """Shuffled rounds and drawn devices, streamed or not, have addresses, so that a resumed run is the run."""
+    recorded = write_gains(tmp_path / "gains.h5", (ROUNDS, 2 * DEVICES, 1, SUBCARRIERS))
+    settings = small_settings(
+        *("run.rounds=7", f"run.devices={DEVICES}", "run.selected=4", "local.steps=1", *LOGISTIC, "run.seed=4"),
+        *("channel.fading=replay", f"channel.replay_file={recorded}", f"grid.subcarriers={SUBCARRIERS}"),
+        *("channel.replay_rounds=shuffle", "channel.replay_devices=draw", "run.checkpoint_every=1"),
+        *("privacy.epsilon=inf", "run.evaluate_every=7"),
+    )
+
+    def stop(done: int, _rounds: int, _record: object) -> None:
+        if done == 4:
+            raise RuntimeError("stop")
+
+    whole = run(settings, tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="stop"):
+        run(settings, tmp_path / "parts", progress=stop)
+    with patch("channels.recorded.surveying.HELD_BYTES", 0):
+        parts = airfl.run(settings, tmp_path / "parts", resume=True)
+    np.testing.assert_array_equal(parts.parameters, whole.parameters)
+    with whole.trace() as one, parts.trace() as other:
+        for name in ("channel_gain", "device_id", "unreachable", "energy_j"):
+            np.testing.assert_array_equal(one[name].values, other[name].values)
+        assert len({tuple(row) for row in one["channel_gain"].values[:, :1].tolist()}) > 1
