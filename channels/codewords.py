@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from channels.transfer import on_device
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -22,14 +24,20 @@ class Codewords(ABC):
     """A map of signed numbers to energies.
 
     Attributes:
-        resources: Number of resource elements of an entry.
-        one_active: Whether at most one of them has energy.
-        noise_gain: Standard deviation of a decoded entry over that of an energy, for independent energies.
+        one_active: Whether at most one of the resource elements of an entry has energy.
     """
 
-    resources: ClassVar[int]
     one_active: ClassVar[bool]
-    noise_gain: ClassVar[float]
+
+    @property
+    @abstractmethod
+    def resources(self) -> int:
+        """Number of resource elements of an entry."""
+
+    @property
+    @abstractmethod
+    def noise_gain(self) -> float:
+        """Standard deviation of a decoded entry over that of an energy, for independent energies."""
 
     @abstractmethod
     def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
@@ -137,6 +145,78 @@ class AugmentedAffine(Codewords):
     def most_energy(self, entries: int, norm: float, weight: float) -> float:
         """Return w v for every entry."""
         return entries * weight * self.limit
+
+
+@dataclass(frozen=True)
+class DigitEnergies(Codewords):
+    """Digits from -g to g, g = (b - 1)/2: the energy 1 on the element of its value; 0 has no element, or one of its own
+    (Sahin 2022, "Over-the-air computation based on balanced number systems for federated edge learning").
+
+    The energy of an element is the number of devices with that digit, in the mean over fades.
+
+    Attributes:
+        base: b, odd.
+        zero_sent: Whether the digit 0 has an element.
+        counting: Whether the sum of the digits is decoded by the energies of all values; else the value that most
+            devices have, times the sum of the weights, as if they all had it. The devices of a digit 0 without an
+            element are those that are missing from the sum of the others.
+    """
+
+    base: int
+    zero_sent: bool = False
+    counting: bool = True
+    one_active: ClassVar[bool] = True
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The digits that have an element: 1, -1, 2, -2 and so on, and the 0 last."""
+        signed = tuple(sign * size for size in range(1, (self.base + 1) // 2) for sign in (1, -1))
+        return (*signed, 0) if self.zero_sent else signed
+
+    @property
+    def resources(self) -> int:
+        """b - 1, or b if the digit 0 is sent."""
+        return len(self.values)
+
+    @property
+    def noise_gain(self) -> float:
+        """The root of the sum of the squared digits, b (b^2 - 1)/12. A majority is decided from the same energies."""
+        return math.sqrt(self.base * (self.base**2 - 1) / 12)
+
+    def encode(self, messages: Tensor, weights: Tensor) -> Tensor:
+        """Return the roots of w where the digit is that of the element, else 0, [devices, resources, m]."""
+        import torch
+
+        each = weights[:, None]
+        if self.base == 3 and not self.zero_sent:
+            roots = weights.sqrt()
+            signed = messages * (roots / weights.clamp(min=torch.finfo(weights.dtype).tiny))[:, None]
+            pair = signed.new_empty(len(signed), 2, signed.shape[1])
+            torch.clamp(signed, min=0, out=pair[:, 0])
+            torch.sub(pair[:, 0], signed, out=pair[:, 1])
+            return pair
+        codes = messages.new_empty(len(messages), self.resources, messages.shape[1])
+        for row, value in enumerate(self.values):
+            torch.lt((messages - value * each).abs_(), each / 2, out=codes[:, row])
+        return codes.mul_(weights.sqrt()[:, None, None])
+
+    def decode(self, sums: Tensor, noise_energy: float, weights: float) -> Tensor:
+        """Return the sum of the digits, in which the mean energy of the noise cancels, or that of a majority."""
+        import torch
+
+        if self.counting:
+            total = torch.zeros_like(sums[0])
+            for value, energies in zip(self.values, sums, strict=True):
+                total.add_(energies, alpha=value)
+            return total
+        counts, values = sums - noise_energy, self.values
+        if not self.zero_sent:
+            counts, values = torch.cat((counts, (weights - counts.sum(dim=0))[None])), (*values, 0)
+        return on_device(np.array(values), sums.device, sums.dtype)[counts.argmax(dim=0)] * weights
+
+    def most_energy(self, entries: int, norm: float, weight: float) -> float:
+        """Return w for every digit."""
+        return entries * weight
 
 
 def _root_(numbers: Tensor) -> Tensor:

@@ -9,7 +9,9 @@ from airfl.study.sweeps.attempt import attempt
 from airfl.study.sweeps.job import Job, Outcome, packed_job, unpacked_job, unpacked_task
 
 
-def run_jobs(jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None) -> Iterator[Outcome]:
+def run_jobs(
+    jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None, retries: int = 0
+) -> Iterator[Outcome]:
     """Replace `run_jobs` of sweeps/local.py: run jobs one after another, each packed and unpacked as for a worker."""
     for job in jobs:
         attempt(unpacked_job(packed_job(job)), running / job.name, unpacked_task(task) if task else None)

@@ -36,6 +36,28 @@ Cluster = Annotated[
     typer.Option(metavar="ADDRESS", help="address of a Dask scheduler that runs the points", show_default=False),
 ]
 
+SharedDir = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="folder that all workers share, for checkpoints",
+        show_default=False,
+    ),
+]
+Retries = Annotated[
+    int, typer.Option(metavar="N", min=0, help="times a point is run again after its process or worker was lost")
+]
+WorkerWait = Annotated[
+    float,
+    typer.Option(
+        "--worker-wait-s", metavar="SECONDS", min=0, help="longest wait for a first worker of the cluster, or a new one"
+    ),
+]
+SchedulerWait = Annotated[
+    float,
+    typer.Option("--scheduler-wait-s", metavar="SECONDS", min=0, help="longest wait for a lost scheduler to come back"),
+]
+
 
 def sweep(
     config: Config,
@@ -64,6 +86,10 @@ def sweep(
     rows: Annotated[bool, typer.Option("--rows", help="run each of the file's [[compare]] rows at each point")] = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    shared_dir: SharedDir = None,
+    retries: Retries = 3,
+    worker_wait_s: WorkerWait = 3600.0,
+    scheduler_wait_s: SchedulerWait = 300.0,
     plugins: Plugins = False,
 ) -> None:
     """Run a grid of settings; continues a previous sweep."""
@@ -74,9 +100,9 @@ def sweep(
     fixed, axes = split_axes(overrides or [])
     zipped = [[key.strip() for key in group.split(",")] for group in zip_keys or []]
     points = build_points(config, fixed, SweepPlan(axes, zipped, rows=rows, seeds=seeds))
-    from airfl.study.sweeps.place import Place, check_points
+    from airfl.study.sweeps.place import check_points, place_of
 
-    place = Place(jobs, cluster, device, data_dir)
+    place = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
     check_points(points, out, place)
     check_files(out, replace=True)
     say_without_effect([*fixed, *axes], [point.settings for point in points])

@@ -9,7 +9,7 @@ import typer
 
 from airfl.cli import completion
 from airfl.cli.app import AsJson, Config, DataDir, Device, Plugins, Schemes, print_table, say, say_without_effect
-from airfl.cli.sweeps import Cluster, Jobs, Seeds
+from airfl.cli.sweeps import Cluster, Jobs, Retries, SchedulerWait, Seeds, SharedDir, WorkerWait
 
 
 def tune(
@@ -37,6 +37,10 @@ def tune(
     cluster: Cluster = None,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    shared_dir: SharedDir = None,
+    retries: Retries = 3,
+    worker_wait_s: WorkerWait = 3600.0,
+    scheduler_wait_s: SchedulerWait = 300.0,
     as_json: AsJson = False,
     plugins: Plugins = False,
 ) -> None:
@@ -44,14 +48,15 @@ def tune(
     from airfl.config import to_json
     from airfl.config.swept_values import split_axes, split_intervals
     from airfl.config.without_effect import OWNERS
-    from airfl.study.sweeps.place import Place
+    from airfl.study.sweeps.place import place_of
     from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
 
     fixed, intervals = split_intervals(overrides or [])
     fixed, listed = split_axes(fixed)
     axes = checked_axes({**listed, **intervals})
     names = [name.strip() for name in schemes.split(",") if name.strip()]
-    rows, place = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
+    rows = rows_to_tune(config, names)
+    place = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
     firsts = check_tuning(config, fixed, rows, axes, seeds, out, place, trials)
     if not OWNERS & set(axes):  # otherwise another value of these keys may give a key its effect
         say_without_effect([*fixed, *axes], [point.settings for point in firsts])
@@ -72,6 +77,10 @@ def tune(
             cluster=cluster,
             device=device,
             data_dir=data_dir,
+            shared_dir=shared_dir,
+            retries=retries,
+            worker_wait_s=worker_wait_s,
+            scheduler_wait_s=scheduler_wait_s,
             progress=True,
         )
     except KeyboardInterrupt:

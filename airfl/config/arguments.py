@@ -57,7 +57,7 @@ def _is_count(value: object) -> bool:
         return False
 
 
-def _is_jobs(value: object) -> bool:
+def _is_from_0(value: object) -> bool:
     return _is_count(value) or (isinstance(value, int) and not isinstance(value, bool) and value == 0)
 
 
@@ -89,7 +89,11 @@ EXPECTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "data_dir": FOLDER,
     "device": (_is_device, "'cpu', 'cuda' or 'cuda:1'"),
     "seeds": COUNT,
-    "jobs": (_is_jobs, "a positive integer, or 0 for as many as fit"),
+    "shared_dir": FOLDER,
+    "retries": (_is_from_0, "an integer of at least 0"),
+    "worker_wait_s": (_is_number, "a number of seconds"),
+    "scheduler_wait_s": (_is_number, "a number of seconds"),
+    "jobs": (_is_from_0, "a positive integer, or 0 for as many as fit"),
     "trials": COUNT,
     "resume": SWITCH,
     "finish_rounds": SWITCH,

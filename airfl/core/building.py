@@ -223,7 +223,7 @@ def _check_robust(settings: Settings) -> None:
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
     if recipe.public_data and not settings.task.public_samples:
         raise UserError(
-            f"task.public_samples: scheme {settings.scheme.name!r} chooses coordinates on public data; give how many "
+            f"task.public_samples: scheme {settings.scheme.name!r} uses public data; give how many "
             "training samples are public (given: 0)"
         )
     if bound.noise_std and sampling_of(settings.selection.rule) == "poisson":

@@ -46,8 +46,10 @@ class Purpose(IntEnum):
     IMPULSES = 28
     SYMBOL_PHASE = 29
     OSCILLATOR = 30
-    REPLAY_ROUNDS = 31
-    REPLAY_DEVICES = 32
+    SEQUENCES = 31
+    CODEBOOK = 32
+    REPLAY_ROUNDS = 33
+    REPLAY_DEVICES = 34
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airfl.schemes.affine_oac import AffineOac as AffineOac
     from airfl.schemes.age_topk import AgeTopK as AgeTopK
     from airfl.schemes.baa import Baa as Baa
+    from airfl.schemes.balanced_digits import BalancedNumbers as BalancedNumbers
     from airfl.schemes.blind import Blind as Blind
     from airfl.schemes.cdp_sgd import CdpSgd as CdpSgd
     from airfl.schemes.cotaf import Cotaf as Cotaf
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from airfl.schemes.fsk_mv import FskMv as FskMv
     from airfl.schemes.ldp_sgd import LdpSgd as LdpSgd
     from airfl.schemes.ldp_svrg import LdpSvrg as LdpSvrg
+    from airfl.schemes.md_aircomp import MdAirComp as MdAirComp
     from airfl.schemes.ncairfl import NcAirFL as NcAirFL
     from airfl.schemes.obda import Obda as Obda
     from airfl.schemes.pfels import Pfels as Pfels

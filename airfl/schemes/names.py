@@ -47,11 +47,14 @@ SCHEMES: Registry[Scheme] = Registry(
         "blind": "airfl.schemes.blind:Blind",
         "age-topk": "airfl.schemes.age_topk:AgeTopK",
         "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
+        # Digital over the air
+        "md-aircomp": "airfl.schemes.md_aircomp:MdAirComp",
         # Non-coherent
         "fsk-mv": "airfl.schemes.fsk_mv:FskMv",
         "reed": "airfl.schemes.reed:Reed",
         "ncairfl": "airfl.schemes.ncairfl:NcAirFL",
         "affine-oac": "airfl.schemes.affine_oac:AffineOac",
+        "balanced-digits": "airfl.schemes.balanced_digits:BalancedNumbers",
     },
     group="airfl.schemes",
 )

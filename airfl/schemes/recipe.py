@@ -83,7 +83,7 @@ class Recipe:
         local: What the devices compute.
         release: What is released, at client or record level.
         claim: The privacy that the paper claims, None for no claim.
-        public_data: Whether coordinates are selected on public data.
+        public_data: Whether coordinates are selected, or words trained, on public data.
         public_steps: Steps of the server's training on public data; None for those of a device of mean size.
         noise_target: The noise multiplier of every round. Channel noise counts toward it, and the devices add the rest.
             None if the devices always add the same noise.

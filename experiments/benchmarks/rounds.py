@@ -110,7 +110,8 @@ def main() -> None:
     for model, repeats in MODELS.items():
         compare_engines(model, repeats)
     print("\nwhole rounds of the demo (mlp, compiled where possible), without evaluation")
-    for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp", "fsk-mv", "reed", "ncairfl", "affine-oac"):
+    energies = ("fsk-mv", "reed", "ncairfl", "affine-oac", "balanced-digits")
+    for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp", *energies, "md-aircomp"):
         settings = airfl.load_settings(
             DEMO, [f"scheme.name={name}", f"local.engine={ENGINE}", "run.rounds=1000", "run.evaluate_every=1000"]
         )

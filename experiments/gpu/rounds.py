@@ -60,7 +60,18 @@ ROUNDED = (
 )
 """Fields of a record that follow from updates, in which rounding shows."""
 ENERGIES = ("energy_j", "transmit_energy_j", "update_norm")
-DECIDING = {"fedavg-topk", "fed-smp-topk", "fed-spa", "cpsgd", "obda", "a-dsgd", "fsk-mv", "ncairfl"}
+DECIDING = {
+    "fedavg-topk",
+    "fed-smp-topk",
+    "fed-spa",
+    "cpsgd",
+    "obda",
+    "a-dsgd",
+    "fsk-mv",
+    "ncairfl",
+    "balanced-digits",
+    "md-aircomp",
+}
 """Schemes that decide about single entries by their value, so that rounding changes the entries that are at a tie."""
 TIES = 0.02
 """Largest share of entries at a tie. The background of images has one value, so that the updates of hundreds of weights

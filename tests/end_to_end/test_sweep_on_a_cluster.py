@@ -28,8 +28,9 @@ from airfl.errors import UserError
 from airfl.learning.tasks.datasets import a9a
 from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
-from airfl.study.sweeps import cluster
-from airfl.study.sweeps.cluster import _security
+from airfl.study.sweeps.cluster import connection, workers
+from airfl.study.sweeps.cluster.client import Cluster
+from airfl.study.sweeps.cluster.connection import security_for
 from airfl.study.sweeps.gpus import Seen, seen
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.points import SweepPlan, build_points
@@ -213,7 +214,7 @@ def test_an_accountant_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Pa
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "10.0.0.1:x"])
 def test_a_cluster_that_is_silent_is_one_line(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airfl.study.sweeps.cluster.SECONDS_TO_ANSWER", 1)
+    monkeypatch.setattr("airfl.study.sweeps.cluster.connection.SECONDS_TO_ANSWER", 1)
     with pytest.raises(UserError, match="--cluster: no scheduler answers at") as told:
         airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
     assert "\n" not in str(told.value)
@@ -293,7 +294,7 @@ def test_points_for_a_gpu_go_to_the_worker_that_the_page_starts_for_it(
             client.wait_for_workers(len(dask.workers) + 1)
             (declared,) = [one for one in client.run(seen).values() if one.visible]
         assert (declared.visible, declared.count) == ("2", 0)
-        monkeypatch.setattr(cluster, "seen", lambda: Seen("here", os.environ.get("CUDA_VISIBLE_DEVICES", ""), 1))
+        monkeypatch.setattr(workers, "seen", lambda: Seen("here", os.environ.get("CUDA_VISIBLE_DEVICES", ""), 1))
         found = airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=dask.address, device="cuda")
         (cause,) = found.failed.values()
         assert "no cuda device found on this machine" in cause
@@ -329,7 +330,7 @@ def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with as_on_the_page(tmp_path, "tls://10.0.0.1", own) as processes:
         address = address_in(tmp_path / "scheduler.json")
         assert address.startswith("tls://")
-        monkeypatch.setattr("airfl.study.sweeps.cluster.SECONDS_TO_ANSWER", 2)
+        monkeypatch.setattr("airfl.study.sweeps.cluster.connection.SECONDS_TO_ANSWER", 2)
         for wrong, environment, line in (
             (address, {}, f"--cluster: {address} needs certificates"),
             (address, foreign, "trusts the authority of this client's certificate"),
@@ -347,7 +348,7 @@ def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     with dask_config.set({"distributed.comm.tls.ca-file": "ca.pem"}), pytest.raises(UserError) as told:
-        _security("tls://10.0.0.1:8786")
+        security_for("tls://10.0.0.1:8786")
     assert str(told.value) == (
         "--cluster: tls://10.0.0.1:8786 needs certificates, but Dask's configuration has none for "
         "distributed.comm.tls.client.cert, distributed.comm.tls.client.key; set "
@@ -361,13 +362,13 @@ ELSEWHERE = ("tcp://10.0.0.1:8786", "node-1:8786", "tcp://[fe80::1]:8786")
 
 @pytest.mark.parametrize("address", HERE + ELSEWHERE)
 def test_an_open_scheduler_elsewhere_is_told(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert _security(address) is None
+    assert security_for(address) is None
     assert ("anyone who can reach this scheduler can run" in caplog.text) == (address in ELSEWHERE)
 
 
 def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer is taken for the length of a message by Dask, which then wants exbibytes."""
-    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 3)
+    monkeypatch.setattr(connection, "SECONDS_TO_ANSWER", 3)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -379,5 +380,5 @@ def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyP
         threading.Thread(target=answer, daemon=True).start()
         address = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(UserError, match="no scheduler answers at ") as raised:
-            cluster.Cluster(address)
+            Cluster(address)
     assert "\n" not in str(raised.value)

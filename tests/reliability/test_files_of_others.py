@@ -20,7 +20,7 @@ from airfl.analysis.results.row_result import RowResult
 from airfl.analysis.results.tidy import write
 from airfl.config import Row
 from airfl.core.callbacks.tensorboard import check_live
-from airfl.core.checkpoint import check_own
+from airfl.core.checkpoint import carried, check_own, is_carried, rounds_of
 from airfl.core.run_folder import remove_run
 from airfl.errors import UserError
 from airfl.exports import export
@@ -34,9 +34,9 @@ from airfl.storage.lock import MARKER, locked
 from airfl.storage.output_files import DIGEST_NAME, replace_text, replacing
 from airfl.study.compare import compare
 from airfl.study.sweeps.attempt import clear_attempts
-from airfl.study.sweeps.cluster import Cluster
-from airfl.study.sweeps.cluster import put as take_in
-from airfl.study.sweeps.job import Job, Outcome
+from airfl.study.sweeps.cluster.received import checked, put_checkpoint
+from airfl.study.sweeps.cluster.received import put as take_in
+from airfl.study.sweeps.job import Again, Outcome
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.sweep import run_points
@@ -265,18 +265,35 @@ def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("sent", [None, 3, Outcome("../x"), Outcome("0123456789ab", "two\nlines \x1b[31m")])
-def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed = pytest.importorskip("distributed")
-    cluster, client, (point,) = Cluster.__new__(Cluster), Mock(), points()
+def test_what_a_worker_sends_back_is_looked_at(sent: Any) -> None:
     name = sent.name if isinstance(sent, Outcome) and sent.cause else "0123456789ab"
-    client.submit.return_value.result.return_value = sent
-    monkeypatch.setattr(cluster, "_client", client, raising=False)
-    monkeypatch.setattr(cluster, "_gpus", None, raising=False)
-    monkeypatch.setattr(distributed, "as_completed", lambda futures, loop: iter(futures))
-    (outcome,) = cluster.run_jobs([Job(name, point.settings)], {point.settings.task.dataset: rows()})
+    outcome = checked(sent, name)
     assert outcome.name == name
     assert outcome.cause is not None
     assert outcome.cause.isprintable()
+
+
+def test_checkpoints_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> None:
+    """Only the three files of a checkpoint are written, into the folder of a point, in place of an earlier attempt."""
+    running, name, sent = tmp_path / ".running", "0123456789ab", carried(begun)
+    assert rounds_of(sent) > 0
+    for stranger in ("../escaped", "lock", "state-00000001", ".about.1", "state-x", "a/b"):
+        assert not is_carried({**sent, stranger: b"gotcha"})
+        refused(tmp_path, partial(put_checkpoint, name, {**sent, stranger: b"gotcha"}, running), "not written by airfl")
+    for missing in sent:
+        assert not is_carried({key: value for key, value in sent.items() if key != missing})
+    assert not is_carried({**sent, "about": "text"})
+    assert not is_carried(None)
+    for strange in ("../../escaped", "..", "name"):
+        refused(tmp_path, partial(put_checkpoint, strange, sent, running), "not written by airfl")
+    assert checked(Outcome(name, "asked", {**sent, "x": b""}, again=Again.ASKED), name).files is None
+    shutil.copytree(begun, running / name)
+    put_checkpoint(name, sent, running)
+    assert {file.name for file in (running / name).rglob("*")} == {"checkpoint", *sent}
+    assert carried(running / name) == sent
+    shutil.rmtree(running)
+    running.symlink_to(elsewhere)
+    refused(tmp_path, partial(put_checkpoint, name, sent, running), "not written by airfl|is a link")
 
 
 # One folder, one use

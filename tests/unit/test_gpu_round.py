@@ -17,14 +17,14 @@ DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
 WAITS = {
     **dict.fromkeys(SCHEMES, 4),
     **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels"), 6),
-    **dict.fromkeys(("fsk-mv", "reed", "ncairfl", "affine-oac"), 5),
-    **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13},
+    **dict.fromkeys(("fsk-mv", "reed", "ncairfl", "affine-oac", "balanced-digits"), 5),
+    **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13, "md-aircomp": 43},
 }
 """Most operations of a round for which the CPU waits, all devices in one chunk and without an evaluation.
 
 Each scheme reads whether updates are finite, their norms, whether the new model is finite, and the aggregation error.
 Analog links read energies of the devices and of the sum, non-coherent ones all at once. Some schemes select
-coordinates, or recover a message step by step."""
+coordinates, or recover a message or count devices step by step."""
 QUICK = ("fedavg", "pfels", "soteriafl-saga")
 
 

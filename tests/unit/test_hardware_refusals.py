@@ -25,7 +25,7 @@ def refusal(hardware: str, *overrides: str) -> str:
 
 
 @of_both
-@pytest.mark.parametrize("scheme", ["fsk-mv", "reed", "ncairfl", "affine-oac"])
+@pytest.mark.parametrize("scheme", ["fsk-mv", "reed", "ncairfl", "affine-oac", "balanced-digits"])
 def test_on_energies(hardware: str, scheme: str) -> None:
     assert "noncoherent" in refusal(hardware, f"scheme.name={scheme}")
 

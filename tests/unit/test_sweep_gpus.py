@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace as Namespace
 from typing import Any
 
 import pytest
 import torch
 
+import airfl
 from airfl.core import device as devices
 from airfl.core.device import check_kind, current, find_device
 from airfl.errors import UserError
-from airfl.study.sweeps import cluster, gpus, local
-from airfl.study.sweeps.cluster import Cluster
+from airfl.study.sweeps import gpus, local
+from airfl.study.sweeps.cluster import on_worker
+from airfl.study.sweeps.cluster.orders import Order
+from airfl.study.sweeps.cluster.workers import Pool
 from airfl.study.sweeps.gpus import CONTEXT_BYTES, Processes, Seen, processes_for, seen, use_of, workers_for
 from airfl.study.sweeps.job import GpuUse, Job, Outcome, packed_job
 from airfl.study.sweeps.local import run_jobs
@@ -235,44 +239,82 @@ def test_a_cluster_without_that_gpu_is_refused_in_one_line() -> None:
     assert "no cuda:1 at the worker tcp://a:1; use cuda:0" in refusal(lambda: workers_for("cuda:1", few))
 
 
-def test_points_are_kept_on_the_workers_with_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is submitted names them, and a point runs on the GPU of the worker that it came to; a later worker uses the
-    first that it sees."""
-    pytest.importorskip("distributed")
-    submitted: list[dict[str, Any]] = []
+class Client:
+    """Dask's client of workers that see GPUs, of which some declare one."""
 
-    class Client:
-        loop = None
+    def __init__(self, found: Mapping[str, Seen], declared: Sequence[str] = ()) -> None:
+        self.found, self.declared, self.versions = {**found}, declared, dict[str, Any]()
 
-        def scatter(self, data: Any, **_: Any) -> Any:
-            return data
+    def run(self, function: Any, workers: Sequence[str] | None = None, **_: Any) -> Any:
+        asked = self.found if workers is None else workers
+        if function is seen:
+            return {where: self.found[where] for where in asked}
+        return {where: self.versions.get(where, function()) for where in asked}
 
-        def submit(self, work: Any, *arguments: Any, **options: Any) -> int:
-            submitted.append({"arguments": arguments, **options})
-            return len(submitted)
+    def scheduler_info(self, **_: Any) -> Any:
+        return {
+            "workers": {where: {"resources": {"GPU": 1.0} if where in self.declared else {}} for where in self.found}
+        }
 
-        def run(self, function: Any) -> Any:
-            assert function is seen
-            return {"a": Seen("m", "", 2), "b": Seen("m", "", 2)}
 
-        def scheduler_info(self, **_: Any) -> Any:
-            return {"workers": {"a": {"resources": {"GPU": 1.0}}, "b": {"resources": {"GPU": 1.0}}, "c": {}}}
+def test_points_are_kept_on_the_workers_with_a_gpu() -> None:
+    client = Client({"a": Seen("m", "", 2), "b": Seen("m", "", 2), "c": Seen("m", "", 2)}, declared=["a", "b"])
+    pool = Pool(client, "cuda")
+    assert (pool.size, pool.devices, pool.options) == (2, {"a": "cuda:0", "b": "cuda:1"}, {"resources": {"GPU": 1}})
+    assert not pool.look(client, client.found)
 
-    one: Any = object.__new__(Cluster)
-    one._client = Client()
-    one._gpus = one._given_gpus("cuda")
-    assert one.workers == 2
-    monkeypatch.setattr("distributed.as_completed", lambda futures, loop: iter(()))
-    job = Job("0", small_settings(), device="cuda")
-    assert list(one.run_jobs([job], {})) == []
-    (found,) = submitted
-    assert (found["resources"], found["arguments"][3]) == ({"GPU": 1}, {"a": "cuda:0", "b": "cuda:1"})
 
-    ran: list[str] = []
-    monkeypatch.setattr("airfl.simulation.run", lambda settings, folder, device, **_: ran.append(device))
-    monkeypatch.setattr("airfl.analysis.results.digest.keep", lambda folder: None)
-    monkeypatch.setattr(cluster, "_files", lambda folder: {})
+def test_a_worker_that_comes_later_has_the_gpu_that_is_free() -> None:
+    """a has been replaced by c: points that were submitted for a have to be submitted again, and b keeps its GPU."""
+    client = Client({"a": Seen("m", "", 2), "b": Seen("m", "", 2)})
+    pool = Pool(client, "cuda")
+    client.found["c"] = client.found.pop("a")
+    assert pool.look(client, ["b", "c"])
+    assert pool.devices == {"b": "cuda:1", "c": "cuda:0"}
+    assert pool.options == {"workers": ["b", "c"], "allow_other_workers": False}
+    assert not pool.look(client, ["b", "c"])
+    pool.look(client, [])
+    assert pool.devices == {"b": "cuda:1", "c": "cuda:0"}  # until one is there again
+
+
+@pytest.mark.parametrize("other", ["0.0.1", ModuleNotFoundError("No module named 'airfl'")])
+def test_a_worker_of_another_version_that_comes_later_is_given_no_points(
+    other: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client({"a": Seen("m", "", 0)})
+    pool = Pool(client, "cpu")
+    assert pool.options == {}
+    client.found |= {"b": Seen("m", "", 0), "c": Seen("m", "", 0)}
+    client.versions = {"b": other}
+    assert pool.look(client, ["a", "b", "c"])
+    assert pool.options == {"workers": ["a", "c"], "allow_other_workers": False}
+    assert pool.look(client, ["a", "c"])
+    assert pool.options == {}
+    (told,) = caplog.messages
+    assert told.startswith(f"--cluster: the worker b must have airfl {airfl.__version__}, got ")
+    assert told.endswith("; it is given no points")
+    assert "\n" not in told
+
+
+def test_the_first_workers_must_have_the_version() -> None:
+    client = Client({"a": Seen("m", "", 0)})
+    client.versions = {"a": "0.0.1"}
+    assert "the worker a must have airfl" in refusal(lambda: Pool(client, "cpu"))
+
+
+def test_a_point_runs_on_the_gpu_of_its_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that comes later uses the first that it sees."""
+    ran: list[Any] = []
+
+    class Child:
+        def run(self, order: Any, given: Any) -> Outcome:
+            ran.append(given.device)
+            return Outcome(order.name)
+
+    monkeypatch.setattr(on_worker, "_child_of", lambda lease, worker: Child())
     for address in ("b", "later"):
-        monkeypatch.setattr(cluster, "_own_address", lambda address=address: address)
-        assert cluster._run(packed_job(job), None, None, found["arguments"][3]).cause is None
-    assert ran == ["cuda:1", "cuda"]
+        worker = Namespace(address=address, scheduler=Namespace(address=""), security=None)
+        monkeypatch.setattr(on_worker, "_worker", lambda worker=worker: worker)
+        order = Order("lease", "attempt", "0", devices={"a": "cuda:0", "b": "cuda:1"})
+        assert on_worker.run_point(order, packed_job(Job("0", small_settings(), device="cuda"))).cause is None
+    assert ran == ["cuda:1", None]  # None: that of the job

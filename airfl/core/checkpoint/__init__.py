@@ -7,6 +7,7 @@ OUT/checkpoint/state-00000042    the state after 42 rounds: parameters, and stat
                                  last two states are kept
 """
 
+from airfl.core.checkpoint.carried import carried, is_carried, put_carried, rounds_of
 from airfl.core.checkpoint.fingerprint import (
     RunFingerprint,
     check_asked,
@@ -27,6 +28,7 @@ __all__ = [
     "DamagedCheckpointError",
     "RunFingerprint",
     "Saved",
+    "carried",
     "check_asked",
     "check_data",
     "check_fits",
@@ -38,6 +40,9 @@ __all__ = [
     "fingerprint_of_run",
     "has_begun",
     "has_state",
+    "is_carried",
+    "put_carried",
     "read_saved",
+    "rounds_of",
     "stored_records",
 ]

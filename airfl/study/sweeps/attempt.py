@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from airfl.analysis.results.digest import keep
 from airfl.analysis.results.sweep_folder import is_point
 from airfl.core.checkpoint import has_state
+from airfl.core.run_files import Progress
 from airfl.core.run_folder import remove_run
 from airfl.errors import DivergedError, UserError
 from airfl.simulation import is_complete, run
@@ -19,13 +20,44 @@ from airfl.study.sweeps.job import Job
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
+    from airfl.learning.tasks.datasets.raw import RawData
 
 
-def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
-    """Run the job in the folder, resuming an interrupted attempt, and write its digest. task: a user-defined task."""
+def attempt(
+    job: Job,
+    folder: Path,
+    task: Task | None = None,
+    data: RawData | None = None,
+    after_a_round: Progress | None = None,
+) -> None:
+    """Run the job in the folder, resuming an interrupted attempt, and write its digest.
+
+    Args:
+        job: The point.
+        folder: Its folder.
+        task: A user-defined task.
+        data: The data set, if it is already loaded.
+        after_a_round: Called after every round. With it, the run stops after a round when a signal asks it to.
+
+    Raises RunInterruptedError if it was asked to stop.
+    """
+
+    def start(resume: bool) -> None:
+        run(
+            job.settings,
+            folder,
+            job.device,
+            after_a_round,
+            job.data_dir,
+            data,
+            resume=resume,
+            finish_rounds=after_a_round is not None,
+            task=task,
+        )
+
     try:
         if not is_complete(folder, job.settings, task):
-            run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True, task=task)
+            start(resume=True)
     except DivergedError:
         raise
     except UserError:
@@ -33,7 +65,7 @@ def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
             raise
         # The earlier attempt is damaged or of another version, so it is removed. Foreign files raise an error here.
         remove_run(folder)
-        run(job.settings, folder, job.device, data_dir=job.data_dir, task=task)
+        start(resume=False)
     keep(folder)
 
 

@@ -138,7 +138,9 @@ class Workers:
         return {"workers": list(self.devices), "allow_other_workers": False}
 
 
-def workers_for(device: str, found: Mapping[str, Seen], declared: Iterable[str] = ()) -> Workers:
+def workers_for(
+    device: str, found: Mapping[str, Seen], declared: Iterable[str] = (), before: Mapping[str, str] | None = None
+) -> Workers:
     """Give every worker a GPU.
 
     Workers on one machine that see the same GPUs share them in turn. A worker that sees only its own, as those of
@@ -148,6 +150,7 @@ def workers_for(device: str, found: Mapping[str, Seen], declared: Iterable[str] 
         device: cuda or cuda:k, which is then that of every worker.
         found: What each worker sees, by address.
         declared: Addresses of the workers that declare the resource GPU; if there are any, the others are not used.
+        before: The GPUs that workers have already, by address. They keep them.
 
     Raises UserError if no worker has a GPU, or one has no GPU number k.
     """
@@ -162,15 +165,16 @@ def workers_for(device: str, found: Mapping[str, Seen], declared: Iterable[str] 
         for where, one in usable.items():
             check_among(device, one.count, where=f"at the worker {where}")
         return Workers(dict.fromkeys(usable, device), bool(declared))
-    return Workers(_in_turn(usable, sorted(usable)), bool(declared))
+    return Workers(_in_turn(usable, sorted(usable), before or {}), bool(declared))
 
 
-def _in_turn(usable: Mapping[str, Seen], order: Sequence[str]) -> dict[str, str]:
-    given: dict[tuple[str, str], int] = {}
-    devices = {}
+def _in_turn(usable: Mapping[str, Seen], order: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
+    devices = {where: before[where] for where in order if where in before}
     for where in order:
+        if where in devices:
+            continue
         one = usable[where]
-        place = given.get((one.host, one.visible), 0)
-        given[one.host, one.visible] = place + 1
-        devices[where] = f"{CUDA}:{place % one.count}"
+        near = [other for other in devices if (usable[other].host, usable[other].visible) == (one.host, one.visible)]
+        taken = [devices[other] for other in near]
+        devices[where] = min((f"{CUDA}:{number}" for number in range(one.count)), key=taken.count)
     return devices

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,15 @@ class GpuUse:
     free: int
 
 
+class Again(Enum):
+    """Why a point that has not ended may be run again."""
+
+    DIED = "died"
+    """Its process or worker was lost, which it may have caused."""
+    ASKED = "asked"
+    """It was asked to stop."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a point ended.
@@ -58,6 +68,8 @@ class Outcome:
         files: Contents of its files by name if they are not on disk yet, else None.
         seconds: Duration in s; nan if unknown.
         use: What its process has taken of a GPU, None without one.
+        again: Why it may be run again, or was run again in vain; None if it is finished or has failed by itself.
+        retried: How often it was run again after its process or worker was lost.
     """
 
     name: str
@@ -65,6 +77,8 @@ class Outcome:
     files: dict[str, bytes] | None = None
     seconds: float = math.nan
     use: GpuUse | None = None
+    again: Again | None = None
+    retried: int = 0
 
 
 def packed_job(job: Job) -> bytes:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +19,8 @@ from typing import Any
 
 from airfl.errors import UserError
 from airfl.study.sweeps.gpus import Processes, use_of
-from airfl.study.sweeps.job import GpuUse, Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.job import Again, GpuUse, Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.place import DEFAULT
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
@@ -40,20 +41,26 @@ def check_guard() -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job], running: Path, processes: int | Processes, task: bytes | None = None
+    jobs: Sequence[Job],
+    running: Path,
+    processes: int | Processes,
+    task: bytes | None = None,
+    retries: int = DEFAULT.retries,
 ) -> Generator[Outcome, None, None]:
     """Run every job in running/NAME, and yield outcomes as they arrive.
 
-    A process that dies fails only its current point; another process replaces it. Raises UserError if the calling
-    script has no main guard.
+    A process that dies is replaced by another one, and its point goes on from its checkpoint.
+
+    Raises UserError if the calling script has no main guard.
 
     Args:
         jobs: The points.
         running: The folder for points in progress.
         processes: The processes, or only their number, for points that say themselves on which device they run.
         task: A serialised user-defined task.
+        retries: How often a point whose process has died is run again.
     """
-    waiting = deque(jobs)
+    waiting, deaths = deque(jobs), Counter[str]()
     several = processes if isinstance(processes, int) else processes.first
     spread = processes if isinstance(processes, Processes) and len(processes.devices) > 1 else None
     workers: list[_Worker] = []
@@ -70,7 +77,12 @@ def run_jobs(
             for index in busy:
                 if not workers[index].ready():
                     continue
+                job = workers[index].job
                 outcome = workers[index].outcome()
+                deaths[outcome.name] += outcome.again is Again.DIED
+                goes_on = outcome.again is not None and deaths[outcome.name] <= retries
+                if job and goes_on:
+                    waiting.append(job)
                 if waiting:
                     if not workers[index].process.is_alive():
                         workers[index].stop()
@@ -80,7 +92,8 @@ def run_jobs(
                     several = processes.fitting(outcome.use)
                     while waiting and len(workers) < several:
                         start().give(waiting.popleft())
-                yield outcome
+                if not goes_on:
+                    yield replace(outcome, retried=min(deaths[outcome.name], retries))
     finally:
         for worker in workers:
             worker.stop()
@@ -151,7 +164,8 @@ class _Worker:
         self.process.join()
         if not self.begun:
             check_began(self.process.exitcode)
-        return Outcome(name, f"its process died ({_ending(self.process.exitcode)}); was there enough memory?")
+        cause = f"its process died ({_ending(self.process.exitcode)}); was there enough memory?"
+        return Outcome(name, cause, again=Again.DIED)
 
     def stop(self) -> None:
         self.process.terminate()

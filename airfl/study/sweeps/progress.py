@@ -44,6 +44,8 @@ class Shown:
             parts.append(f"{status.before} finished before")
         if status.failed:
             parts.append(f"{status.failed} failed")
+        if status.retried:
+            parts.append(f"{status.retried} run again after a process or worker was lost")
         return ", ".join(parts)
 
     def times(self) -> str:

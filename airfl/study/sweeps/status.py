@@ -20,6 +20,7 @@ class Status:
         cause: Why that point failed; None if it did not.
         seconds: Duration of that point in s; nan if unknown.
         at_once: Number of points that run at a time.
+        retried: How often a point was run again, since its process or worker was lost.
     """
 
     points: int
@@ -30,17 +31,19 @@ class Status:
     cause: str | None = None
     seconds: float = math.nan
     at_once: int = 1
+    retried: int = 0
 
     @property
     def ended(self) -> int:
         """Number of points that are finished or have failed, including earlier ones."""
         return self.before + self.done + self.failed
 
-    def after(self, last: str, cause: str | None, seconds: float = math.nan) -> Status:
+    def after(self, last: str, cause: str | None, seconds: float = math.nan, retried: int = 0) -> Status:
         """Return the status after one more point has ended."""
         failed = cause is not None
         done, failures = self.done + (not failed), self.failed + failed
-        return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds)
+        retried += self.retried
+        return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds, retried=retried)
 
 
 Report = Callable[[Status], None]

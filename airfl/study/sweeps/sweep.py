@@ -32,11 +32,13 @@ from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts
-from airfl.study.sweeps.cluster import Cluster, put
+from airfl.study.sweeps.cluster.client import Cluster
+from airfl.study.sweeps.cluster.received import put
+from airfl.study.sweeps.cluster.shared import folder_of_sweep
 from airfl.study.sweeps.gpus import processes_for
 from airfl.study.sweeps.job import Job, Outcome, packed_task, settings_of_a_point
 from airfl.study.sweeps.local import check_guard, run_jobs
-from airfl.study.sweeps.place import Place, check_points
+from airfl.study.sweeps.place import Place, check_points, place_of
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.status import Report, Status
@@ -61,6 +63,10 @@ def sweep(
     cluster: str | None = None,
     device: str = "cpu",
     data_dir: str | Path | None = None,
+    shared_dir: str | Path | None = None,
+    retries: int = 3,
+    worker_wait_s: float = 3600.0,
+    scheduler_wait_s: float = 300.0,
     progress: Report | bool | None = None,
     report: Report | None = None,
     plugins: bool = False,
@@ -89,16 +95,23 @@ def sweep(
         device: "cpu", "cuda", or "cuda:1" for that GPU alone. With "cuda", the processes are spread over all visible
             GPUs, and every worker of a cluster has one.
         data_dir: As in `airfl.run`.
+        shared_dir: With `cluster`, a folder that is at the same path on all workers, for the checkpoints of points.
+            Without it, a point whose worker is killed begins again; one whose worker is asked to stop (SIGTERM) sends
+            its checkpoint back.
+        retries: How often a point is run again after its process or worker was lost.
+        worker_wait_s: With `cluster`, the longest wait for a worker in s: for the first one, and when all are lost.
+        scheduler_wait_s: With `cluster`, the longest wait in s for a lost scheduler to come back.
         progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
             with an `airfl.study.sweeps.status.Status` at the beginning and after every point.
         report: An older name of `progress`.
         plugins: As in `airfl.load_settings`.
         task: As in `airfl.run`. It is sent to the processes or workers.
 
-    Raises UserError for invalid input, before any point runs.
+    Raises UserError for invalid input, before any point runs; MachineError if a scheduler or all workers are lost and
+    do not come back.
     """
     plan = SweepPlan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
-    where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
+    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
     built = build_points(config, overrides, plan, plugins=plugins, task=task)
     with asked_progress(report if progress is None else progress) as shown:
         return run_points(built, Path(out), where, shown)
@@ -118,6 +131,7 @@ def run_points(
         listing = replace(listing, root=out, command=command)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
+        cut_off: set[str] = set()  # points whose checkpoints are kept for the next time
         status = Status(len(points), before=len(points) - len(waiting), at_once=at_once)
         tell(status)
         clear_attempts(out / RUNNING_NAME, waiting)
@@ -127,14 +141,15 @@ def run_points(
                 for outcome in outcomes:
                     point = waiting.pop(outcome.name)
                     listing = _settled(listing, point, outcome)
-                    status = status.after(point.name, outcome.cause, outcome.seconds)
+                    cut_off |= {outcome.name} if outcome.again else set()
+                    status = status.after(point.name, outcome.cause, outcome.seconds, outcome.retried)
                     tell(status)
         except UserError:  # the processes cannot import the calling script, so nothing has run
             if new and len(waiting) == status.points:
                 (out / SWEEP_NAME).unlink()
             raise
         finally:
-            clear_attempts(out / RUNNING_NAME, waiting)
+            clear_attempts(out / RUNNING_NAME, {*waiting, *cut_off})
     return read_results(out)
 
 
@@ -168,13 +183,15 @@ def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[tuple[Wor
         _load_data(points, where)
         threads = max((point.settings.run.threads for point in points), default=0)
         processes = processes_for(where.jobs, where.device, threads)
-        yield lambda jobs, running: run_jobs(jobs, running, processes, sent), processes.first
+        retries = where.patience.retries
+        yield lambda jobs, running: run_jobs(jobs, running, processes, sent, retries), processes.first
         return
     data = _load_data(points, where)
-    with closing(Cluster(where.cluster, where.device)) as cluster:
+    with closing(Cluster(where.cluster, where.device, where.patience)) as cluster:
 
         def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
-            for outcome in cluster.run_jobs(jobs, data, sent):
+            shared = None if where.shared_dir is None else folder_of_sweep(where.shared_dir, running.parent)
+            for outcome in cluster.run_jobs(jobs, running, data, sent, shared):
                 yield put(outcome, running)
 
         yield work, cluster.workers

@@ -15,7 +15,7 @@ from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
 from airfl.config.swept_values import Interval, values_only
 from airfl.experiment import Experiment
-from airfl.study.sweeps.place import Place
+from airfl.study.sweeps.place import place_of
 from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.search import tune_by_trials
@@ -42,6 +42,10 @@ def tune(
     cluster: str | None = None,
     device: str = "cpu",
     data_dir: str | Path | None = None,
+    shared_dir: str | Path | None = None,
+    retries: int = 3,
+    worker_wait_s: float = 3600.0,
+    scheduler_wait_s: float = 300.0,
     progress: Report | bool | None = None,
     task: Task | None = None,
 ) -> Tuning:
@@ -67,12 +71,16 @@ def tune(
         cluster: The address of a Dask scheduler, whose workers run them instead.
         device: As in `airfl.sweep`.
         data_dir: As in `airfl.run`.
+        shared_dir: As in `airfl.sweep`.
+        retries: As in `airfl.sweep`.
+        worker_wait_s: As in `airfl.sweep`.
+        scheduler_wait_s: As in `airfl.sweep`.
         progress: As in `airfl.sweep`.
         task: As in `airfl.run`; task.validation_share of its training data is held out.
 
     Raises UserError for invalid input, before anything runs; MachineError if all runs of a row fail.
     """
-    where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
+    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
     folder, to_tune = Path(out), rows_to_tune(config, schemes, rows)
     task = task_of(config, task)
     by = ACCURACY if task is None or task.loss is None else LOSS

@@ -1,0 +1,139 @@
+"""The process in which a worker runs points, one after another.
+
+It ends by itself when its lease is not renewed, and at once when it is told so. When it is asked to stop (SIGTERM, as
+from a batch system, or its worker is lost), it finishes the round.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import signal
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from airfl.core.checkpoint import carried, put_carried
+from airfl.core.run_folder import remove_run
+from airfl.errors import RunInterruptedError
+from airfl.runtime.interrupt import told_by
+from airfl.study.sweeps.attempt import attempt
+from airfl.study.sweeps.cluster.folder import remove, temporary_folder
+from airfl.study.sweeps.cluster.lease import LEASE_S
+from airfl.study.sweeps.cluster.orders import END, RENEWED, SECONDS_TO_STOP, STOP, Given
+from airfl.study.sweeps.cluster.received import SENT
+from airfl.study.sweeps.cluster.reply import send
+from airfl.study.sweeps.cluster.shared import SharedPoint
+from airfl.study.sweeps.job import Again, Job, Outcome, cause_of, unpacked_job, unpacked_task
+
+SECONDS_BETWEEN_LOOKS = 0.2
+
+
+class _Orders:
+    """What the worker tells, and what signals ask for."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self.points: queue.SimpleQueue[Given | None] = queue.SimpleQueue()
+        self.renewed = time.monotonic()
+        self.asked = 0.0
+        """When it was asked to stop; 0 if it was not."""
+        self.ended = False
+
+    def stop(self) -> None:
+        """Ask to stop."""
+        if not self.asked:
+            self.asked = time.monotonic()
+            self.points.put(None)
+
+    def listen(self) -> None:
+        """Take in what the worker tells until it is lost."""
+        try:
+            while True:
+                told = self._pipe.recv()
+                if told == RENEWED:
+                    self.renewed = time.monotonic()
+                elif told == END:
+                    self.ended = True
+                elif told == STOP:
+                    self.stop()
+                else:
+                    self.renewed = time.monotonic()
+                    self.points.put(told)
+        except (EOFError, OSError):
+            self.stop()
+
+    def watch(self, folder: Path) -> None:
+        """End this process when it is told to, when its lease has ended, or when stopping takes too long."""
+        while True:
+            now = time.monotonic()
+            too_long = self.asked and now - self.asked > SECONDS_TO_STOP
+            if self.ended or too_long or now - self.renewed > LEASE_S:
+                for _ in range(20):  # the point may be writing a file at this moment
+                    if remove(folder):
+                        break
+                    time.sleep(0.05)
+                os._exit(0)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+    def after_a_round(self, *_: Any) -> None:
+        """Pass on to the run that it is to stop after this round."""
+        if self.asked:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def main(descriptor: int) -> None:
+    """Run points that come through a pipe until it is closed. descriptor: the file descriptor of its end here."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a worker in a terminal; the worker stops this process
+    pipe = Connection(descriptor)
+    orders = _Orders(pipe)
+    signal.signal(signal.SIGTERM, lambda *_: orders.stop())
+    data: dict[str, Any] = {}
+    with temporary_folder() as folder, told_by(lambda notice: None):
+        pipe.send(str(folder))
+        for work in (orders.listen, lambda: orders.watch(folder)):
+            threading.Thread(target=work, daemon=True).start()
+        while (given := orders.points.get()) is not None:
+            outcome = _outcome(given, folder, data, orders)
+            if orders.asked and given.way is not None:
+                send(given.way, outcome)
+            with suppress(OSError):  # the worker is lost
+                pipe.send(outcome)
+
+
+def _outcome(given: Given, folder: Path, data: dict[str, Any], orders: _Orders) -> Outcome:
+    job: Job | None = None
+    shared: SharedPoint | None = None
+    begun = time.monotonic()
+    try:
+        job = unpacked_job(given.job)
+        if given.data is not None:
+            data.clear()  # one at a time: data sets are large
+            data[given.dataset] = pickle.loads(given.data)
+        at = folder / job.name
+        if given.shared is not None:
+            shared = SharedPoint(Path(given.shared), job.name)
+            at = shared.begin(given.start)
+        elif given.start:
+            put_carried(given.start, at)
+        task = unpacked_task(given.task) if given.task else None
+        job = Job(job.name, job.settings, job.data_dir, given.device or job.device)
+        attempt(job, at, task, data.get(given.dataset), orders.after_a_round)
+    except RunInterruptedError:
+        assert job is not None
+        files = carried(at) if shared is None else None
+        return Outcome(job.name, "its process was asked to stop", files, again=Again.ASKED)
+    except Exception as error:
+        outcome = Outcome(job.name if job else "", cause_of(error))
+    else:
+        files = {name: (at / name).read_bytes() for name in SENT}
+        outcome = Outcome(job.name, files=files, seconds=time.monotonic() - begun)
+    if job is not None:
+        remove_run(folder / job.name)
+    if shared is not None:
+        shared.clear()
+    return outcome

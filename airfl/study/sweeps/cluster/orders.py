@@ -1,0 +1,79 @@
+"""What a client tells a worker of a point, and the worker its process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SECONDS_TO_STOP = 20.0
+"""For the round, and to send back what is saved. Batch systems kill 30 s after they have asked."""
+RENEWED: Literal["renewed"] = "renewed"
+"""The lease of the process was renewed."""
+STOP: Literal["stop"] = "stop"
+"""Stop after this round."""
+END: Literal["end"] = "end"
+"""End at once."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker has to know of a point.
+
+    Attributes:
+        lease: The lease under which it runs.
+        attempt: The attempt at the point, which its client can revoke.
+        name: The point.
+        dataset: A name for its data set.
+        devices: The GPUs of workers by address; a later worker uses the first that it sees.
+        start: The checkpoint from which it goes on, if any.
+        shared: The folder for checkpoints of the sweep that all workers share, if any.
+    """
+
+    lease: str
+    attempt: str
+    name: str
+    dataset: str = ""
+    devices: Mapping[str, str] | None = None
+    start: Mapping[str, bytes] = field(default_factory=dict)
+    shared: str | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """The way to a client that does not lead through the worker.
+
+    Attributes:
+        lease: The client's lease.
+        scheduler: The scheduler's address.
+        security: Certificates for it.
+    """
+
+    lease: str
+    scheduler: str
+    security: Any = None
+
+
+@dataclass(frozen=True)
+class Given:
+    """A point for the process.
+
+    Attributes:
+        job: The serialised job.
+        device: The device on which it runs; None for that of the job.
+        dataset: A name for the data set; "" for that of the task.
+        data: The serialised data set, the first time that it is needed.
+        task: A serialised user-defined task, if any.
+        start: The checkpoint from which it goes on, if any.
+        shared: The folder for checkpoints of the sweep, if any.
+        way: The way to the client, for what is saved when the process is asked to stop.
+    """
+
+    job: bytes
+    device: str | None = None
+    dataset: str = ""
+    data: bytes | None = None
+    task: bytes | None = None
+    start: Mapping[str, bytes] = field(default_factory=dict)
+    shared: str | None = None
+    way: Way | None = None
