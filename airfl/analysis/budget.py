@@ -33,6 +33,7 @@ from airfl.runtime.notebook.html import html_table
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
 from airfl.schemes.release import RecordRelease
+from airfl.selection import ChannelRule
 from airfl.storage.trace.schema import NORMALISED
 from channels.broadcast import Broadcast
 from channels.grid import GridUse
@@ -214,6 +215,8 @@ class _Round:
 
 def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
     claim, report = scenario.recipe.claim, plan.link.link_budget()
+    by_channel = isinstance(scenario.rule, ChannelRule) and scenario.rule.needs_csi
+    lost = 0 if by_channel else plan.unreachable  # a rule by channel selects no device without a path
     return _Round(
         noise_multiplier=noise_multiplier(scenario, report),
         alignment_coefficient=report.alignment_coefficient,
@@ -223,16 +226,16 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         use=report.use,
         pilot_elements=report.pilot_elements,
         downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
-        devices=len(plan.devices),
+        devices=len(plan.devices) + lost,
         bits=int(report.devices.bits.sum()),
-        silent=int((report.devices.active == 0).sum()),
+        silent=int((report.devices.active == 0).sum()) + lost,
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
         told=plan.disclosure,
     )
 
 
 def _silent_share(rounds: Sequence[_Round]) -> float:
-    """Return the share of the selected devices that the power policy keeps silent."""
+    """Return the share of the selected devices that the power policy keeps silent, or that have no path."""
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 

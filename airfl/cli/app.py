@@ -121,14 +121,16 @@ def show(text: str) -> None:
 
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
-    """Print a line for each setting that has no effect, and for each mean gain that the bounds change considerably."""
+    """Print a line for each setting that has no effect, for each mean gain that the bounds change considerably, and
+    for a recorded channel that is interpolated."""
     from airfl.config.without_effect import without_effect
-    from airfl.uplinks.radio import cut_by_bounds
+    from airfl.uplinks.radio import cut_by_bounds, interpolated
 
     for message in without_effect(overrides or [], rows):
         say(message)
-    for message in dict.fromkeys(filter(None, (cut_by_bounds(row.radio) for row in rows))):
-        say(message)
+    for notice in (cut_by_bounds, interpolated):
+        for message in dict.fromkeys(filter(None, (notice(row.radio) for row in rows))):
+            say(message)
 
 
 def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:

@@ -170,7 +170,6 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.bounds": (DRAWN, NORMALISED),
     "channel.variation": (DRAWN,),
     "channel.round_s": (DRAWN,),
-    "channel.coherence": (DRAWN,),
     "channel.speed_m_s": (DRAWN_OR_AGED,),
     "channel.carrier_hz": (DRAWN_AGED_OR_LOCKED,),
     **{

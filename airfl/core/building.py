@@ -63,19 +63,19 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         raise UserError(f"privacy.epsilon must be at least {SMALLEST_EPSILON:g}, got {settings.privacy.epsilon:g}")
     streams = Streams(settings.run.seed)
     link = settings.scheme.carrier
-    recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples))
+    blind = link == "analog" and not settings.power.power_policy.coherent
+    if blind:
+        check_blind(settings.radio, settings.selection.rule)
+    radio = build_radio(
+        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
+    )
+    recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples, radio.silent))
+    if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
+        check_statistics_hold(settings.radio, settings.selection.rule, recipe.uplink.control.privacy_bound)
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
     _check_hardware(settings, bound, link)
-    blind = link == "analog" and not settings.power.power_policy.coherent
-    if blind:
-        check_blind(settings.radio, settings.selection.rule)
-    if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
-        check_statistics_hold(settings.radio, settings.selection.rule, recipe.uplink.control.privacy_bound)
-    radio = build_radio(
-        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
-    )
     frame = radio.frame(_frame_entries(recipe.uplink, bound.entries, radio.grid.used_subcarriers))
     rule = settings.selection.rule
     rows = settings.run.selected
@@ -84,6 +84,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
     elements = recipe.uplink.elements(bound.entries) if isinstance(recipe.uplink, NoncoherentUplink) else bound.entries
+    radio.check_recording(frame)
     check_size(settings.radio, elements, rows, frame.blocks)
     # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
@@ -103,7 +104,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         power_limits=radio.power_limits(dimension, sharing),
         weights=weights,
         samples=samples,
-        statement=_statement(settings, recipe, bound, link),
+        statement=_statement(settings, recipe, bound, link, radio.silent),
     )
     check_energy_budget(scenario)
     return scenario
@@ -159,11 +160,11 @@ def _signal_over_noise(scenario: Scenario) -> float:
     return float(np.mean(logs))
 
 
-def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
+def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind, silent: bool) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
     # Noise that is not Gaussian is also added by the devices.
     device_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
-    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, device_noise)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, device_noise, silent)
     bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered

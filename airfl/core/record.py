@@ -134,6 +134,7 @@ def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -
         "noise_std": noise_std(scenario, reception) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
+        "unreachable": plan.unreachable,
         "device_id": devices,
         "channel_gain": plan.channel.gains,
         "channel_estimate": _known_gains(scenario, plan.estimate),

@@ -37,6 +37,7 @@ class RoundPlan:
         broadcast: Cost of the downlink; None if it is ideal.
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
+        unreachable: Number of selected or considered devices without a path or in outage, which take no part.
     """
 
     devices: Ids
@@ -46,6 +47,7 @@ class RoundPlan:
     broadcast: Broadcast | None
     device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
+    unreachable: int = 0
 
     @property
     def channel(self) -> ChannelState:
@@ -61,11 +63,9 @@ class RoundPlan:
 def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> RoundPlan:
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
-    devices, csi, candidates, rows = schedule(scenario, round_index, memory)
+    devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory)
     divisor = len(devices) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
-    if scenario.everybody_sets_beta:
-        candidates, rows = np.arange(run.devices), devices  # all channels are estimated
     context = UplinkContext(
         csi=csi,
         frame=scenario.frame,
@@ -87,9 +87,15 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         device=device,
         record=scenario.trace.records_signals(round_index),
         multipath=radio.multipath(round_index, devices, scenario.frame),
+        sampled=sampled,
     )
     if scenario.everybody_sets_beta or (scenario.discloses and scenario.population_fits):
-        context = replace(context, population=_everybody(scenario, context))
+        population = _everybody(scenario, context)
+        context = replace(context, population=population)
+        if scenario.everybody_sets_beta and population is not None:  # all channels are estimated
+            shape, everyone = csi.estimate.response.shape, population.ids
+            rows = np.searchsorted(everyone, devices)
+            context = replace(context, pilots=radio.pilots(shape, everyone, rows, scenario.element_power))
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
         device_noise_factor = _device_noise(scenario, link, scenario.recipe.noise_target)
@@ -101,16 +107,18 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     downlink = None
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
-    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, _disclosure(scenario, context))
+    disclosure = _disclosure(scenario, context)
+    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, disclosure, unreachable)
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:
-    """Return the context of all devices.
+    """Return the context of all devices that have a channel.
 
     If some channels are not finite, return None, or that of the other devices if all devices set beta.
     """
     everyone = np.arange(scenario.run.devices)
-    csi = scenario.radio.csi_of(context.round_index, everyone, scenario.frame, scenario.element_power)
+    sampled = everyone
+    everyone, csi = scenario.radio.reached(context.round_index, everyone, scenario.frame, scenario.element_power)
     finite = csi.finite
     if not finite.all():
         if not scenario.everybody_sets_beta:
@@ -127,6 +135,7 @@ def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | No
         ids=everyone,
         element_power=scenario.element_power[everyone],
         multipath=None,
+        sampled=sampled,
         population=None,
     )
 

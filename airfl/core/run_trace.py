@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from pathlib import Path
 
 from airfl.config import Settings, to_json
@@ -25,6 +26,7 @@ from airfl.storage.trace.schema import (
     signal_variables,
 )
 from airfl.version import __version__
+from channels.units import linear_to_db
 
 
 def _own_parts(settings: Settings) -> dict[str, str]:
@@ -94,6 +96,10 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         "epsilon_as_poisson",
         {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
     )
+    replay = scenario.radio.replay
+    if replay is not None and replay.interpolates(scenario.frame) and not math.isnan(replay.interpolation_error):
+        error_db = float(linear_to_db(replay.interpolation_error))
+        writer.annotate("channel_gain", {"interpolation_error_db": error_db})
     claim = scenario.recipe.claim
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
     writer.write_population("device_samples", world.task.partition.sizes)

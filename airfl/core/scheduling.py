@@ -28,12 +28,17 @@ class Schedule(NamedTuple):
         csi: Their channels and CSI, [r] on the first axis.
         estimated: Ids of the devices whose channel was estimated, [c].
         rows: Positions of `devices` in `estimated`, [r].
+        sampled: Ids of the devices that the rule selected, those without a channel among them, [s].
+        unreachable: Number of devices without a path or in outage, among those that were selected, or among the
+            candidates of a rule by channel. They take no part and are charged nothing.
     """
 
     devices: Ids
     csi: ChannelInformation
     estimated: Ids
     rows: Ids
+    sampled: Ids
+    unreachable: int
 
 
 def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
@@ -47,9 +52,9 @@ def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
     )
-    everyone = None
+    everyone, unreachable = None, 0
     if rule.needs_csi:
-        ids, everyone = _known(scenario, round_index, ids)
+        ids, everyone, unreachable = _known(scenario, round_index, ids)
     nothing = np.zeros(len(ids))
     rows = select_among(
         rule,
@@ -68,26 +73,29 @@ def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
     )
     if everyone is None:
         return _without_csi(scenario, round_index, ids[rows])
-    return Schedule(ids[rows], everyone.take(rows), ids, rows)
+    return Schedule(ids[rows], everyone.take(rows), ids, rows, ids[rows], unreachable)
 
 
 def _without_csi(scenario: Scenario, round_index: int, devices: Ids) -> Schedule:
     """Return the choice of devices selected regardless of their channels, so that only their channels are estimated."""
-    devices, csi = _known(scenario, round_index, devices)
-    return Schedule(devices, csi, devices, np.arange(len(devices)))
+    reached, csi, unreachable = _known(scenario, round_index, devices)
+    sampled = devices if unreachable else reached
+    return Schedule(reached, csi, reached, np.arange(len(reached)), sampled, unreachable)
 
 
-def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, ChannelInformation]:
-    """Return the devices with their channels and CSI.
+def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, ChannelInformation, int]:
+    """Return the devices that have a channel, with their channels and CSI, and how many of the given ones have none.
 
     Devices whose channel is not finite are left out if the run drops them.
     """
-    csi = scenario.radio.csi_of(round_index, devices, scenario.frame, scenario.element_power[devices])
+    reached, csi = scenario.radio.reached(round_index, devices, scenario.frame, scenario.element_power[devices])
+    unreachable = len(devices) - len(reached)
+    devices = devices[reached] if unreachable else devices
     finite = csi.finite
     if finite.all():
-        return devices, csi
+        return devices, csi, unreachable
     check_channel(finite, devices, round_index, scenario.run.non_finite)
-    return devices[finite], csi.take(np.flatnonzero(finite))
+    return devices[finite], csi.take(np.flatnonzero(finite)), unreachable
 
 
 def check_energy_budget(scenario: Scenario) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from airfl.privacy.verdict import broken_claim, claim_holds, claim_refuted
 from airfl.runtime.notebook.html import html_table, safe
 from airfl.runtime.text import brief
+from airfl.selection import SELECTIONS, ChannelRule
 from airfl.storage.trace.reader import open_trace
 from airfl.storage.trace.schema import NORMALISED
 
@@ -192,7 +193,16 @@ def _silent_share(dataset: xarray.Dataset) -> float:
     if "heard" not in dataset:
         return 0.0
     selected = int((dataset["device_id"].values >= 0).sum())
+    if "unreachable" in dataset and _selects_blindly(dataset):
+        selected += int(dataset["unreachable"].values.sum())
     return 1 - _exact_sum(dataset["heard"].values) / selected if selected else 0.0
+
+
+def _selects_blindly(dataset: xarray.Dataset) -> bool:
+    """Return whether devices without a path may have been selected, as they are by a rule that knows no channel."""
+    kind = settings_of(dataset).get("selection", {}).get("kind")
+    rule = SELECTIONS[kind] if isinstance(kind, str) and kind in SELECTIONS else None
+    return rule is not None and not (issubclass(rule, ChannelRule) and rule.needs_csi)
 
 
 def _has_deadline(dataset: xarray.Dataset) -> bool:

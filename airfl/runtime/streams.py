@@ -48,6 +48,8 @@ class Purpose(IntEnum):
     OSCILLATOR = 30
     SEQUENCES = 31
     CODEBOOK = 32
+    REPLAY_ROUNDS = 33
+    REPLAY_DEVICES = 34
 
 
 @dataclass(frozen=True)

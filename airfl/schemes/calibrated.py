@@ -44,7 +44,15 @@ def run_noise_multiplier(
         device_noise: Whether the devices, and not the channel, add the noise.
     """
     settings = problem.settings
-    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, device_noise=device_noise)
+    statement = statement_of(
+        settings,
+        level,
+        problem.link,
+        calibrated=True,
+        memory=memory,
+        device_noise=device_noise,
+        silent=problem.silent,
+    )
     participations = participations_of(settings.selection, settings.run, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)

@@ -16,6 +16,7 @@ def statement_of(
     calibrated: bool = False,
     memory: bool = False,
     device_noise: bool = False,
+    silent: bool = False,
 ) -> Statement:
     """Return the privacy statement of a run over this link.
 
@@ -29,6 +30,7 @@ def statement_of(
         calibrated: Whether the accountant sets the noise, which must then suffice for whatever beta reveals.
         memory: Whether messages depend on state kept on the devices.
         device_noise: Whether devices add noise.
+        silent: Whether some devices have no channel in some rounds.
 
     Raises UserError where privacy.observer is "third_party" and the server sees single messages.
     """
@@ -54,13 +56,14 @@ def statement_of(
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.privacy_accountant,
         # A device that is not received, or with less power than others, incurs less than is accounted.
-        attained=received_equally(settings.radio, settings.server.weights, link)
+        attained=received_equally(settings.radio, settings.server.weights, link, silent)
         and not unequal
         and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
         granted=client
         and (
-            is_granted(settings.radio, settings.server.weights, link, device_noise) or (calibrated and unknown_before)
+            is_granted(settings.radio, settings.server.weights, link, device_noise, silent)
+            or (calibrated and unknown_before)
         ),
         memory=memory and client,
     )

@@ -31,6 +31,7 @@ class Problem:
         link: The link that carries the messages.
         largest_weight: The largest weight of a device in the mean; 1 if all are equal.
         samples: m, samples of the device with the fewest.
+        silent: Whether some devices have no channel in some rounds, as recorded ones may.
     """
 
     settings: Settings
@@ -38,6 +39,7 @@ class Problem:
     link: LinkKind
     largest_weight: float = 1.0
     samples: int = 1
+    silent: bool = False
 
     @property
     def noise_std(self) -> float:

@@ -136,7 +136,14 @@ class PowerControl:
         _, antennas, *coefficients = everyone.csi.estimate.response.shape
         if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
             return whole_sample_named(context.ids)
-        return beta_disclosure(context.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
+        sampled = context.ids if context.sampled is None else context.sampled
+        reaches = self.rule.reaches(self._task(everyone)[0])
+        if everyone.sampled is not None and len(everyone.sampled) > len(everyone.ids):
+            # A device without a channel reaches nothing, so it may or may not have been selected.
+            reaches_of_all = np.zeros(len(everyone.sampled))
+            reaches_of_all[everyone.ids] = reaches
+            reaches = reaches_of_all
+        return beta_disclosure(sampled, reaches, self.privacy_bound, poisson)
 
     def _announced(self, context: UplinkContext) -> float | None:
         """Return the beta that is announced independently of the selected devices' channels, None if there is none."""

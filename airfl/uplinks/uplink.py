@@ -66,6 +66,8 @@ class UplinkContext:
         record: Whether to keep the signals.
         multipath: Taps of the channel if the waveform is modulated; else None.
         device_noise_factor: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
+        sampled: Ids of the selected devices, those among them that have no channel and take no part, [s]; None if these
+            are `ids`.
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
     """
@@ -91,6 +93,7 @@ class UplinkContext:
     record: bool
     multipath: Multipath | None = None
     device_noise_factor: float = 1.0
+    sampled: NDArray[np.int64] | None = None
     population: UplinkContext | None = field(default=None, repr=False)
 
     def with_device_noise(self, factor: float) -> UplinkContext:

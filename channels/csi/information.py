@@ -73,9 +73,8 @@ class ChannelInformation:
 
     def take(self, rows: NDArray[np.int64]) -> ChannelInformation:
         """Return the CSI of a subset of devices."""
-        leaked_power = self.state.leaked_power
         return ChannelInformation(
-            state=ChannelState(self.state.response[rows], None if leaked_power is None else leaked_power[rows]),
+            state=self.state.take(rows),
             estimate=ChannelEstimate(self.estimate.response[rows]),
             mean_power=self.mean_power[rows],
             pilot_noise_variance=self.pilot_noise_variance[rows],

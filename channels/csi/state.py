@@ -32,6 +32,10 @@ class ChannelState:
     response: Response
     leaked_power: NDArray[np.float32] | None = None
 
+    def take(self, rows: NDArray[np.int64]) -> ChannelState:
+        """Return the channels of a subset of devices."""
+        return ChannelState(self.response[rows], None if self.leaked_power is None else self.leaked_power[rows])
+
     @property
     def gains(self) -> NDArray[np.complex128]:
         """Channel of the first antenna, averaged over resource elements, [devices], as stored in records."""

@@ -1,307 +1,424 @@
-"""Replay of measured or exported gains from HDF5, MATLAB .mat (v4 to v7.3) and NumPy .npy and .npz files."""
+"""Replay of recorded channels: gains, frequency responses or paths from HDF5, .mat, .npy and .npz files."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
 from channels.fading.kinds import Fading
-from channels.isolated.arrays import array, arrays, is_numpy
+from channels.frame import Frame
 from channels.isolated.child import IsolatedError
-from channels.isolated.hdf5 import probe
-from channels.isolated.mat import mat_array, mat_variables
 from channels.part import parameter
+from channels.recorded import (
+    ChoiceError,
+    HeldRounds,
+    Recording,
+    RecordingError,
+    RoundOrder,
+    Rounds,
+    Source,
+    Survey,
+    device_rows,
+    open_source,
+    survey,
+)
+from channels.recorded.layout import AZIMUTH, LEAKED_POWER, MEAN_POWER, Layout, check_lengths, layout_of
+from channels.recorded.mapping import Draw, Ids
+from channels.recorded.recording import Rows
+from channels.recorded.resampling import CUBIC, LINEAR, Resampler, resampler
+from channels.recorded.source import shown
+from channels.recorded.surveying import check_mean_power, interpolation_error
 
-AXES = "[rounds, devices] or [rounds, devices, antennas]"
-MEAN_POWER = "mean_power"
-"""Name of an optional array [devices] next to the gains in HDF5 and .npz files, which holds E|h|^2."""
-MAX_NAME = 60
-BYTES_A_GAIN = np.dtype(np.complex128).itemsize
-MIN_GAIN, MAX_GAIN = 1e-20, 1e20
-"""Range of |h|, because traces store it in single precision and received signals are of its order."""
-MAX_RATIO, ROOM_BYTES = 100, 1 << 26
-"""An array may take at most MAX_RATIO times the size of the file plus ROOM_BYTES of memory."""
+MOST_SURVEYS = 4
+_SURVEYS: dict[tuple[object, ...], Survey] = {}
+"""What was found in recordings that are streamed, so that a run does not read its file twice before it begins."""
+FORMATS = "HDF5, .mat, .npy or .npz"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a recording has to fit.
+
+    Attributes:
+        frequencies_hz: Frequencies of the subcarriers that may be used, relative to the carrier in Hz, [K].
+        spacing_hz: Subcarrier spacing in Hz.
+    """
+
+    frequencies_hz: Array
+    spacing_hz: float
 
 
 @dataclass(frozen=True)
 class Replay:
-    """Gains read from a file.
+    """A recorded channel, as a run replays it.
 
     Attributes:
-        gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas].
-        mean_power: E|h|^2 over the fading, [devices], from the file, or else the mean over the gains.
+        rounds: The recorded rounds.
+        layout: What is recorded.
+        order: The recorded round of each round.
+        devices: The recorded device of each device, [N].
+        mean_power: E|h|^2 over the rounds in which a device has a path, [N], from the file, or else the mean over what
+            is replayed; 0 for a device that never has one.
+        outage_gain: Root mean square gain over antennas and elements up to which a device is in outage.
+        interpolation_error: Error of predicting every other recorded subcarrier from the others, over their energy; nan
+            if it is not known.
+        longest_delay_s: Largest delay of a path behind the first one of its device, in s; 0 for gains.
+        silent: Whether a device has no path in some round, or may be in outage.
     """
 
-    gains: Complex
+    rounds: Rounds
+    layout: Layout
+    order: RoundOrder
+    devices: Ids
     mean_power: Array
+    outage_gain: float = 0.0
+    interpolation_error: float = math.nan
+    longest_delay_s: float = 0.0
+    silent: bool = False
+    _resamplers: dict[bytes, tuple[Resampler | None, Resampler | None]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    @staticmethod
+    def of(gains: Complex, mean_power: Array) -> Replay:
+        """Return the replay of gains in memory, complex128 [rounds, devices, antennas]."""
+        rounds, devices, antennas = gains.shape
+        layout = Layout("gains", 3, rounds, devices, antennas)
+        held = HeldRounds({row: Rows(one[:, :, None, None]) for row, one in enumerate(gains)}, np.arange(devices))
+        return Replay(held, layout, RoundOrder("once", rounds), np.arange(devices), mean_power)
+
+    @property
+    def selective(self) -> bool:
+        """Whether the channel differs between subcarriers."""
+        return self.layout.selective
+
+    @property
+    def moves(self) -> bool:
+        """Whether the channel changes within a round."""
+        return self.layout.moves
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether paths are recorded, of which `paths` returns those of a round."""
+        return self.layout.paths > 0
+
+    def interpolates(self, frame: Frame) -> bool:
+        """Whether H on a frame is interpolated between recorded subcarriers."""
+        over_frequency, _ = self._onto(frame)
+        return over_frequency is not None and not over_frequency.exact
+
+    @property
+    def gains(self) -> Complex:
+        """Gains of a flat, static channel in all recorded rounds, complex128 [rounds, devices, antennas]."""
+        rows = range(self.order.recorded) if self.order.kind != "once" else range(len(self._held.rows))
+        return np.stack([self.at(row, np.arange(len(self.devices))) for row in rows])
+
+    @property
+    def _held(self) -> HeldRounds:
+        assert isinstance(self.rounds, HeldRounds)
+        return self.rounds
 
     def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
-        """Return the gains of the given devices in a round, both counted from 0, [len(device_ids), antennas]."""
-        return np.asarray(self.gains[round_index, np.asarray(device_ids, dtype=np.int64)])
+        """Return the flat gains of the given devices in a round, both counted from 0, [len(device_ids), antennas]."""
+        return np.asarray(self.recorded(round_index, device_ids).gains[:, :, 0, 0])
+
+    def recorded(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Rows:
+        """Return what is recorded of the given devices in a round, both counted from 0, before any interpolation."""
+        ids = np.asarray(device_ids, dtype=np.int64)
+        return self.rounds.read(self.order.row(round_index), self.devices[ids])
+
+    def response(
+        self, round_index: int, device_ids: Ids, frame: Frame
+    ) -> tuple[NDArray[np.complexfloating], NDArray[np.float32] | None]:
+        """Return H on the elements of a frame, and the power that late paths leak, None if it is not recorded.
+
+        H is complex [devices, antennas, blocks, subcarriers], with length 1 along constant axes; leaked power is
+        [devices, blocks, subcarriers]. Raises RecordingError if the recording does not cover the frame.
+        """
+        rows = self.recorded(round_index, device_ids)
+        found: NDArray[Any] = rows.gains
+        leaked = rows.leaked_power
+        over_frequency, over_time = self._onto(frame)
+        if over_time is not None:
+            found = over_time(found, 2)
+            leaked = None if leaked is None else np.asarray(over_time(leaked, 1), dtype=np.float32)
+        if over_frequency is not None:
+            found = over_frequency(found, 3)
+            leaked = None if leaked is None else np.asarray(over_frequency(leaked, 2), dtype=np.float32)
+        return found, None if leaked is None else np.maximum(leaked, 0)
+
+    def check(self, frame: Frame, grid: Grid) -> None:
+        """Raise RecordingError if the recording does not cover a frame on a grid."""
+        layout = self.layout
+        name = repr(shown(layout.name))
+        if layout.paths:
+            if self.longest_delay_s * grid.spacing_hz > 1:
+                raise RecordingError(
+                    f"{name} has paths {self.longest_delay_s:g} s behind the first one, longer than the useful symbol "
+                    f"of {1 / grid.spacing_hz:.3g} s; give 'tau_s' in s, or use a smaller grid.spacing_hz"
+                )
+            return
+        if layout.subcarriers not in (1, len(grid.frequencies_hz)) and layout.frequencies_hz is None:
+            raise RecordingError(
+                f"{name} holds {layout.subcarriers:,} subcarriers, but the grid uses {len(grid.frequencies_hz):,}; "
+                "write their frequencies from the carrier beside it, 'frequency_hz', so that they can be interpolated"
+            )
+        self._onto(frame)
+
+    def _onto(self, frame: Frame) -> tuple[Resampler | None, Resampler | None]:
+        """Return the interpolation over frequency and over time, None along a constant axis."""
+        layout = self.layout
+        if layout.flat:
+            return None, None
+        key = frame.frequencies_hz.tobytes() + frame.block_times_s.tobytes()
+        if key not in self._resamplers:
+            self._resamplers[key] = (
+                None
+                if layout.subcarriers == 1
+                else _along(layout, "subcarriers", layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz"),
+                None
+                if layout.blocks == 1
+                else _along(layout, "blocks", layout.block_times_s, frame.block_times_s, LINEAR, "s"),
+            )
+        return self._resamplers[key]
+
+
+def _along(layout: Layout, what: str, recorded: Array | None, wanted: Array, points: int, unit: str) -> Resampler:
+    held = getattr(layout, what)
+    if recorded is None:
+        if held < len(wanted):
+            remedy = "the coherence of the channel, or a shorter message" if what == "blocks" else "fewer"
+            raise RecordingError(
+                f"{shown(layout.name)!r} holds {held:,} of the {len(wanted):,} {what} that the run needs; take {remedy}"
+            )
+        return Resampler(np.arange(len(wanted))[:, None], np.ones((len(wanted), 1)))
+    try:
+        return resampler(recorded, wanted, points, unit)
+    except RecordingError as error:
+        raise RecordingError(f"{shown(layout.name)!r}: {error}") from None
 
 
 class Recorded(Fading):
-    """Measured or exported gains, one for each round, device and antenna, used without scaling."""
+    """A recorded channel: gains, frequency responses or paths of each round and device, used without scaling."""
 
     name = "replay"
-    source = "a file of gains"
+    source = "a file of gains, frequency responses or paths"
     drawn = False
 
-    file: str = parameter(key="replay_file", description="HDF5, .mat, .npy or .npz file of gains, for fading = replay")
+    file: str = parameter(
+        key="replay_file", description="HDF5, .mat, .npy or .npz file of a recorded channel, for fading = replay"
+    )
     variable: str | None = parameter(
-        default=None, key="replay_variable", description="array in it: [rounds, devices] or [rounds, devices, antennas]"
+        default=None,
+        key="replay_variable",
+        description="array in it: [rounds, devices], with further axes [antennas], [antennas, subcarriers] or "
+        "[antennas, blocks, subcarriers], or amplitudes of paths beside tau_s",
+    )
+    rounds: Literal["once", "wrap", "shuffle"] = parameter(
+        default="once",
+        key="replay_rounds",
+        description="what happens at the end of the recorded rounds: once = a longer run is refused; wrap = from the "
+        "start again; shuffle = every pass in an order drawn for it",
+    )
+    devices: Literal["in-order", "draw"] | tuple[int, ...] = parameter(
+        default="in-order",
+        key="replay_devices",
+        description="recorded device of each device: in-order = the first ones; draw = drawn without replacement; or a "
+        "list of one for each device",
+    )
+    outage_gain: float = parameter(
+        default=0.0,
+        ge=0,
+        le=1e20,
+        key="replay_outage_gain",
+        description="root mean square |h| of a round up to which a device is in outage, and silent like one without a "
+        "path",
     )
 
-    def read(self, *, rounds: int, devices: int, antennas: int = 1) -> Replay:
-        """Read the gains of the first rounds, devices and antennas; raises ValueError as `read_replay` does."""
-        return read_replay(self.file, self.variable, rounds=rounds, devices=devices, antennas=antennas)
+    @property
+    def selective(self) -> bool:
+        """Whether the recorded channel differs between subcarriers; False as long as the file cannot be read."""
+        try:
+            status = Path(self.file).stat()
+        except (OSError, ValueError):
+            return False
+        return _is_selective(self.file, self.variable, status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def interpolation(self, frame: Frame) -> tuple[int, float] | None:
+        """Return the number of recorded subcarriers and the error of interpolating at twice their spacing, over the
+        energy; None if H on a frame is not interpolated, or the file cannot be read."""
+        source = None
+        try:
+            source = open_source(Path(self.file))
+            layout = layout_of(source, self.variable)
+            if layout.frequencies_hz is None:
+                return None
+            over = resampler(layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz")
+            return None if over.exact else (layout.subcarriers, interpolation_error(Recording(source, layout, 1)))
+        except Exception:  # a damaged file can raise anything; `read` tells what
+            return None
+        finally:
+            if source is not None:
+                source.close()
+
+    def read(
+        self,
+        *,
+        rounds: int,
+        devices: int,
+        antennas: int = 1,
+        physical: bool = False,
+        draw: Callable[[str], Draw] | None = None,
+    ) -> Replay:
+        """Read what a run of these numbers of rounds, devices and antennas replays.
+
+        Args:
+            rounds: Rounds of the run.
+            devices: N, devices of the run.
+            antennas: Receive antennas.
+            physical: Whether |h|^2 is received over sent power.
+            draw: The generators for "rounds" and for "devices", for orders and devices that are drawn.
+
+        Raises ValueError as `read_replay` does.
+        """
+        return _read(self, rounds=rounds, devices=devices, antennas=antennas, physical=physical, draw=draw)
 
 
 def read_replay(
     path: str | Path, variable: str | None = None, *, rounds: int, devices: int, antennas: int = 1
 ) -> Replay:
-    """Read the first rounds, devices and antennas of the array `variable` in a file.
+    """Read the first rounds, devices and antennas of the channel `variable` in a file.
 
-    The array is [rounds, devices] (one antenna) or [rounds, devices, antennas], real (gains of phase 0) or complex. In
-    HDF5, complex numbers are h5py's, or pairs of fields r and i, or real and imag as MATLAB writes them. Arrays written
-    by MATLAB (with the attribute MATLAB_class) are transposed to their axes in MATLAB. Without `variable`, the file
-    must hold exactly one candidate array; the array of a .npy file has no name. An optional array `mean_power`
-    [devices] in HDF5 or .npz files gives estimators E|h|^2; without it, the mean of the gains is used. Only the
-    required part is read, links to other files are not followed, and nothing is unpickled.
+    The array is [rounds, devices] (one antenna), [rounds, devices, antennas], [rounds, devices, antennas, subcarriers]
+    or [rounds, devices, antennas, blocks, subcarriers], real (gains of phase 0) or complex; or it holds amplitudes of
+    paths, [rounds, devices, antennas, paths], beside their delays `tau_s`. In HDF5, complex numbers are h5py's, or
+    pairs of fields r and i, or real and imag as MATLAB writes them. Arrays written by MATLAB (with the attribute
+    MATLAB_class) are transposed to their axes in MATLAB. Without `variable`, the file must hold exactly one candidate
+    array; the array of a .npy file has no name. An optional array `mean_power` [devices] gives estimators E|h|^2;
+    without it, the mean of the gains is used. Only the required part is read, links to other files are not followed,
+    and nothing is unpickled.
     Raises ValueError, with a remedy, if the file cannot be read, there is no such array, it is too small, or a gain is
-    NaN, infinite, 0, or outside 1e-20 to 1e20; also for an array whose declared size is over 100 times that of the
-    file. The exception is a `VariableError` if another `variable` is the remedy.
+    NaN, infinite, or outside 1e-20 to 1e20 (0 is a device without a path); also for an array whose declared size is
+    over 100 times that of the file. The exception is a `VariableError` if another `variable` is the remedy.
     """
-    import h5py
-
-    path = Path(path)
-    try:
-        there, regular = path.exists(), path.is_file()
-    except OSError as error:  # the name is too long, or the folder is not accessible
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if not regular:  # reading a pipe could block forever
-        what = "not a regular file" if there and not path.is_dir() else "no such file"
-        raise ValueError(f"{path}: {what}; give the path of an HDF5, .mat, .npy or .npz file")
-    required = (rounds, devices, antennas)
-    try:
-        if h5py.is_hdf5(path):
-            probe(path)
-            gains, mean_power = _from_hdf5(path, variable, required)
-        elif is_numpy(path):
-            gains, mean_power = _from_numpy(path, variable, required)
-        else:
-            gains, mean_power = _from_mat(path, variable, required)
-    except _ReplayError as error:
-        kind = VariableError if isinstance(error, _ChoiceError) else ValueError
-        raise kind(f"{path}: {' '.join(str(error).split())}") from None
-    except Exception as error:  # a damaged file can raise anything
-        text = str(error) if isinstance(error, IsolatedError) else f"{type(error).__name__}: {error}"
-        reason = text.splitlines()[0][:120]
-        raise ValueError(f"{path}: not a readable HDF5, .mat, .npy or .npz file ({reason}); export it again") from None
-    fault = _fault(gains)
-    if fault:
-        raise ValueError(f"{path}: {fault}")
-    return Replay(gains, (np.abs(gains) ** 2).mean(axis=(0, 2)) if mean_power is None else mean_power)
+    part = Recorded(file=str(path), variable=variable)
+    return _read(part, rounds=rounds, devices=devices, antennas=antennas, physical=False, draw=None)
 
 
 class VariableError(ValueError):
     """`variable` does not select an array of gains, or is needed because the file holds several arrays."""
 
 
-class _ReplayError(Exception):
-    """The array is missing or unusable; the message does not name the file."""
+def _read(
+    part: Recorded, *, rounds: int, devices: int, antennas: int, physical: bool, draw: Callable[[str], Draw] | None
+) -> Replay:
+    path, source = Path(part.file), None
+    _check_regular(path)
+    try:
+        source = open_source(path)
+        layout = layout_of(source, part.variable)
+        replay = _replay(part, source, layout, rounds, devices, antennas, physical, draw)
+    except RecordingError as error:
+        kind = VariableError if isinstance(error, ChoiceError) else ValueError
+        raise kind(f"{path}: {' '.join(str(error).split())}") from None
+    except Exception as error:  # a damaged file can raise anything
+        raise ValueError(f"{path}: not a readable {FORMATS} file ({_reason(error)}); export it again") from None
+    finally:
+        if source is not None:
+            source.close()
+    return replay
 
 
-class _ChoiceError(_ReplayError):
-    """The choice of `variable` is the problem."""
+def _replay(
+    part: Recorded,
+    source: Source,
+    layout: Layout,
+    rounds: int,
+    devices: int,
+    antennas: int,
+    physical: bool,
+    draw: Callable[[str], Draw] | None,
+) -> Replay:
+    if draw is None and (part.rounds == "shuffle" or part.devices == "draw"):
+        raise RecordingError("replay_rounds and replay_devices are drawn by a run; give generators")
+    steered = layout.paths > 0 and layout.antennas == 1 and AZIMUTH in layout.beside
+    named = devices if not isinstance(part.devices, tuple) else 1
+    required = (rounds if part.rounds == "once" else 1, named, 1 if steered else antennas)
+    check_lengths(layout, source.shapes[layout.name], required)
+    order = RoundOrder(part.rounds, layout.rounds, draw("rounds") if draw else None)
+    rows = device_rows(part.devices, layout.devices, devices, draw("devices") if draw else None, shown(layout.name))
+    used, recording = order.used(rounds), Recording(source, layout, required[2])
+    recording.check_room(used, rows)
+    found = _surveyed(recording, used, rows, physical, part.outage_gain)
+    mean_power = found.mean_power
+    if MEAN_POWER in layout.beside:
+        stated = source.small(layout.sibling(MEAN_POWER))
+        mean_power = check_mean_power(stated, int(rows.max()) + 1, mean_power, rows)
+    return Replay(
+        rounds=found.held or recording,
+        layout=layout,
+        order=order,
+        devices=rows,
+        mean_power=mean_power,
+        outage_gain=part.outage_gain,
+        interpolation_error=interpolation_error(recording),
+        longest_delay_s=found.longest_delay_s,
+        silent=found.silent or part.outage_gain > 0,
+    )
 
 
-def _from_hdf5(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
-    import h5py
-
-    shapes: dict[str, tuple[int, ...]] = {}
-    others: dict[str, str] = {}
-
-    def note(name: str, item: Any) -> None:
-        # MATLAB stores the contents of cells and objects in groups whose names start with #.
-        if not isinstance(item, h5py.Dataset) or name.startswith("#"):
-            return
-        kind = _text(item.attrs.get("MATLAB_class", ""))
-        if item.shape is None:
-            others[name] = "empty"
-        elif item.external or item.is_virtual:
-            others[name] = "stored in another file"
-        elif not _is_number(item.dtype) or kind in ("char", "logical", "cell"):
-            others[name] = f"{kind or item.dtype}, not numbers"
-        else:
-            shapes[name] = tuple(reversed(item.shape)) if kind else item.shape
-
-    with h5py.File(path, "r") as file:
-        file.visititems(note)
-        name = _chosen(variable, shapes, others)
-        cut = _cut(name, shapes[name], required)
-        _check_room(path, name, _bytes_to_read(file[name], cut))
-        if "MATLAB_class" in file[name].attrs:
-            return _complex(file[name][cut[::-1]].T), None
-        sibling = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
-        present = len(shapes.get(sibling, ())) == 1
-        return _complex(file[name][cut]), _mean_power(file[sibling], required[1]) if present else None
+def _surveyed(recording: Recording, used: Ids, rows: Ids, physical: bool, outage_gain: float) -> Survey:
+    """Return what a look at a recording tells: of one that is streamed, the same as before if its file has not changed
+    since."""
+    status, layout = recording.source.path.stat(), recording.layout
+    changes = (status.st_ino, status.st_size, status.st_mtime_ns)
+    asked = (used.tobytes(), rows.tobytes(), recording.antennas, physical, outage_gain)
+    key = (str(recording.source.path.resolve()), layout.name, changes, asked)
+    if key not in _SURVEYS:
+        found = survey(recording, used, rows, physical=physical, silent_below=outage_gain)
+        if found.held is not None:
+            return found
+        while len(_SURVEYS) >= MOST_SURVEYS:
+            _SURVEYS.pop(next(iter(_SURVEYS)))
+        _SURVEYS[key] = found
+    return _SURVEYS[key]
 
 
-def _from_mat(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    others: dict[str, str] = {}
-    for name, shape, kind in mat_variables(path):
-        if kind in ("double", "single") or kind.startswith(("int", "uint")):
-            shapes[name] = shape
-        else:
-            others[name] = f"{kind}, not numbers"
-    name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], required)
-    _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name]))
-    return _complex(mat_array(path, name)[cut]), None
+@functools.lru_cache(maxsize=64)
+def _is_selective(file: str, variable: str | None, *_status: int) -> bool:
+    """Whether the channel in a file is selective. `_status` keys the cache."""
+    try:
+        _check_regular(Path(file))
+        source = open_source(Path(file))
+        try:
+            return layout_of(source, variable).selective
+        finally:
+            source.close()
+    except Exception:  # a damaged file can raise anything; `read` tells what
+        return False
 
 
-def _from_numpy(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
-    headers = {name: (shape, dtype) for name, shape, dtype in arrays(path)}
-    if variable is not None and list(headers) == [""]:
-        raise _ChoiceError(f"the array of a .npy file has no name; leave {variable!r} out")
-    shapes = {name: shape for name, (shape, dtype) in headers.items() if dtype is not None and _is_number(dtype)}
-    others = {
-        name: f"{_shown(str(dtype or 'objects'))}, not numbers"
-        for name, (_, dtype) in headers.items()
-        if name not in shapes
-    }
-    name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], required)
-    _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name] if name else [one.stop for one in cut]))
-    gains = _complex(array(path, name, cut))
-    if name == MEAN_POWER or len(shapes.get(MEAN_POWER, ())) != 1:
-        return gains, None
-    _check_room(path, MEAN_POWER, BYTES_A_GAIN * shapes[MEAN_POWER][0])
-    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), required[1])
+def _check_regular(path: Path) -> None:
+    try:
+        there, regular = path.exists(), path.is_file()
+    except OSError as error:  # the name is too long, or the folder is not accessible
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if not regular:  # reading a pipe could block forever
+        what = "not a regular file" if there and not path.is_dir() else "no such file"
+        raise ValueError(f"{path}: {what}; give the path of an {FORMATS} file")
 
 
-def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
-    """Return the requested variable, or the only candidate."""
-    if variable is not None:
-        name = variable.strip("/")
-        if name in others:
-            raise _ChoiceError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
-        if name not in shapes:
-            raise _ChoiceError(f"there is no array {variable!r}; the file has {_listed(sorted(shapes | others))}")
-        return name
-    candidates = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
-    if not candidates:
-        raise _ReplayError(f"no array of numbers has axes {AXES}; the file has {_listed(sorted(shapes | others))}")
-    if len(candidates) > 1:
-        raise _ChoiceError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
-    return candidates[0]
+def _reason(error: Exception) -> str:
+    text = str(error) if isinstance(error, IsolatedError) else f"{type(error).__name__}: {error}"
+    return text.splitlines()[0][:120]
 
 
-def _bytes_to_read(array: Any, cut: tuple[slice, ...]) -> int:
-    """Bytes to read of an HDF5 array: the required part, or at least one chunk, which is read as a whole."""
-    chunk = int(array.dtype.itemsize) * math.prod(map(int, array.chunks or ()))
-    part = BYTES_A_GAIN * math.prod(int(one.stop) for one in cut)
-    return max(part, chunk)
-
-
-def _check_room(path: Path, name: str, needed: int) -> None:
-    """Reject an array whose declared size is far beyond that of the file, before memory is allocated for it."""
-    size = path.stat().st_size
-    if needed > MAX_RATIO * size + ROOM_BYTES:
-        raise _ReplayError(
-            f"{_shown(name)!r} declares {needed / 1e6:,.0f} MB in a file of {size / 1e6:,.3f} MB; export it again, "
-            "without compression"
-        )
-
-
-def _cut(name: str, shape: tuple[int, ...], required: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the slices of the required part; reject an array that is too small."""
-    if len(shape) not in (2, 3):
-        raise _ReplayError(f"{_shown(name)!r} must have the axes {AXES}, got {len(shape)} axes")
-    for what, available, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], required, strict=True):
-        if available < needed:
-            raise _ReplayError(
-                f"{_shown(name)!r} holds {available:,} of the {needed:,} {what} that the run needs; its shape {shape} "
-                f"is read as {AXES}"
-            )
-    return tuple(slice(needed) for needed in required[: len(shape)])
-
-
-def _mean_power(stored: Any, devices: int) -> Array:
-    """Return the mean powers of the first devices; reject values that are not powers."""
-    if stored.dtype.kind not in "iuf" or len(stored) < devices:
-        raise _ReplayError(
-            f"{MEAN_POWER!r} must hold real numbers of {devices:,} devices, got {len(stored):,} of type "
-            f"{stored.dtype}; correct or remove it"
-        )
-    power = np.asarray(stored[:devices], dtype=np.float64)
-    wrong = ~((power >= MIN_GAIN**2) & (power <= MAX_GAIN**2))
-    if wrong.any():
-        raise _ReplayError(
-            f"{MEAN_POWER!r} of device {np.argmax(wrong)} must be from {MIN_GAIN**2:g} to {MAX_GAIN**2:g}, got "
-            f"{power[wrong][0]:g}"
-        )
-    return power
-
-
-def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Whether a dtype is real, complex, or a pair of fields that stands for a complex number."""
-    if dtype.names is not None:
-        return dtype.names in (("r", "i"), ("real", "imag")) and all(dtype[part].kind == "f" for part in dtype.names)
-    return dtype.kind in "iufc"
-
-
-def _text(attribute: Any) -> str:
-    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
-
-
-def _complex(values: NDArray[Any]) -> Complex:
-    """Convert any number type to complex128 [rounds, devices, antennas]; the axis of antennas is added if missing."""
-    if values.dtype.names is not None:
-        pair = np.empty(values.shape, dtype=np.complex128)
-        pair.real, pair.imag = (values[part] for part in values.dtype.names)
-        values = pair
-    with np.errstate(all="ignore"):  # invalid numbers are reported with their position in `_fault`
-        gains = np.ascontiguousarray(values, dtype=np.complex128)
-    return gains if gains.ndim == 3 else gains[:, :, None]
-
-
-def _fault(gains: Complex) -> str | None:
-    """Describe the first invalid gain, or return None."""
-    with np.errstate(all="ignore"):
-        modulus: Array = np.abs(gains)
-    for wrong, what, remedy in (
-        (~np.isfinite(gains), "NaN or infinite", "replace it"),
-        (gains == 0, "0, so the channel cannot be inverted", "replace it by a small gain"),
-        (
-            ~((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)),
-            f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})",
-            "scale it",
-        ),
-    ):
-        if wrong.any():
-            place = tuple(np.argwhere(wrong)[0])
-            at = f"round {place[0]}, device {place[1]}, antenna {place[2]} (counted from 0)"
-            value = f"{modulus[place]:g}, " if 0 < modulus[place] < math.inf else ""
-            return f"the gain of {at} is {value}{what}; {remedy} or omit it ({np.count_nonzero(wrong):,} such gains)"
-    return None
-
-
-def _listed(names: Sequence[str]) -> str:
-    names = [_shown(name) for name in names]
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") if names else "none"
-
-
-def _shown(name: str) -> str:
-    """Shorten a name for a message; the array of a .npy file has none."""
-    name = name or "array"
-    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}..."
+__all__ = ["LEAKED_POWER", "MEAN_POWER", "Grid", "Recorded", "Replay", "VariableError", "read_replay"]

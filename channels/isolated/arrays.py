@@ -1,7 +1,8 @@
 """NumPy files (.npy and .npz), read in a separate process that returns only the requested numbers.
 
 Nothing is unpickled. The length of a header is limited (`MAX_HEADER`), and the declared size is compared with the
-bytes in the file before memory is allocated for it.
+bytes in the file before memory is allocated for it. Data that lies in the file as it is can be read by the caller, who
+is told its place.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import io
 import json
 import math
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,9 +27,31 @@ MAX_HEADER = 10_000
 """Largest number of characters in a header, because numpy evaluates it as a literal."""
 MAX_ARRAYS = 1000
 READ_BYTES = 1 << 20
+CHECKSUM = "checksum"
+"""Request for a comparison of an array with its checksum, in place of the ends of a part."""
 
-Described = tuple[str, tuple[int, ...], np.dtype[Any] | None]
-"""Name, shape and dtype; the dtype is None for anything but a readable array."""
+LOCAL_HEADER, NAME_LENGTHS = 30, slice(26, 30)
+"""Length of the fixed part of a file's header in a ZIP archive, and the place of the lengths of name and extras."""
+ENCRYPTED = 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array of the file.
+
+    Attributes:
+        name: Its name, "" in a .npy file.
+        shape: Its shape.
+        dtype: Its type; None for anything but a readable array.
+        fortran: Whether it is in Fortran order.
+        offset: Where its data begins in the file, in bytes; None if it is compressed.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any] | None
+    fortran: bool
+    offset: int | None
 
 
 def is_numpy(path: Path) -> bool:
@@ -36,10 +60,18 @@ def is_numpy(path: Path) -> bool:
         return file.read(len(MAGIC)).startswith((MAGIC, ZIP_MAGIC))
 
 
-def arrays(path: str | Path) -> list[Described]:
+def places(path: str | Path) -> list[Place]:
     """List the arrays of the file; a .npy file has one, named "". Raises IsolatedError if it cannot be read."""
     listed = json.loads(call(__name__, str(Path(path).resolve())))
-    return [(name, tuple(shape), _dtype(described)) for name, shape, described in listed]
+    return [
+        Place(name, tuple(shape), _dtype(described), fortran, offset)
+        for name, shape, described, fortran, offset in listed
+    ]
+
+
+def verify(path: str | Path, name: str) -> None:
+    """Read an array of a .npz file once to compare it with its checksum. Raises IsolatedError if it differs."""
+    call(__name__, str(Path(path).resolve()), name, CHECKSUM)
 
 
 def array(path: str | Path, name: str, cut: tuple[slice, ...]) -> NDArray[Any]:
@@ -49,9 +81,14 @@ def array(path: str | Path, name: str, cut: tuple[slice, ...]) -> NDArray[Any]:
 
 
 def main(path: str, name: str | None = None, ends: str = "") -> bytes:
-    """Return a JSON list of the arrays, or the requested part of one in .npy format."""
+    """Return a JSON list of the arrays, a part of one in .npy format, or nothing if its checksum fits."""
     if name is None:
         return json.dumps(_list(path)).encode()
+    if ends == CHECKSUM:
+        with zipfile.ZipFile(path) as archive, archive.open(name + SUFFIX) as stream:
+            while stream.read(READ_BYTES):
+                pass
+        return b""
     values = _packed(path, name) if name else _plain(path)
     written = io.BytesIO()
     part = values[tuple(slice(int(end)) for end in ends.split(","))]
@@ -59,24 +96,38 @@ def main(path: str, name: str | None = None, ends: str = "") -> bytes:
     return written.getvalue()
 
 
-def _list(path: str) -> list[tuple[str, tuple[int, ...], Any]]:
+def _list(path: str) -> list[tuple[str, tuple[int, ...], Any, bool, int | None]]:
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) == MAGIC:
             file.seek(0)
-            shape, _, dtype = _header(file)
-            return [("", shape, _described(dtype))]
-    listed: list[tuple[str, tuple[int, ...], Any]] = []
-    with zipfile.ZipFile(path) as archive:
+            shape, fortran, dtype = _header(file)
+            begin, size = file.tell(), file.seek(0, io.SEEK_END)
+            described = _described(dtype)
+            if described is not None:
+                _check_size(shape, dtype, size - begin)
+            return [("", shape, described, fortran, begin)]
+    listed: list[tuple[str, tuple[int, ...], Any, bool, int | None]] = []
+    with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
         members = archive.infolist()
         if len(members) > MAX_ARRAYS:
             raise ValueError(f"an archive must hold at most {MAX_ARRAYS:,} arrays, got {len(members):,}")
         for member in members:
             if not member.filename.endswith(SUFFIX):
-                listed.append((member.filename, (), None))
+                listed.append((member.filename, (), None, False, None))
                 continue
             with archive.open(member) as stream:
-                shape, _, dtype = _header(stream)
-            listed.append((member.filename.removesuffix(SUFFIX), shape, _described(dtype)))
+                shape, fortran, dtype = _header(stream)
+                header = stream.tell()
+            offset = None
+            if member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED:
+                described = _described(dtype)
+                if described is not None:
+                    _check_size(shape, dtype, member.file_size - header)
+                file.seek(member.header_offset)
+                lengths = file.read(LOCAL_HEADER)[NAME_LENGTHS]
+                skipped = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+                offset = member.header_offset + LOCAL_HEADER + skipped + header
+            listed.append((member.filename.removesuffix(SUFFIX), shape, _described(dtype), fortran, offset))
     return listed
 
 

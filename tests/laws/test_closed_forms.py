@@ -59,8 +59,8 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
 
     def settings(powers: Sequence[float]) -> tuple[str, ...]:
         gains = np.sqrt(powers) * np.exp(1j * np.arange(1, len(powers) + 1))
-        replay = Replay(gains[None, :, None], np.array(powers))
-        monkeypatch.setattr("channels.fading.replay.read_replay", lambda *_, **__: replay)
+        replay = Replay.of(gains[None, :, None], np.array(powers))
+        monkeypatch.setattr("channels.fading.replay._read", lambda *_, **__: replay)
         return ("run.rounds=1", "channel.fading=replay", "channel.replay_file=gains.h5")
 
     return settings

@@ -75,6 +75,7 @@ USUAL: dict[Key, st.SearchStrategy[Any]] = {
     ("channel", "nakagami_m"): st.sampled_from([0.5, 1.0, 2.5, 50.0]),
     ("channel", "replay_file"): st.none(),
     ("channel", "replay_variable"): st.none(),
+    ("channel", "replay_devices"): st.sampled_from(("in-order", "draw", (0, 1))),
     ("channel", "speed_m_s"): st.sampled_from([0.0, 0.5, 3.0, 100.0]),
     ("channel", "carrier_hz"): st.sampled_from([7e8, 3.5e9, 28e9]),
     ("channel", "round_s"): st.sampled_from([1e-3, 1.0, 60.0]),

@@ -42,6 +42,18 @@ def matlab_73(path: Path) -> None:
         file["h"].attrs["MATLAB_class"] = np.bytes_("double")
 
 
+def responses(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["h"] = (GAINS[:, :, None, None, None] * np.ones((2, 2, 3))).astype(np.complex64)
+        file["frequency_hz"], file["block_time_s"] = 15e3 * np.arange(3), 1e-3 * np.arange(2)
+        file["leaked_power"] = np.full((6, 8, 2, 3), 1e-3, np.float32)
+
+
+def paths(path: Path) -> None:
+    delays = 1e-6 * GENERATOR.random((6, 8, 2))
+    np.savez(path, a=GAINS[:, :, None, None] * np.ones(2), tau_s=delays, doppler_hz=1e8 * delays)
+
+
 FILES: dict[str, tuple[Callable[[Path], object], int, int]] = {
     "plain.h5": (plain, 8, 120),
     "packed.hdf5": (packed, 4, 80),
@@ -51,6 +63,8 @@ FILES: dict[str, tuple[Callable[[Path], object], int, int]] = {
     "matlab4.mat": (lambda path: savemat(path, {"h": GAINS}, format="4"), 3, 50),
     "plain.npy": (lambda path: np.save(path, GAINS), 4, 120),
     "plain.npz": (lambda path: np.savez(path, h=GAINS, mean_power=np.ones(8)), 4, 100),
+    "responses.h5": (responses, 5, 100),
+    "paths.npz": (paths, 3, 80),
     "packed.npz": (lambda path: np.savez_compressed(path, h=GAINS), 3, 80),
 }
 """Writer, mutations in the short version and in the full one."""

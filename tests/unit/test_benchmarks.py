@@ -239,6 +239,11 @@ def shortly(
 SHORT: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
     "machine": ({"SIZE": 32, "COPY_FLOATS": 1000, "REPEATS": 1}, (), ("matrix product", "digits-mlp", "text-lstm")),
     "random_numbers": ({}, ("--count", "4096", "--turns", "1"), ("uniform", "normal")),
+    "replay": (
+        {"TURNS": 1, "DEVICES": 2, "SUBCARRIERS": 24, "ROUNDS": 2, "PATHS": 3, "RUN": ("run.devices=100",)},
+        (),
+        ("2 devices x 24 subcarriers", "interpolated", "selective, drawn"),
+    ),
     "rounds": (
         {"TURNS": 1, "ROUNDS": 1, "ENGINES": ("layers", "loop"), "MODELS": {"mlp": 1}, "ENGINE": "layers"},
         (),

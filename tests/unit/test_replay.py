@@ -240,23 +240,24 @@ def test_a_file_that_is_too_small_is_refused(written: Callable[..., Path]) -> No
     assert "'h' holds 2 of the 3 antennas" in refusal(written(h=GAINS), antennas=3)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, complex(1, np.nan), complex(np.inf, 0), 0])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, complex(1, np.nan), complex(np.inf, 0)])
 def test_gains_that_no_channel_has_are_refused_with_their_place(written: Callable[..., Path], bad: complex) -> None:
     values = GAINS.copy()
     values[2, 3, 1] = values[3, 0, 0] = bad
     message = refusal(written(h=values), antennas=2)
     assert "round 2, device 3, antenna 1 (counted from 0)" in message
     assert "(2 such gains)" in message
-    assert ("cannot be inverted" if bad == 0 else "NaN or infinite") in message
+    assert "NaN or infinite" in message
     # What is not used does not matter.
     assert read_replay(written(h=values), rounds=2, devices=5, antennas=2).gains.shape == (2, 5, 2)
 
 
 def test_names_and_shapes_that_do_not_fit_are_refused(written: Callable[..., Path]) -> None:
-    path = written(h=MODULI, cube=np.ones((2, 2, 2, 2)))
+    path = written(h=MODULI, cube=np.ones((2, 2, 2, 2, 2, 2)))
     assert "there is no array 'H'; the file has cube, h" in refusal(path, "H")
-    assert "'cube' must have the axes [rounds, devices] or [rounds, devices, antennas], got 4" in refusal(path, "cube")
-    assert "no array of numbers has axes [rounds, devices]" in refusal(written(cube=np.ones((2, 2, 2, 2))))
+    assert "'cube' must have the axes [rounds, devices] or [rounds, devices, antennas], " in refusal(path, "cube")
+    assert refusal(path, "cube").endswith("got 6 axes")
+    assert "no array of numbers has axes [rounds, devices]" in refusal(written(cube=np.ones((2, 2, 2, 2, 2, 2))))
 
 
 def test_what_is_not_numbers_is_refused(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ def of(section: str, **values: str) -> dict[str, str]:
 ANOTHER = {
     **of("channel", mean_gain="0.03", min_gain="0.01", max_gain="0.05", bounds="redraw", variation="jakes"),
     **of("channel", round_s="0.2", coherence="slot", speed_m_s="20.0", carrier_hz="1e9", rician_k="7.0"),
+    **of("channel", replay_rounds="wrap", replay_devices="draw", replay_outage_gain="0.01"),
     **of("channel", nakagami_m="3.0", replay_variable="h", delay_spread_s="1e-6", taps="5", tr38901_version="v16.1"),
     **of("channel", noise="false", noise_std="2.0", noise_figure_db="3.0", temperature_k="100.0"),
     **of("channel", interference="alpha-stable", interference_across_antennas="independent"),

@@ -106,6 +106,13 @@ PER_ROUND = (
         "amplifier_energy_j", NORMALISED, "drawn by the power amplifiers of all devices; 0 where none is modelled"
     ),
     _per_round("heard", "1", "devices whose message arrived", "i8"),
+    _per_round(
+        "unreachable",
+        "1",
+        "devices without a path or in outage, of those selected, or of the candidates of a rule by channel; they take "
+        "no part",
+        "i8",
+    ),
     _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),
     _per_round("papr_db", "dB", "largest peak-to-average power ratio of a waveform symbol; nan where none is made"),
     _per_round("waveform_clipped_share", "1", "of the waveforms' samples, those clipped"),

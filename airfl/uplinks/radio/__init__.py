@@ -1,7 +1,7 @@
 """The radio of a run, built from its settings on what `channels` has."""
 
 from airfl.uplinks.radio.checks import check_radio, check_size
-from airfl.uplinks.radio.laws import cut_by_bounds
+from airfl.uplinks.radio.laws import cut_by_bounds, interpolated
 from airfl.uplinks.radio.power import check_blind, check_statistics_hold, power_policy
 from airfl.uplinks.radio.radio import Radio, build_radio
 
@@ -13,5 +13,6 @@ __all__ = [
     "check_size",
     "check_statistics_hold",
     "cut_by_bounds",
+    "interpolated",
     "power_policy",
 ]

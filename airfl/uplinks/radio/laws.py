@@ -12,7 +12,8 @@ from airfl.config.part_keys import name_of
 from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
-from airfl.uplinks.radio.parts import settings_of
+from airfl.runtime.streams import Purpose, Streams
+from airfl.uplinks.radio.parts import grid_of, settings_of
 from channels.fading import (
     FadeStatistics,
     FadingLaw,
@@ -29,9 +30,14 @@ from channels.fading.gains import Bounds
 from channels.fading.rayleigh import Rayleigh
 from channels.fading.rician import Rician
 from channels.part import is_built_in
+from channels.recorded.mapping import Draw
 from channels.topology import Drop
+from channels.units import linear_to_db
 
 Array = NDArray[np.float64]
+
+DRAWN_OF_REPLAY = {"rounds": Purpose.REPLAY_ROUNDS, "devices": Purpose.REPLAY_DEVICES}
+"""Random stream of what a replay may draw."""
 
 # Bounds that change the mean gain by a larger fraction cause a notice.
 MOST_MOVED = 0.1
@@ -95,16 +101,50 @@ def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> 
     return f"the fading law of {name_of(channel.fading)!r} is not known"
 
 
-def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
-    """Return the recorded gains, None if the channel is not replayed."""
+def replay_of(
+    channel: ChannelSettings, *, rounds: int, devices: int, antennas: int, streams: Streams | None = None
+) -> Replay | None:
+    """Return the recorded channel, None if the channel is not replayed. streams: of the run, which draw the order of
+    recorded rounds and the recorded devices if these are drawn."""
     fading = channel.fading_model
     if not isinstance(fading, Recorded):
         return None
+
+    def draw(what: str) -> Draw:
+        assert streams is not None
+        return functools.partial(streams.generator, DRAWN_OF_REPLAY[what])
+
     with settings_of("channel.replay_file"):
         try:
-            return fading.read(rounds=rounds, devices=devices, antennas=antennas)
+            return fading.read(
+                rounds=rounds,
+                devices=devices,
+                antennas=antennas,
+                physical=channel.units == "physical",
+                draw=None if streams is None else draw,
+            )
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
+
+
+def interpolated(radio: RadioSections) -> str | None:
+    """Return a notice if a recorded channel is interpolated between recorded subcarriers, with its error."""
+    fading = radio.channel.fading_model
+    if not isinstance(fading, Recorded):
+        return None
+    grid = grid_of(radio.grid)
+    found = fading.interpolation(grid.frame(2 * grid.used_subcarriers, 1))
+    if found is None:
+        return None
+    recorded, error = found
+    told = (
+        "too few to tell the error"
+        if math.isnan(error)
+        else f"at twice their spacing the error would be {float(linear_to_db(error)):.1f} dB of the channel's power"
+    )
+    return (
+        f"channel.replay_file: {recorded:,} recorded subcarriers are interpolated to {grid.used_subcarriers:,}; {told}"
+    )
 
 
 def gain_law(radio: RadioSections) -> FadingLaw | None:

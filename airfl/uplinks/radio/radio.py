@@ -26,6 +26,7 @@ from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
 from channels.csi import ChannelInformation, Imperfections, impair, perfect_csi
 from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
+from channels.fading.replay import Grid as RecordingGrid
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
@@ -104,7 +105,17 @@ class Radio(TrueChannels):
         return bool(turning) and self.waveform is None
 
     def csi_of(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> ChannelInformation:
-        """Return the true and the estimated channel of these devices.
+        """Return the true and the estimated channel of these devices, as `reached` does; each must have a channel."""
+        reached, csi = self.reached(round_index, devices, frame, element_power)
+        assert len(reached) == len(devices)
+        return csi
+
+    def reached(
+        self, round_index: int, devices: Ids, frame: Frame, element_power: Array
+    ) -> tuple[NDArray[np.int64], ChannelInformation]:
+        """Return which of these devices have a channel, as ascending rows, and their true and estimated channels.
+
+        A device without a path, or in outage, has none: it neither hears a request for pilots nor sends one.
 
         element_power: power of these devices on a resource element of data, and also of a pilot unless csi.pilot_snr_db
         is set.
@@ -114,6 +125,12 @@ class Radio(TrueChannels):
         "mmse" too, and nothing else may be taken from it.
         """
         state, sight = self._channel(round_index, devices, frame)
+        rows = np.arange(len(devices))
+        if not self.fading.drawn:  # a drawn channel is never 0
+            rows = np.flatnonzero(state.response.any(axis=(1, 2, 3)))
+            if len(rows) < len(devices):
+                devices, element_power = devices[rows], element_power[rows]
+                state = state.take(rows)
         mean_power = self.mean_power[devices]
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         if self.pilots_at_once:
@@ -126,7 +143,17 @@ class Radio(TrueChannels):
             self._spatial_roots(devices),
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
-        return impair(csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices))
+        return rows, impair(
+            csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices)
+        )
+
+    def check_recording(self, frame: Frame) -> None:
+        """Check that a recorded channel covers the resource elements of a message; raises UserError otherwise."""
+        if self.replay is None:
+            return
+        whole = self.grid.frame(2 * self.grid.used_subcarriers, 1)
+        with self.reading():
+            self.replay.check(frame, RecordingGrid(whole.frequencies_hz, self.grid.spacing_hz))
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Return the energy of one pilot, divided by the energy unit, [devices]. Pilots that are sent at once have one
@@ -198,7 +225,7 @@ def build_radio(
     """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law, placed = fading_law(channel, topology), None
-    replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count)
+    replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model

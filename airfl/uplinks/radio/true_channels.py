@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -11,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.radio_sections import RadioSections
+from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.own import check_shape, own_response
 from airfl.uplinks.radio.parts import base_height_m, prefix_s, surroundings_of, waveform_of
 from channels.antennas import Directions, correlation_roots, steering_phase
-from channels.csi import ChannelState, LineOfSight, Surroundings
+from channels.csi import ChannelState, LineOfSight, Surroundings, received_power
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,
@@ -26,6 +29,7 @@ from channels.fading import (
     FadingLaw,
     FlatParts,
     OwnChannel,
+    Recorded,
     Replay,
     SelectiveFading,
     flat_parts,
@@ -37,8 +41,10 @@ from channels.fading import (
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
 from channels.part import is_built_in
+from channels.recorded import RecordingError
 from channels.selective import SelectiveRequest
 from channels.selective.late import late_paths, take_late
+from channels.selective.recorded_paths import respond_paths
 from channels.selective.tapped_line import TappedLine
 from channels.topology import Drop
 
@@ -92,19 +98,25 @@ class TrueChannels:
     @property
     def selective(self) -> bool:
         """Whether the channel differs between subcarriers, before offsets."""
-        return self.fading.selective
+        return self.fading.selective if self.replay is None else self.replay.selective
+
+    @property
+    def silent(self) -> bool:
+        """Whether some devices have no path in some rounds, or may be in outage, as far as a recording tells."""
+        return self.replay is not None and self.replay.silent
 
     @property
     def changes_within_a_round(self) -> bool:
         """Whether the channel changes while devices send, because they move.
 
-        Of flat channels, only Jakes' model follows the movement; a replayed channel has one gain per round.
+        Of flat channels, only Jakes' model follows the movement; a replayed channel does if several blocks or Doppler
+        shifts are recorded.
         """
         channel = self.sections.channel
         if isinstance(self.fading, OwnChannel):
             return self.fading.moves
         if self.replay is not None:
-            return False
+            return self.replay.moves
         follows = channel.variation != "constant" if self.selective else channel.variation == "jakes"
         return channel.speed_m_s > 0 and follows
 
@@ -131,7 +143,7 @@ class TrueChannels:
     ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
         """Return the same and its line-of-sight part, with the axes of the response; None if that part is unknown."""
         if self.replay is not None:
-            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
+            return self._recorded(self.replay, round_index, devices, frame), None
         if isinstance(self.fading, OwnChannel):
             request = self._own_request(round_index, devices, frame)
             return ChannelState(own_response(self.fading, request)), None
@@ -178,6 +190,33 @@ class TrueChannels:
             bounds=channel.bounds,
             steering=steering,
         )
+
+    def _recorded(self, replay: Replay, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
+        """Return the recorded channel, 0 for devices without a path and for those in outage."""
+        with self.reading():
+            if replay.has_paths:
+                rows = replay.recorded(round_index, devices)
+                found = respond_paths(rows, self._request(round_index, devices, frame))
+                state = ChannelState(found.response, found.leaked_power)
+            else:
+                state = ChannelState(*replay.response(round_index, devices, frame))
+        if replay.outage_gain:
+            power = received_power(state.response).mean(axis=(1, 2)) / state.response.shape[1]
+            weak = power <= replay.outage_gain**2
+            if weak.any():
+                response = np.where(weak[:, None, None, None], state.response.dtype.type(0), state.response)
+                state = replace(state, response=response)
+        return state
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Convert errors of a recorded channel's file inside the block into UserErrors."""
+        try:
+            yield
+        except (RecordingError, OSError, KeyError) as error:
+            assert isinstance(self.fading, Recorded)
+            text = " ".join(str(error).split())
+            raise UserError(f"channel.replay_file: {self.fading.file}: {text}") from None
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         channel = self.sections.channel

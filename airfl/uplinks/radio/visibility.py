@@ -25,20 +25,22 @@ def beta_depends_on_sample(radio: RadioSections) -> bool:
     return power.divide_by == "active" or lowered or of_the_sample
 
 
-def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool) -> bool:
+def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool, silent: bool = False) -> bool:
     """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
-    assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise."""
+    assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise; silent: whether
+    some devices have no channel in some rounds."""
     policy = radio.power.power_policy
     unequal = policy.coherent and not policy.within_beta  # where no device knows its channel, beta alone decides
     if link == "analog" and (imperfect_csi(radio) or combined_robustly(radio) or unequal):
         return True  # received amplitudes, and with them the protection by noise, differ between devices
     # The noise on the sum then reveals how many devices contributed, and with which weights.
-    return device_noise and not received_equally(radio, weights, link)
+    return device_noise and not received_equally(radio, weights, link, silent)
 
 
-def received_equally(radio: RadioSections, weights: str, link: str) -> bool:
-    """Return whether all selected devices are received in every round with equal amplitudes."""
-    if weights != "equal":
+def received_equally(radio: RadioSections, weights: str, link: str, silent: bool = False) -> bool:
+    """Return whether all selected devices are received in every round with equal amplitudes. silent: whether some
+    devices have no channel in some rounds."""
+    if weights != "equal" or silent:
         return False
     if link == "analog":
         power = radio.power

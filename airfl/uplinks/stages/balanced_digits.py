@@ -26,7 +26,7 @@ class BalancedDigits:
 
     Attributes:
         base: b, odd, at least 3.
-        digits: D.
+        digits: D, the number of digits of an entry.
         limit: v; entries beyond it are cut to it.
         linear: Whether the receiver averages digits, so that noise on them reaches the entries by a fixed factor.
     """

@@ -29,7 +29,7 @@ class IndexSequences:
     how many send: it is what the rounded counts of most blocks add up to.
 
     Attributes:
-        words: Q.
+        words: Q, the number of sequences.
         length: Entries of a sequence, two of which share a resource element with grid.packing = iq.
         expected: The number that the sum is divided by to give the mean that is received.
         iterations: Iterations of `detect_counts`.

@@ -33,7 +33,7 @@ class VectorQuantise:
     Decoding takes the share of the devices that chose each word in each block, [B Q], to the mean of their words.
 
     Attributes:
-        dimension: d.
+        dimension: d, the number of entries of an update.
         words: Q, words of the codebook.
         length: V, entries of a word.
         limit: C, the norm of an update that words are drawn or scaled for.
