@@ -202,6 +202,16 @@ def test_what_the_page_says_in_words() -> None:
     median = [best(reading, "median", "0.01") for reading in ("theorem 1", "c in place of G", "no noise")]
     assert max(median) - min(median) < 0.5
     assert best("theorem 1", "0.02", "0.01") == pytest.approx(best("theorem 1", "median", "0.01"), abs=1)
+    at_the_theorem = [best("theorem 1", clip, "0.01") for clip in fed_spa.CLIPS]
+    assert [round(min(at_the_theorem)), round(max(at_the_theorem))] == [14, 21]
+    for clip, low, high in (("0.2", 91.7, 92.3), ("0.02", 80.7, 80.8)):
+        pair = [best(reading, clip, "0.01") for reading in ("c in place of G, 1/B twice", "c in place of G")]
+        assert [round(one, 1) for one in pair] == [low, high]
+    assert round(best("c in place of G", "0.2", "0.1"), 1) == 90.0
+    (falling,) = runs[fed_spa.label_of("no noise", "0.2", "0.1")]
+    later = [point.accuracy for point in falling[6:]]
+    assert round(falling[5].accuracy, 1) == 65.7
     text = " ".join(PAGE.read_text().split())
+    assert f"at {min(later):.0f} to {max(later):.0f}% in all later ones" in text
     for words in ("costs an ε of 40,800, and not 1", "within 0.2 points", "$\\sqrt{d} = 148$ times less"):
         assert words in text
