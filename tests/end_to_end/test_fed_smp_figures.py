@@ -10,6 +10,8 @@ from dp_accounting import rdp
 from experiments.papers import common, fed_smp
 from experiments.papers.common import Point, Runs
 from experiments.papers.fed_smp import EXPERIMENTS
+from tests.conftest import ROOT
+from tests.end_to_end.test_paper_configurations import needs
 
 
 def claimed(sigma: float, sampled: float, rounds: int, delta: float) -> float:
@@ -59,11 +61,35 @@ def runs_of(values: dict[str, float], rounds: int = 180) -> Runs:
 def test_statements_follow_from_the_runs() -> None:
     values = {"DP-FedAvg": 70.0, "Fed-SMP-topk, p = 0.005": 71.0, "Fed-SMP-randk, p = 0.005": 60.0}
     assert fed_smp.statements(runs_of(values)) == [
-        "Fed-SMP-topk exceeds DP-FedAvg at its best p: yes",
-        "Fed-SMP-randk exceeds DP-FedAvg at its best p: no",
-        "Fed-SMP-topk is ahead of Fed-SMP-randk at small p: yes",
+        "Fed-SMP-topk exceeds DP-FedAvg at its best p: yes (best of the first 180 rounds)",
+        "Fed-SMP-randk exceeds DP-FedAvg at its best p: no (best of the first 180 rounds)",
+        "Fed-SMP-topk is ahead of Fed-SMP-randk at small p: yes (best of the first 180 rounds)",
     ]
     assert fed_smp.statements(runs_of({"FedAvg": 80.0})) == []
+
+
+def test_runs_are_compared_at_the_rounds_that_all_have() -> None:
+    label = "Fed-SMP-topk, p = 0.005"
+    whole = [Point(label, 0, rounds, accuracy, 1.0) for rounds, accuracy in ((60, 65.0), (180, 80.0))]
+    runs = {("DP-FedAvg", 0): [Point("DP-FedAvg", 0, 60, 70.0, 1.0)], (label, 0): whole}
+    assert fed_smp.statements(runs) == ["Fed-SMP-topk exceeds DP-FedAvg at its best p: no (best of the first 60 rounds)"]
+
+
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    fed_smp.main(["table-1", "--show"])
+    printed = capsys.readouterr().out.splitlines()
+    section = (ROOT / "docs" / "papers.md").read_text().partition("## Fed-SMP, accuracy")[2].partition("\n## ")[0]
+    lines = section.splitlines()
+    assert [line for line in lines if line.startswith("|")] == [line for line in printed if line.startswith("|")]
+    assert [line for line in lines if line.startswith("- ") and "(best of" in line] == [
+        line for line in printed if line.startswith("- ")
+    ]
+
+
+@needs("fashion-mnist")
+@pytest.mark.full
+def test_a_point_of_the_data_is_re_made() -> None:
+    fed_smp.main(["table-1", "--check"])
 
 
 def test_a_run_that_was_cut_short_says_so() -> None:
