@@ -72,7 +72,9 @@ def test_runs_are_compared_at_the_rounds_that_all_have() -> None:
     label = "Fed-SMP-topk, p = 0.005"
     whole = [Point(label, 0, rounds, accuracy, 1.0) for rounds, accuracy in ((60, 65.0), (180, 80.0))]
     runs = {("DP-FedAvg", 0): [Point("DP-FedAvg", 0, 60, 70.0, 1.0)], (label, 0): whole}
-    assert fed_smp.statements(runs) == ["Fed-SMP-topk exceeds DP-FedAvg at its best p: no (best of the first 60 rounds)"]
+    assert fed_smp.statements(runs) == [
+        "Fed-SMP-topk exceeds DP-FedAvg at its best p: no (best of the first 60 rounds)"
+    ]
 
 
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
