@@ -204,7 +204,8 @@ def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(LocalTrainer, "updates", lambda *all: trained(*all) * (math.nan if len(all[2]) == 1 else 1))
         with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
-            run(tmp_path / "update", "drop", "scheme.name=fed-smp-topk")
+            run(tmp_path / "update", "stop", "scheme.name=fed-smp-topk")
+        run(tmp_path / "goes on", "drop", "scheme.name=fed-smp-topk")
     monkeypatch.setattr(EvaluationUnderWay, "result", lambda *given: replace(evaluated(*given), test_loss=math.inf))
     with pytest.raises(DivergedError, match=r"^round 0: the model's test loss is inf"):
         run(tmp_path / "loss", "drop", "run.evaluate_every=1")
