@@ -13,7 +13,7 @@ from tests.conftest import DEMO, small_settings
 BAD = (
     ("scheme.name=pfels scheme.link=digital", r"scheme\.link: scheme 'pfels' does not support link 'digital'"),
     ("scheme.name=cpsgd scheme.link=analog", r"scheme\.link: scheme 'cpsgd' does not support"),
-    ("scheme.name=fed-smp-topk task.public_samples=0", r"task\.public_samples: scheme 'fed-smp-topk' chooses"),
+    ("scheme.name=fed-smp-topk task.public_samples=0", r"task\.public_samples: scheme 'fed-smp-topk' uses public data"),
     ("scheme.name=cpsgd scheme.trials=3", r"scheme\.trials: must be at least [0-9,]+ .*got 3"),
     ("scheme.name=cpsgd server.weights=samples", r"server\.weights: .*'samples'"),
     ("scheme.name=dp-fedavg selection.kind=poisson", r"selection\.kind: devices of scheme 'dp-fedavg' bring the noise"),

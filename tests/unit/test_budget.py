@@ -100,7 +100,7 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
         np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-14)
     if SCHEMES[name].links[0] == "noncoherent":  # energies are those of amplitudes in single precision
         assert (trace["energy_j"] <= np.array(budget.round_energy) * (1 + 1e-6)).all()
-        if name != "reed":  # the others send the same energy whatever they send
+        if name not in ("reed", "balanced-digits"):  # the others send the same energy whatever they send
             np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-6)
 
 
