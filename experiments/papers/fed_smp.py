@@ -266,9 +266,9 @@ def canvas(rows: int) -> tuple[list[list[Axes]], Callable[[Path], Path]]:
 
 def statements(runs: Runs) -> list[str]:
     """Return what the paper says of table I, each with whether it holds here, at the rounds that all rows have."""
-    shared = min(points[-1].round for points in runs.values())
+    rounds = min(points[-1].round for points in runs.values())
     found = {
-        label: common.best([[point for point in points if point.round <= shared] for points in curves])
+        label: common.best([[point for point in points if point.round <= rounds] for points in curves])
         for label, curves in common.by_label(runs).items()
     }
     randk, topk = ({label: best for label, best in found.items() if label.startswith(name)} for name in (RANDK, TOPK))
@@ -281,7 +281,7 @@ def statements(runs: Runs) -> list[str]:
     shared = [(topk[label], randk[other]) for label in topk if (other := label.replace(TOPK, RANDK)) in randk]
     if shared:
         said.append((f"{TOPK} is ahead of {RANDK} at small p", shared[0][0] > shared[0][1]))
-    at = f"best of the first {shared} rounds"
+    at = f"best of the first {rounds} rounds"
     return [f"{statement}: {'yes' if holds else 'no'} ({at})" for statement, holds in said]
 
 

@@ -88,6 +88,20 @@ def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[st
     ]
 
 
+def test_what_the_page_says_in_words() -> None:
+    runs = common.by_label(common.read(common.RESULTS / "fed-smp-table-1.csv"))
+    ends = {label: points[-1] for label, (points,) in runs.items()}
+    assert {end.round for end in ends.values()} == {60}
+    words = " ".join((ROOT / "docs" / "papers.md").read_text().split())
+    private = ends["DP-FedAvg"].accuracy
+    ahead = [ends[f"Fed-SMP-topk, p = {ratio}"].accuracy - private for ratio in ("0.1", "0.005", "0.8")]
+    first, second, third = (f"{abs(one):.1f}" for one in ahead)
+    assert ahead[0] > 0 > max(ahead[1:])
+    assert f"top-k is {first} points ahead of DP-FedAvg, and with p = 0.005 and 0.8 it is {second} and {third}" in words
+    later = [point.accuracy for point in runs["DP-FedAvg"][0] if point.round >= 40]
+    assert f"at {min(later):.1f} to {max(later):.1f}% from round 40 on" in words
+
+
 @needs("fashion-mnist")
 @pytest.mark.full
 def test_a_point_of_the_data_is_re_made() -> None:
