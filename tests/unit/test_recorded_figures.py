@@ -47,7 +47,7 @@ def test_a_record_is_of_the_decoded_mean_and_in_its_units() -> None:
     report = a_report(device_noise_gain=2.0, interference_std=0.7, energy_of_others=ENERGY_OF_OTHERS)
     gains = SimpleNamespace(gains=np.ones(2, dtype=np.complex128))
     exchanged: Any = SimpleNamespace(
-        plan=SimpleNamespace(devices=np.array([0, 2]), broadcast=None, channel=gains, estimate=gains),
+        plan=SimpleNamespace(devices=np.array([0, 2]), broadcast=None, channel=gains, estimate=gains, unreachable=1),
         encoder=Coder(lambda batch: batch, lambda mean: mean, noise_gain=10.0),
         reception=SimpleNamespace(report=report, receive_snr_db=0.0, signals=None),
         mean_update=torch.tensor([1.0, 2.0]),
