@@ -43,6 +43,8 @@ class _Orders:
         self.asked = 0.0
         """When it was asked to stop; 0 if it was not."""
         self.ended = False
+        self.over = threading.Event()
+        """Set before the folder of the points is removed: what a point says from then on is of no interest."""
 
     def stop(self) -> None:
         """Ask to stop."""
@@ -73,6 +75,7 @@ class _Orders:
             now = time.monotonic()
             too_long = self.asked and now - self.asked > SECONDS_TO_STOP
             if self.ended or too_long or now - self.renewed > LEASE_S:
+                self.over.set()
                 for _ in range(20):  # the point may be writing a file at this moment
                     if remove(folder):
                         break
@@ -99,6 +102,8 @@ def main(descriptor: int) -> None:
             threading.Thread(target=work, daemon=True).start()
         while (given := orders.points.get()) is not None:
             outcome = _outcome(given, folder, data, orders)
+            if orders.over.is_set():  # a run that lacks its folder fails, which is no outcome
+                threading.Event().wait()
             if orders.asked and given.way is not None:
                 send(given.way, outcome)
             with suppress(OSError):  # the worker is lost
