@@ -266,7 +266,7 @@ def test_a_run_is_saved_when_it_is_asked_to_stop_after_a_round(whole: Path, tmp_
 
     def progress(done: int, rounds: int, record: Record) -> None:
         if done == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     changes = ("run.evaluate_every=2",)
     with pytest.raises(RunInterruptedError, match="after round 3 of 4, saved"):
