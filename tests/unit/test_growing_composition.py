@@ -34,6 +34,7 @@ def test_a_composition_that_outgrows_its_plan_is_planned_anew(least_noise: float
         for event in (entered := [*entered, *new]):
             at_once.compose(event)
         if step % 3 == 2:
-            assert 1 - 1e-6 < growing.epsilon(DELTA) / at_once.epsilon(DELTA) < 1.05
+            # Both are upper bounds, each on a lattice of its own, so that either may be the smaller by a few steps.
+            assert 0.999 < growing.epsilon(DELTA) / at_once.epsilon(DELTA) < 1.05
         else:
             growing.epsilon(DELTA)
