@@ -38,6 +38,7 @@ class RoundPlan:
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
         unreachable: Number of selected or considered devices without a path or in outage, which take no part.
+        selected: Number of devices that the rule selected, including those without a channel, which take no part.
     """
 
     devices: Ids
@@ -48,6 +49,7 @@ class RoundPlan:
     device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
     unreachable: int = 0
+    selected: int = 0
 
     @property
     def channel(self) -> ChannelState:
@@ -64,7 +66,7 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
     devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory)
-    divisor = len(devices) if isinstance(scenario.rule, ChannelRule) else run.selected
+    divisor = len(sampled) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
     context = UplinkContext(
         csi=csi,
@@ -107,8 +109,17 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     downlink = None
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
-    disclosure = _disclosure(scenario, context)
-    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, disclosure, unreachable)
+    return RoundPlan(
+        devices=devices,
+        csi=csi,
+        link=link,
+        memory=memory,
+        broadcast=downlink,
+        device_noise_factor=context.device_noise_factor,
+        disclosure=_disclosure(scenario, context),
+        unreachable=unreachable,
+        selected=len(sampled),
+    )
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:

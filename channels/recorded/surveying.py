@@ -141,14 +141,17 @@ def survey(
 def interpolation_error(recording: Recording) -> float:
     """Return the error of predicting every other recorded subcarrier from the others, over their energy.
 
-    It is taken over the first recorded round of the first `COMPARED` devices, and is the error of interpolation at
-    twice the recorded spacing. nan if no frequencies are recorded, or too few.
+    It is taken over the first recorded round, in its first block, of the first `COMPARED` devices, or of fewer if these
+    are large, and is the error of interpolation at twice the recorded spacing. nan if no frequencies are recorded, or
+    too few, or if that round has no power or is not finite.
     """
-    frequencies = recording.layout.frequencies_hz
-    if frequencies is None:
+    layout = recording.layout
+    if layout.frequencies_hz is None:
         return math.nan
-    rows = recording.read(0, np.arange(min(recording.layout.devices, COMPARED)))
-    return halving_error(rows.gains, frequencies)
+    size = np.dtype(np.complex128).itemsize * recording.antennas * layout.blocks * layout.subcarriers
+    count = min(layout.devices, COMPARED, max(PART_BYTES // size, 1))
+    gains = recording.read(0, np.arange(count)).gains[:, :, 0]
+    return halving_error(gains, layout.frequencies_hz) if np.isfinite(gains).all() else math.nan
 
 
 def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array, devices: Ids) -> Array:

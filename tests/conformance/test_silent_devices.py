@@ -142,10 +142,13 @@ def test_under_every_alignment(alignment: str, recorded: Path) -> None:
     check(scenario, everybody=False, noise_alone=alignment == "schedule")
 
 
+@pytest.mark.parametrize("rule", ["uniform", "energy-budget selection.energy_budget=1e9"])
 @pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
-def test_those_who_are_reached_are_received_as_without_the_others(link: str, recorded: Path) -> None:
-    """Noise left out, the mean over all selected devices has the messages of those who are reached, and 0 else."""
-    scenario = scenario_of(recorded, LINKS[link], "channel.noise=false", "power.policy=full-inversion")
+def test_those_who_are_reached_are_received_as_without_the_others(link: str, rule: str, recorded: Path) -> None:
+    """Without noise, the mean over all selected devices contains the messages of those that are reached, and 0 for the
+    others."""
+    given = ("channel.noise=false", "power.policy=full-inversion", f"selection.kind={rule}")
+    scenario = scenario_of(recorded, LINKS[link], *given)
     plan, reception = pass_through(scenario)
     expected = messages_of(plan, scenario).sum(dim=0) / DEVICES
     np.testing.assert_allclose(reception.mean.numpy(), expected.numpy(), atol=1e-5 * float(expected.abs().max()))
