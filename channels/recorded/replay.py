@@ -28,8 +28,8 @@ class Replay:
         layout: What is recorded.
         order: The recorded round of each round.
         devices: The recorded device of each device, [N].
-        mean_power: E|h|^2 over the rounds in which a device has a path, [N], from the file, or else the mean over what
-            is replayed; 0 for a device that never has one.
+        mean_power: E|h|^2 of each device, [N], from the file, or else the mean over what is replayed, see `Survey`; 0
+            for a device that never has a path.
         outage_gain: Root mean square gain over antennas and elements up to which a device is in outage.
         interpolation_error: Error of predicting every other recorded subcarrier from the others, over their energy; nan
             if it is not known.

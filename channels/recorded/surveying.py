@@ -40,7 +40,8 @@ class Survey:
     """What a look at a recording tells.
 
     Attributes:
-        mean_power: E|h|^2 of each device over the rounds in which it has a path, [devices]; 0 without any.
+        mean_power: E|h|^2 of each device over the rounds in which it is not silent, [devices]; over those in which it
+            has a path if it is always in outage, and 0 if it never has one.
         longest_delay_s: Largest delay of a path behind the first one of its device; 0 for gains.
         silent: Whether a device has no path in some round.
         held: All that a run needs, if it is little; None otherwise.
@@ -94,7 +95,9 @@ def survey(
     keeps = len(rounds) * values * np.dtype(np.complex128).itemsize <= HELD_BYTES
     step = max(PART_BYTES // max(values // len(order) * 16, 1), 1)
     faults, kept = _Faults(), {}
-    power, heard = np.zeros(len(order)), np.zeros(len(order), dtype=np.int64)
+    # Over rounds above the outage gain, and over all rounds with a path.
+    floors = np.array([silent_below**2, 0.0])[:, None]
+    power, heard = np.zeros((2, len(order))), np.zeros((2, len(order)), dtype=np.int64)
     real, largest, delay = True, -math.inf, 0.0
     for row in rounds.tolist():
         parts = []
@@ -109,9 +112,9 @@ def survey(
             if rows.delays_s is not None:
                 _look_at_paths(rows, row, some, faults)
             of_devices = squares.reshape(len(squares), -1).sum(axis=1, dtype=np.float64)
-            reached = _mean(of_devices, rows, layout) > silent_below**2
-            power[begin : begin + step] += np.where(reached, of_devices, 0.0)
-            heard[begin : begin + step] += reached
+            reached = _mean(of_devices, rows, layout) > floors
+            power[:, begin : begin + step] += np.where(reached, of_devices, 0.0)
+            heard[:, begin : begin + step] += reached
             real = real and not rows.gains.imag.any()
             largest = max(largest, float(np.max(rows.gains.real)))
             delay = max(delay, _delay(rows))
@@ -126,14 +129,15 @@ def survey(
             "amplitudes, 10^(dB/20)"
         )
     each = recording.antennas * (1 if layout.paths else layout.blocks * layout.subcarriers)
-    mean = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
-    if keeps and layout.flat and (heard == len(rounds)).all():  # in one sum, whose last bit a sum by rounds may miss
+    above, with_a_path = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
+    mean = np.where(heard[0] > 0, above, with_a_path)
+    if keeps and layout.flat and (heard[0] == len(rounds)).all():  # in one sum, whose last bit a sum by rounds may miss
         stacked = np.stack([kept[row].gains[:, :, 0, 0] for row in rounds.tolist()])
         mean = np.asarray((np.abs(stacked) ** 2).mean(axis=(0, 2)))
     return Survey(
         mean_power=mean[np.searchsorted(order, devices)],
         longest_delay_s=delay,
-        silent=bool((heard < len(rounds)).any()),
+        silent=bool((heard[0] < len(rounds)).any()),
         held=HeldRounds(kept, order) if keeps else None,
     )
 

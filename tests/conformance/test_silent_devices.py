@@ -242,10 +242,11 @@ def test_noise_of_the_devices_tells_how_many_take_part(
 
 
 def test_the_mean_power_is_that_of_rounds_with_a_path(tmp_path: Path) -> None:
-    """Of |h|^2 = 4, 0, 16 it is 10, and of nothing 0; in outage is what is at most the outage gain."""
+    """Of |h|^2 = 4, 0, 16 it is 10, and of nothing 0; in outage is what is at most the outage gain. A device that is
+    always in outage by its mean may be above it on the elements of a message: its mean power is that of its paths."""
     with h5py.File(tmp_path / "gains.h5", "w") as file:
         file["gains"] = np.array([[2.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
-    for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0)):
+    for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0), (5.0, 10.0)):
         part = Recorded(file=str(tmp_path / "gains.h5"), outage_gain=outage_gain)
         assert part.read(rounds=3, devices=2).mean_power.tolist() == [expected, 0.0]
 
