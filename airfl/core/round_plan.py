@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from airfl.config.part_keys import name_of
 from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import rates, schedule
+from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import ChannelRule, Ids, Memory, remembered
 from airfl.uplinks import AnalogUplink, Link, UplinkContext
@@ -66,6 +68,8 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
     devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory)
+    if unreachable and not radio.silent:
+        _check_hidden(scenario, round_index)
     divisor = len(sampled) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
     context = UplinkContext(
@@ -120,6 +124,20 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         unreachable=unreachable,
         selected=len(sampled),
     )
+
+
+def _check_hidden(scenario: Scenario, round_index: int) -> None:
+    """Raise UserError if devices that unexpectedly have no channel would weaken the privacy figures.
+
+    The sum of the devices' own noise tells how many of them took part. If that is known in advance to vary, the
+    observer is granted the selection, see `is_granted`.
+    """
+    if scenario.statement.hidden and scenario.recipe.adds_noise(scenario.bound):
+        raise UserError(
+            f"channel.fading: {name_of(scenario.radio.sections.channel.fading)!r} leaves selected devices without a "
+            f"channel (H = 0) in round {round_index}, and the noise of the others shows how many took part; use "
+            'privacy.observer = "server", or record the channel and use fading = "replay"'
+        )
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:

@@ -43,7 +43,8 @@ class Survey:
         mean_power: E|h|^2 of each device over the rounds in which it is not silent, [devices]; over those in which it
             has a path if it is always in outage, and 0 if it never has one.
         longest_delay_s: Largest delay of a path behind the first one of its device; 0 for gains.
-        silent: Whether a device has no path in some round.
+        silent: Whether a device has no path in some round, or on some recorded element, so that a message on those
+            elements would not reach the server.
         held: All that a run needs, if it is little; None otherwise.
     """
 
@@ -98,7 +99,7 @@ def survey(
     # Over rounds above the outage gain, and over all rounds with a path.
     floors = np.array([silent_below**2, 0.0])[:, None]
     power, heard = np.zeros((2, len(order))), np.zeros((2, len(order)), dtype=np.int64)
-    real, largest, delay = True, -math.inf, 0.0
+    real, largest, delay, gaps = True, -math.inf, 0.0, False
     for row in rounds.tolist():
         parts = []
         for begin in range(0, len(order), step):
@@ -115,6 +116,7 @@ def survey(
             reached = _mean(of_devices, rows, layout) > floors
             power[:, begin : begin + step] += np.where(reached, of_devices, 0.0)
             heard[:, begin : begin + step] += reached
+            gaps = gaps or (not layout.paths and not squares.min() and not squares.any(axis=1).all())
             real = real and not rows.gains.imag.any()
             largest = max(largest, float(np.max(rows.gains.real)))
             delay = max(delay, _delay(rows))
@@ -137,7 +139,7 @@ def survey(
     return Survey(
         mean_power=mean[np.searchsorted(order, devices)],
         longest_delay_s=delay,
-        silent=bool((heard[0] < len(rounds)).any()),
+        silent=gaps or bool((heard[0] < len(rounds)).any()),
         held=HeldRounds(kept, order) if keeps else None,
     )
 

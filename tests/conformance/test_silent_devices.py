@@ -13,9 +13,10 @@ from airfl import link_budget
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
+from airfl.errors import UserError
 from airfl.selection.registry import SELECTIONS
 from channels.antennas import COMBINERS
-from channels.fading import Recorded
+from channels.fading import ChannelRequest, FunctionChannel, Recorded
 from channels.power import POLICIES
 from tests.conformance.channel_cases import messages_of, pass_through, send
 from tests.conftest import small_settings
@@ -239,6 +240,39 @@ def test_noise_of_the_devices_tells_how_many_take_part(
     assert scenario.radio.silent == bool(silent[0])
     assert scenario.statement.granted == granted
     assert scenario.statement.attained == (not granted)
+
+
+def test_a_device_may_be_silent_on_the_elements_of_a_message_alone(tmp_path: Path) -> None:
+    """Its gains are 0 on the lowest of the recorded subcarriers, which a short message uses."""
+    gains = np.ones((ROUNDS, DEVICES, 1, SUBCARRIERS), dtype=np.complex64)
+    for silent in (False, True):
+        path = tmp_path / f"{silent}.h5"
+        gains[1, 3, 0, :2] = 1 - silent
+        with h5py.File(path, "w") as file:
+            file["gains"] = gains
+        scenario = scenario_of(path, "scheme.name=fed-smp-randk scheme.ratio=0.01", "privacy.epsilon=2", selected=4)
+        assert scenario.radio.silent == silent
+        assert scenario.statement.granted == silent
+
+
+@pytest.mark.parametrize("observer", ["third_party", "server"])
+def test_noise_of_the_devices_and_a_channel_that_vanishes_unannounced(observer: str) -> None:
+    """A channel of one's own without a path: what its noise tells is not in the figures, so the run is refused."""
+
+    def response(request: ChannelRequest) -> Gains:
+        here = np.where(request.devices == 5, 0.0, 1.0) + 0j
+        return np.broadcast_to(here[:, None, None, None], (len(here), request.antennas, 1, 1))
+
+    settings = small_settings(
+        *(f"run.rounds={ROUNDS}", f"run.devices={DEVICES}", f"run.selected={DEVICES}", "scheme.name=fed-smp-randk"),
+        *("privacy.epsilon=2", f"privacy.observer={observer}"),
+    ).resolved(channel={"fading": FunctionChannel(function=response, selective=False, power=1.0)})
+    scenario = build_scenario(settings, ENTRIES, np.ones(DEVICES))
+    if observer == "server":
+        assert plan_round(scenario, 0, scenario.memory).unreachable == 1
+        return
+    with pytest.raises(UserError, match=r"^channel.fading: .* without a channel \(H = 0\) in round 0, and the noise"):
+        plan_round(scenario, 0, scenario.memory)
 
 
 def test_the_mean_power_is_that_of_rounds_with_a_path(tmp_path: Path) -> None:
