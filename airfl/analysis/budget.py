@@ -33,7 +33,6 @@ from airfl.runtime.notebook.html import html_table
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
 from airfl.schemes.release import RecordRelease
-from airfl.selection import ChannelRule
 from airfl.storage.trace.schema import NORMALISED
 from channels.broadcast import Broadcast
 from channels.grid import GridUse
@@ -215,8 +214,6 @@ class _Round:
 
 def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
     claim, report = scenario.recipe.claim, plan.link.link_budget()
-    by_channel = isinstance(scenario.rule, ChannelRule) and scenario.rule.needs_csi
-    lost = 0 if by_channel else plan.unreachable  # a rule by channel selects no device without a path
     return _Round(
         noise_multiplier=noise_multiplier(scenario, report),
         alignment_coefficient=report.alignment_coefficient,
@@ -226,9 +223,9 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         use=report.use,
         pilot_elements=report.pilot_elements,
         downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
-        devices=len(plan.devices) + lost,
+        devices=plan.selected,
         bits=int(report.devices.bits.sum()),
-        silent=int((report.devices.active == 0).sum()) + lost,
+        silent=plan.selected - int((report.devices.active != 0).sum()),
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
         told=plan.disclosure,
     )

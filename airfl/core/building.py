@@ -20,7 +20,6 @@ from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
-from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
@@ -162,9 +161,8 @@ def _signal_over_noise(scenario: Scenario) -> float:
 
 def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind, silent: bool) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
-    # Noise that is not Gaussian is also added by the devices.
-    device_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
-    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, device_noise, silent)
+    adds_noise = recipe.adds_noise(bound)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, adds_noise, silent)
     bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import brentq
 
+from airfl.config.part_keys import name_of
 from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import rates, schedule
+from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import ChannelRule, Ids, Memory, remembered
 from airfl.uplinks import AnalogUplink, Link, UplinkContext
@@ -38,6 +40,7 @@ class RoundPlan:
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
         unreachable: Number of selected or considered devices without a path or in outage, which take no part.
+        selected: Number of devices that the rule selected, including those without a channel, which take no part.
     """
 
     devices: Ids
@@ -48,6 +51,7 @@ class RoundPlan:
     device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
     unreachable: int = 0
+    selected: int = 0
 
     @property
     def channel(self) -> ChannelState:
@@ -64,7 +68,9 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
     devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory)
-    divisor = len(devices) if isinstance(scenario.rule, ChannelRule) else run.selected
+    if unreachable and not radio.silent:
+        _check_hidden(scenario, round_index)
+    divisor = len(sampled) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
     context = UplinkContext(
         csi=csi,
@@ -107,8 +113,31 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     downlink = None
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
-    disclosure = _disclosure(scenario, context)
-    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, disclosure, unreachable)
+    return RoundPlan(
+        devices=devices,
+        csi=csi,
+        link=link,
+        memory=memory,
+        broadcast=downlink,
+        device_noise_factor=context.device_noise_factor,
+        disclosure=_disclosure(scenario, context),
+        unreachable=unreachable,
+        selected=len(sampled),
+    )
+
+
+def _check_hidden(scenario: Scenario, round_index: int) -> None:
+    """Raise UserError if devices that unexpectedly have no channel would weaken the privacy figures.
+
+    The sum of the devices' own noise tells how many of them took part. If that is known in advance to vary, the
+    observer is granted the selection, see `is_granted`.
+    """
+    if scenario.statement.hidden and scenario.recipe.adds_noise(scenario.bound):
+        raise UserError(
+            f"channel.fading: {name_of(scenario.radio.sections.channel.fading)!r} leaves selected devices without a "
+            f"channel (H = 0) in round {round_index}, and the noise of the others shows how many took part; use "
+            'privacy.observer = "server", or record the channel and use fading = "replay"'
+        )
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:

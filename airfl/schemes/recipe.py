@@ -17,7 +17,7 @@ from airfl.schemes.links import uplink_of
 from airfl.schemes.release import ClientRelease, Release
 from airfl.schemes.scheme import LinkKind
 from airfl.uplinks.radio.parts import noise_std_of
-from airfl.uplinks.stages.stage import Stage
+from airfl.uplinks.stages.stage import MessageBound, Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
 
 
@@ -100,3 +100,7 @@ class Recipe:
     public_steps: int | None = None
     noise_target: float | None = None
     calibrated: bool = False
+
+    def adds_noise(self, bound: MessageBound) -> bool:
+        """Return whether the devices add noise to messages with this bound."""
+        return bound.noise_std > 0 or not isinstance(self.release, ClientRelease)  # other noise is not Gaussian

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from channels.draws import Array, Complex
 from channels.fading.kinds import Fading
 from channels.frame import Frame
 from channels.isolated.child import IsolatedError
 from channels.part import parameter
 from channels.recorded import (
     ChoiceError,
-    HeldRounds,
     Recording,
     RecordingError,
+    Replay,
     RoundOrder,
-    Rounds,
     Source,
     Survey,
     device_rows,
     open_source,
     survey,
 )
-from channels.recorded.layout import AZIMUTH, LEAKED_POWER, MEAN_POWER, Layout, check_lengths, layout_of
+from channels.recorded.layout import AZIMUTH, MEAN_POWER, Layout, check_lengths, layout_of
 from channels.recorded.mapping import Draw, Ids
-from channels.recorded.recording import Rows
-from channels.recorded.resampling import CUBIC, LINEAR, Resampler, resampler
+from channels.recorded.resampling import CUBIC, resampler
 from channels.recorded.source import shown
 from channels.recorded.surveying import check_mean_power, interpolation_error
 
@@ -41,169 +36,6 @@ MOST_SURVEYS = 4
 _SURVEYS: dict[tuple[object, ...], Survey] = {}
 """What was found in recordings that are streamed, so that a run does not read its file twice before it begins."""
 FORMATS = "HDF5, .mat, .npy or .npz"
-
-
-@dataclass(frozen=True)
-class Grid:
-    """What a recording has to fit.
-
-    Attributes:
-        frequencies_hz: Frequencies of the subcarriers that may be used, relative to the carrier in Hz, [K].
-        spacing_hz: Subcarrier spacing in Hz.
-    """
-
-    frequencies_hz: Array
-    spacing_hz: float
-
-
-@dataclass(frozen=True)
-class Replay:
-    """A recorded channel, as a run replays it.
-
-    Attributes:
-        rounds: The recorded rounds.
-        layout: What is recorded.
-        order: The recorded round of each round.
-        devices: The recorded device of each device, [N].
-        mean_power: E|h|^2 over the rounds in which a device has a path, [N], from the file, or else the mean over what
-            is replayed; 0 for a device that never has one.
-        outage_gain: Root mean square gain over antennas and elements up to which a device is in outage.
-        interpolation_error: Error of predicting every other recorded subcarrier from the others, over their energy; nan
-            if it is not known.
-        longest_delay_s: Largest delay of a path behind the first one of its device, in s; 0 for gains.
-        silent: Whether a device has no path in some round, or may be in outage.
-    """
-
-    rounds: Rounds
-    layout: Layout
-    order: RoundOrder
-    devices: Ids
-    mean_power: Array
-    outage_gain: float = 0.0
-    interpolation_error: float = math.nan
-    longest_delay_s: float = 0.0
-    silent: bool = False
-    _resamplers: dict[bytes, tuple[Resampler | None, Resampler | None]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-
-    @staticmethod
-    def of(gains: Complex, mean_power: Array) -> Replay:
-        """Return the replay of gains in memory, complex128 [rounds, devices, antennas]."""
-        rounds, devices, antennas = gains.shape
-        layout = Layout("gains", 3, rounds, devices, antennas)
-        held = HeldRounds({row: Rows(one[:, :, None, None]) for row, one in enumerate(gains)}, np.arange(devices))
-        return Replay(held, layout, RoundOrder("once", rounds), np.arange(devices), mean_power)
-
-    @property
-    def selective(self) -> bool:
-        """Whether the channel differs between subcarriers."""
-        return self.layout.selective
-
-    @property
-    def moves(self) -> bool:
-        """Whether the channel changes within a round."""
-        return self.layout.moves
-
-    @property
-    def has_paths(self) -> bool:
-        """Whether paths are recorded, of which `paths` returns those of a round."""
-        return self.layout.paths > 0
-
-    def interpolates(self, frame: Frame) -> bool:
-        """Whether H on a frame is interpolated between recorded subcarriers."""
-        over_frequency, _ = self._onto(frame)
-        return over_frequency is not None and not over_frequency.exact
-
-    @property
-    def gains(self) -> Complex:
-        """Gains of a flat, static channel in all recorded rounds, complex128 [rounds, devices, antennas]."""
-        rows = range(self.order.recorded) if self.order.kind != "once" else range(len(self._held.rows))
-        return np.stack([self.at(row, np.arange(len(self.devices))) for row in rows])
-
-    @property
-    def _held(self) -> HeldRounds:
-        assert isinstance(self.rounds, HeldRounds)
-        return self.rounds
-
-    def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
-        """Return the flat gains of the given devices in a round, both counted from 0, [len(device_ids), antennas]."""
-        return np.asarray(self.recorded(round_index, device_ids).gains[:, :, 0, 0])
-
-    def recorded(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Rows:
-        """Return what is recorded of the given devices in a round, both counted from 0, before any interpolation."""
-        ids = np.asarray(device_ids, dtype=np.int64)
-        return self.rounds.read(self.order.row(round_index), self.devices[ids])
-
-    def response(
-        self, round_index: int, device_ids: Ids, frame: Frame
-    ) -> tuple[NDArray[np.complexfloating], NDArray[np.float32] | None]:
-        """Return H on the elements of a frame, and the power that late paths leak, None if it is not recorded.
-
-        H is complex [devices, antennas, blocks, subcarriers], with length 1 along constant axes; leaked power is
-        [devices, blocks, subcarriers]. Raises RecordingError if the recording does not cover the frame.
-        """
-        rows = self.recorded(round_index, device_ids)
-        found: NDArray[Any] = rows.gains
-        leaked = rows.leaked_power
-        over_frequency, over_time = self._onto(frame)
-        if over_time is not None:
-            found = over_time(found, 2)
-            leaked = None if leaked is None else np.asarray(over_time(leaked, 1), dtype=np.float32)
-        if over_frequency is not None:
-            found = over_frequency(found, 3)
-            leaked = None if leaked is None else np.asarray(over_frequency(leaked, 2), dtype=np.float32)
-        return found, None if leaked is None else np.maximum(leaked, 0)
-
-    def check(self, frame: Frame, grid: Grid) -> None:
-        """Raise RecordingError if the recording does not cover a frame on a grid."""
-        layout = self.layout
-        name = repr(shown(layout.name))
-        if layout.paths:
-            if self.longest_delay_s * grid.spacing_hz > 1:
-                raise RecordingError(
-                    f"{name} has paths {self.longest_delay_s:g} s behind the first one, longer than the useful symbol "
-                    f"of {1 / grid.spacing_hz:.3g} s; give 'tau_s' in s, or use a smaller grid.spacing_hz"
-                )
-            return
-        if layout.subcarriers not in (1, len(grid.frequencies_hz)) and layout.frequencies_hz is None:
-            raise RecordingError(
-                f"{name} holds {layout.subcarriers:,} subcarriers, but the grid uses {len(grid.frequencies_hz):,}; "
-                "write their frequencies from the carrier beside it, 'frequency_hz', so that they can be interpolated"
-            )
-        self._onto(frame)
-
-    def _onto(self, frame: Frame) -> tuple[Resampler | None, Resampler | None]:
-        """Return the interpolation over frequency and over time, None along a constant axis."""
-        layout = self.layout
-        if layout.flat:
-            return None, None
-        key = frame.frequencies_hz.tobytes() + frame.block_times_s.tobytes()
-        if key not in self._resamplers:
-            self._resamplers[key] = (
-                None
-                if layout.subcarriers == 1
-                else _along(layout, "subcarriers", layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz"),
-                None
-                if layout.blocks == 1
-                else _along(layout, "blocks", layout.block_times_s, frame.block_times_s, LINEAR, "s"),
-            )
-        return self._resamplers[key]
-
-
-def _along(layout: Layout, what: str, recorded: Array | None, wanted: Array, points: int, unit: str) -> Resampler:
-    held = getattr(layout, what)
-    if recorded is None:
-        if held < len(wanted):
-            remedy = "the coherence of the channel, or a shorter message" if what == "blocks" else "fewer"
-            raise RecordingError(
-                f"{shown(layout.name)!r} holds {held:,} of the {len(wanted):,} {what} that the run needs; take {remedy}"
-            )
-        return Resampler(np.arange(len(wanted))[:, None], np.ones((len(wanted), 1)))
-    try:
-        return resampler(recorded, wanted, points, unit)
-    except RecordingError as error:
-        raise RecordingError(f"{shown(layout.name)!r}: {error}") from None
 
 
 class Recorded(Fading):
@@ -252,22 +84,21 @@ class Recorded(Fading):
             return False
         return _is_selective(self.file, self.variable, status.st_ino, status.st_size, status.st_mtime_ns)
 
-    def interpolation(self, frame: Frame) -> tuple[int, float] | None:
+    def interpolation(self, frame: Frame, antennas: int) -> tuple[int, float] | None:
         """Return the number of recorded subcarriers and the error of interpolating at twice their spacing, over the
         energy; None if H on a frame is not interpolated, or the file cannot be read."""
-        source = None
         try:
-            source = open_source(Path(self.file))
-            layout = layout_of(source, self.variable)
-            if layout.frequencies_hz is None:
-                return None
-            over = resampler(layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz")
-            return None if over.exact else (layout.subcarriers, interpolation_error(Recording(source, layout, 1)))
+            with _opened(self.file, self.variable) as (source, layout):
+                if (
+                    layout.frequencies_hz is None
+                    or resampler(layout.frequencies_hz, frame.frequencies_hz, CUBIC, "Hz").exact
+                ):
+                    return None
+                recording = Recording(source, layout, min(antennas, layout.antennas))
+                recording.check_room(np.zeros(1, np.int64), np.arange(layout.devices))
+                return layout.subcarriers, interpolation_error(recording)
         except Exception:  # a damaged file can raise anything; `read` tells what
             return None
-        finally:
-            if source is not None:
-                source.close()
 
     def read(
         self,
@@ -320,21 +151,28 @@ class VariableError(ValueError):
 def _read(
     part: Recorded, *, rounds: int, devices: int, antennas: int, physical: bool, draw: Callable[[str], Draw] | None
 ) -> Replay:
-    path, source = Path(part.file), None
-    _check_regular(path)
+    path = Path(part.file)
     try:
-        source = open_source(path)
-        layout = layout_of(source, part.variable)
-        replay = _replay(part, source, layout, rounds, devices, antennas, physical, draw)
+        with _opened(part.file, part.variable) as (source, layout):
+            return _replay(part, source, layout, rounds, devices, antennas, physical, draw)
     except RecordingError as error:
         kind = VariableError if isinstance(error, ChoiceError) else ValueError
         raise kind(f"{path}: {' '.join(str(error).split())}") from None
     except Exception as error:  # a damaged file can raise anything
         raise ValueError(f"{path}: not a readable {FORMATS} file ({_reason(error)}); export it again") from None
+
+
+@contextmanager
+def _opened(file: str, variable: str | None) -> Iterator[tuple[Source, Layout]]:
+    """Open a recording for the block, and find its arrays. Raises RecordingError for anything but a regular file; a
+    damaged file may raise anything."""
+    path = Path(file)
+    _check_regular(path)
+    source = open_source(path)
+    try:
+        yield source, layout_of(source, variable)
     finally:
-        if source is not None:
-            source.close()
-    return replay
+        source.close()
 
 
 def _replay(
@@ -396,12 +234,8 @@ def _surveyed(recording: Recording, used: Ids, rows: Ids, physical: bool, outage
 def _is_selective(file: str, variable: str | None, *_status: int) -> bool:
     """Whether the channel in a file is selective. `_status` keys the cache."""
     try:
-        _check_regular(Path(file))
-        source = open_source(Path(file))
-        try:
-            return layout_of(source, variable).selective
-        finally:
-            source.close()
+        with _opened(file, variable) as (_, layout):
+            return layout.selective
     except Exception:  # a damaged file can raise anything; `read` tells what
         return False
 
@@ -410,10 +244,10 @@ def _check_regular(path: Path) -> None:
     try:
         there, regular = path.exists(), path.is_file()
     except OSError as error:  # the name is too long, or the folder is not accessible
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+        raise RecordingError(f"cannot be read ({error.strerror})") from None
     if not regular:  # reading a pipe could block forever
         what = "not a regular file" if there and not path.is_dir() else "no such file"
-        raise ValueError(f"{path}: {what}; give the path of an {FORMATS} file")
+        raise RecordingError(f"{what}; give the path of an {FORMATS} file")
 
 
 def _reason(error: Exception) -> str:
@@ -421,4 +255,4 @@ def _reason(error: Exception) -> str:
     return text.splitlines()[0][:120]
 
 
-__all__ = ["LEAKED_POWER", "MEAN_POWER", "Grid", "Recorded", "Replay", "VariableError", "read_replay"]
+__all__ = ["Recorded", "Replay", "VariableError", "read_replay"]

@@ -40,9 +40,11 @@ class Survey:
     """What a look at a recording tells.
 
     Attributes:
-        mean_power: E|h|^2 of each device over the rounds in which it has a path, [devices]; 0 without any.
+        mean_power: E|h|^2 of each device over the rounds in which it is not silent, [devices]; over those in which it
+            has a path if it is always in outage, and 0 if it never has one.
         longest_delay_s: Largest delay of a path behind the first one of its device; 0 for gains.
-        silent: Whether a device has no path in some round.
+        silent: Whether a device has no path in some round, or on some recorded element, so that a message on those
+            elements would not reach the server.
         held: All that a run needs, if it is little; None otherwise.
     """
 
@@ -94,8 +96,10 @@ def survey(
     keeps = len(rounds) * values * np.dtype(np.complex128).itemsize <= HELD_BYTES
     step = max(PART_BYTES // max(values // len(order) * 16, 1), 1)
     faults, kept = _Faults(), {}
-    power, heard = np.zeros(len(order)), np.zeros(len(order), dtype=np.int64)
-    real, largest, delay = True, -math.inf, 0.0
+    # Over rounds above the outage gain, and over all rounds with a path.
+    floors = np.array([silent_below**2, 0.0])[:, None]
+    power, heard = np.zeros((2, len(order))), np.zeros((2, len(order)), dtype=np.int64)
+    real, largest, delay, gaps = True, -math.inf, 0.0, False
     for row in rounds.tolist():
         parts = []
         for begin in range(0, len(order), step):
@@ -109,9 +113,10 @@ def survey(
             if rows.delays_s is not None:
                 _look_at_paths(rows, row, some, faults)
             of_devices = squares.reshape(len(squares), -1).sum(axis=1, dtype=np.float64)
-            reached = _mean(of_devices, rows, layout) > silent_below**2
-            power[begin : begin + step] += np.where(reached, of_devices, 0.0)
-            heard[begin : begin + step] += reached
+            reached = _mean(of_devices, rows, layout) > floors
+            power[:, begin : begin + step] += np.where(reached, of_devices, 0.0)
+            heard[:, begin : begin + step] += reached
+            gaps = gaps or (not layout.paths and not squares.min() and not squares.any(axis=1).all())
             real = real and not rows.gains.imag.any()
             largest = max(largest, float(np.max(rows.gains.real)))
             delay = max(delay, _delay(rows))
@@ -126,14 +131,15 @@ def survey(
             "amplitudes, 10^(dB/20)"
         )
     each = recording.antennas * (1 if layout.paths else layout.blocks * layout.subcarriers)
-    mean = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
-    if keeps and layout.flat and (heard == len(rounds)).all():  # in one sum, whose last bit a sum by rounds may miss
+    above, with_a_path = np.divide(power, each * heard, out=np.zeros_like(power), where=heard > 0)
+    mean = np.where(heard[0] > 0, above, with_a_path)
+    if keeps and layout.flat and (heard[0] == len(rounds)).all():  # in one sum, whose last bit a sum by rounds may miss
         stacked = np.stack([kept[row].gains[:, :, 0, 0] for row in rounds.tolist()])
         mean = np.asarray((np.abs(stacked) ** 2).mean(axis=(0, 2)))
     return Survey(
         mean_power=mean[np.searchsorted(order, devices)],
         longest_delay_s=delay,
-        silent=bool((heard < len(rounds)).any()),
+        silent=gaps or bool((heard[0] < len(rounds)).any()),
         held=HeldRounds(kept, order) if keeps else None,
     )
 
@@ -141,14 +147,17 @@ def survey(
 def interpolation_error(recording: Recording) -> float:
     """Return the error of predicting every other recorded subcarrier from the others, over their energy.
 
-    It is taken over the first recorded round of the first `COMPARED` devices, and is the error of interpolation at
-    twice the recorded spacing. nan if no frequencies are recorded, or too few.
+    It is taken over the first recorded round, in its first block, of the first `COMPARED` devices, or of fewer if these
+    are large, and is the error of interpolation at twice the recorded spacing. nan if no frequencies are recorded, or
+    too few, or if that round has no power or is not finite.
     """
-    frequencies = recording.layout.frequencies_hz
-    if frequencies is None:
+    layout = recording.layout
+    if layout.frequencies_hz is None:
         return math.nan
-    rows = recording.read(0, np.arange(min(recording.layout.devices, COMPARED)))
-    return halving_error(rows.gains, frequencies)
+    size = np.dtype(np.complex128).itemsize * recording.antennas * layout.blocks * layout.subcarriers
+    count = min(layout.devices, COMPARED, max(PART_BYTES // size, 1))
+    gains = recording.read(0, np.arange(count)).gains[:, :, 0]
+    return halving_error(gains, layout.frequencies_hz) if np.isfinite(gains).all() else math.nan
 
 
 def check_mean_power(stated: NDArray[np.generic], recorded: int, measured: Array, devices: Ids) -> Array:

@@ -13,9 +13,10 @@ from airfl import link_budget
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
+from airfl.errors import UserError
 from airfl.selection.registry import SELECTIONS
 from channels.antennas import COMBINERS
-from channels.fading import Recorded
+from channels.fading import ChannelRequest, FunctionChannel, Recorded
 from channels.power import POLICIES
 from tests.conformance.channel_cases import messages_of, pass_through, send
 from tests.conftest import small_settings
@@ -142,10 +143,13 @@ def test_under_every_alignment(alignment: str, recorded: Path) -> None:
     check(scenario, everybody=False, noise_alone=alignment == "schedule")
 
 
+@pytest.mark.parametrize("rule", ["uniform", "energy-budget selection.energy_budget=1e9"])
 @pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
-def test_those_who_are_reached_are_received_as_without_the_others(link: str, recorded: Path) -> None:
-    """Noise left out, the mean over all selected devices has the messages of those who are reached, and 0 else."""
-    scenario = scenario_of(recorded, LINKS[link], "channel.noise=false", "power.policy=full-inversion")
+def test_those_who_are_reached_are_received_as_without_the_others(link: str, rule: str, recorded: Path) -> None:
+    """Without noise, the mean over all selected devices contains the messages of those that are reached, and 0 for the
+    others."""
+    given = ("channel.noise=false", "power.policy=full-inversion", f"selection.kind={rule}")
+    scenario = scenario_of(recorded, LINKS[link], *given)
     plan, reception = pass_through(scenario)
     expected = messages_of(plan, scenario).sum(dim=0) / DEVICES
     np.testing.assert_allclose(reception.mean.numpy(), expected.numpy(), atol=1e-5 * float(expected.abs().max()))
@@ -238,11 +242,45 @@ def test_noise_of_the_devices_tells_how_many_take_part(
     assert scenario.statement.attained == (not granted)
 
 
+def test_a_device_may_be_silent_on_the_elements_of_a_message_alone(tmp_path: Path) -> None:
+    """Its gains are 0 on the lowest of the recorded subcarriers, which a short message uses."""
+    gains = np.ones((ROUNDS, DEVICES, 1, SUBCARRIERS), dtype=np.complex64)
+    for silent in (False, True):
+        path = tmp_path / f"{silent}.h5"
+        gains[1, 3, 0, :2] = 1 - silent
+        with h5py.File(path, "w") as file:
+            file["gains"] = gains
+        scenario = scenario_of(path, "scheme.name=fed-smp-randk scheme.ratio=0.01", "privacy.epsilon=2", selected=4)
+        assert scenario.radio.silent == silent
+        assert scenario.statement.granted == silent
+
+
+@pytest.mark.parametrize("observer", ["third_party", "server"])
+def test_noise_of_the_devices_and_a_channel_that_vanishes_unannounced(observer: str) -> None:
+    """A channel of one's own without a path: what its noise tells is not in the figures, so the run is refused."""
+
+    def response(request: ChannelRequest) -> Gains:
+        here = np.where(request.devices == 5, 0.0, 1.0) + 0j
+        return np.broadcast_to(here[:, None, None, None], (len(here), request.antennas, 1, 1))
+
+    settings = small_settings(
+        *(f"run.rounds={ROUNDS}", f"run.devices={DEVICES}", f"run.selected={DEVICES}", "scheme.name=fed-smp-randk"),
+        *("privacy.epsilon=2", f"privacy.observer={observer}"),
+    ).resolved(channel={"fading": FunctionChannel(function=response, selective=False, power=1.0)})
+    scenario = build_scenario(settings, ENTRIES, np.ones(DEVICES))
+    if observer == "server":
+        assert plan_round(scenario, 0, scenario.memory).unreachable == 1
+        return
+    with pytest.raises(UserError, match=r"^channel.fading: .* without a channel \(H = 0\) in round 0, and the noise"):
+        plan_round(scenario, 0, scenario.memory)
+
+
 def test_the_mean_power_is_that_of_rounds_with_a_path(tmp_path: Path) -> None:
-    """Of |h|^2 = 4, 0, 16 it is 10, and of nothing 0; in outage is what is at most the outage gain."""
+    """Of |h|^2 = 4, 0, 16 it is 10, and of nothing 0; in outage is what is at most the outage gain. A device that is
+    always in outage by its mean may be above it on the elements of a message: its mean power is that of its paths."""
     with h5py.File(tmp_path / "gains.h5", "w") as file:
         file["gains"] = np.array([[2.0, 0.0], [0.0, 0.0], [4.0, 0.0]])
-    for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0)):
+    for outage_gain, expected in ((0.0, 10.0), (2.0, 16.0), (5.0, 10.0)):
         part = Recorded(file=str(tmp_path / "gains.h5"), outage_gain=outage_gain)
         assert part.read(rounds=3, devices=2).mean_power.tolist() == [expected, 0.0]
 

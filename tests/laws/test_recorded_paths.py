@@ -1,5 +1,6 @@
 """Recorded paths onto the grid: the response of each in closed form, and every fault of a file of paths."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from channels.csi import ChannelState
+from channels.selective.recorded_paths import sum_of_paths
 from tests.conformance.channel_cases import pass_through
 from tests.conftest import small_settings
 
@@ -72,6 +74,19 @@ def test_each_path_turns_with_frequency_and_time(tmp_path: Path) -> None:
     np.testing.assert_allclose(scenario.radio.mean_power, (np.abs(A[:, :, 0]) ** 2).sum(axis=2).mean(axis=0))
     held = scenario_of(path)
     np.testing.assert_allclose(channel(held).response[:, 0, 0], expected[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("used", [range(3276), (0, 1, 57, 58, 700, 3275), (9,), (4, 5)])
+def test_a_wide_band_and_one_with_gaps_have_every_exponential(used: Sequence[int]) -> None:
+    """As a sum over the exponentials of all paths and subcarriers, to single precision."""
+    frequencies_hz = SPACING_HZ * (np.array(used) - 1638.0)
+    coefficients = A[0, :, :, None] * np.array([1.0, 1j])[:, None]
+    turns = np.exp(-2j * np.pi * TAU_S[0][..., None] * frequencies_hz)
+    expected = np.einsum("dabl,dlf->dabf", coefficients, turns)
+    found = sum_of_paths(coefficients, TAU_S[0], frequencies_hz, SPACING_HZ)
+    np.testing.assert_allclose(found, expected, atol=3e-6)
+    with pytest.raises(ValueError, match="must be multiples of spacing_hz = 15000 apart"):
+        sum_of_paths(coefficients, TAU_S[0], np.array([0.0, 0.4 * SPACING_HZ]), SPACING_HZ)
 
 
 def test_angles_of_arrival_steer_the_antennas_of_the_run(tmp_path: Path) -> None:

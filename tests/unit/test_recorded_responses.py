@@ -1,10 +1,12 @@
 """Recorded frequency responses: every format, onto the grid, in parts, and rounds and devices that are mapped."""
 
+import os
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import h5py
 import numpy as np
@@ -14,7 +16,7 @@ from scipy.io import savemat
 
 from airfl.runtime.streams import Purpose, Streams
 from airfl.uplinks.radio.laws import DRAWN_OF_REPLAY, interpolated
-from channels.fading.replay import Grid, Recorded, Replay
+from channels.fading.replay import Recorded, Replay
 from channels.frame import Frame
 from channels.recorded.resampling import resampler
 from channels.recorded.source import RecordingError
@@ -194,6 +196,23 @@ def _cubic_at_the_end(x: float) -> complex:
     return complex(sum(weight * np.exp(2j * k * x) for k, weight in enumerate(weights)))
 
 
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.25, 0.45, 0.6, 0.66])
+def test_the_error_at_twice_the_spacing_bounds_that_of_the_run(share: float, tmp_path: Path) -> None:
+    """For delays up to 2/3 of one over the recorded spacing: its error |1 - (9 cos x - cos 3x)/8| grows up to
+    x = pi and is symmetric about it, so that its value at x/2 is below that at x until x/2 = 2 pi - x."""
+    recorded = 1e5 * np.arange(65)
+    wanted = 1e5 * np.arange(1, 63, 0.125)
+    delay_s = share / 1e5
+
+    def at(frequencies: NDArray[np.float64]) -> NDArray[np.complex128]:
+        return np.asarray(np.exp(-2j * np.pi * frequencies * delay_s))
+
+    path = hdf5(tmp_path / "a.h5", gains=np.broadcast_to(at(recorded), (1, 1, 1, 65)), frequency_hz=recorded)
+    replay = replay_of(path, 1, 1, 1)
+    found = response(replay, 0, [0], frame_of(wanted))[0, 0, 0]
+    assert np.max(np.abs(found - at(wanted)) ** 2) <= replay.interpolation_error * (1 + 1e-9)
+
+
 def test_interpolation_is_told_with_its_error(tmp_path: Path) -> None:
     recorded = np.linspace(-2e5, 2e5, 9)
     path = hdf5(tmp_path / "a.h5", gains=np.ones((2, 12, 1, 9)), frequency_hz=recorded)
@@ -208,20 +227,48 @@ def test_interpolation_is_told_with_its_error(tmp_path: Path) -> None:
     assert interpolated(small_settings("channel.fading=rayleigh").radio) is None
 
 
+def test_the_notice_and_the_replay_tell_the_same_error(tmp_path: Path) -> None:
+    """Of the antennas of the run. A first round without power tells nothing, which is said."""
+    path = hdf5(tmp_path / "a.h5", gains=H[:, :, :, 0], frequency_hz=4 * FREQUENCIES_HZ)
+    replayed = ("channel.fading=replay", f"channel.replay_file={path}", "grid.subcarriers=24", "antennas.count=2")
+    expected = replay_of(path).interpolation_error
+    assert expected != replay_of(path, antennas=1).interpolation_error
+    told = interpolated(small_settings(*replayed).radio)
+    assert told is not None
+    assert f"the error would be {10 * np.log10(expected):.1f} dB" in told
+    silent = H[:, :, :, 0].copy()
+    silent[0] = 0
+    hdf5(path, gains=silent, frequency_hz=4 * FREQUENCIES_HZ)
+    told = interpolated(small_settings(*replayed).radio)
+    assert told is not None
+    assert told.endswith("; the first recorded round does not tell the error")
+
+
+def test_nothing_is_read_to_tell_the_error_that_does_not_fit(tmp_path: Path) -> None:
+    """No pipe, which would be waited for, and no array that is far larger than its file."""
+    pipe, small = tmp_path / "pipe.h5", tmp_path / "small.h5"
+    os.mkfifo(pipe)
+    with h5py.File(small, "w") as file:
+        file.create_dataset("gains", (1, 64, 1, 1 << 20, SUBCARRIERS), "c8", chunks=(1, 1, 1, 1 << 10, SUBCARRIERS))
+        file["frequency_hz"] = 4 * FREQUENCIES_HZ
+    for path in (pipe, small):
+        with patch("channels.recorded.Recording.read") as read:
+            assert interpolated(small_settings("channel.fading=replay", f"channel.replay_file={path}").radio) is None
+        read.assert_not_called()
+
+
 def test_nothing_is_extrapolated(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="holds 0 to 10 Hz, but the run needs -1 to 5 Hz, and nothing is extrap"):
         resampler(np.arange(11.0), np.array([-1.0, 5.0]), 4, "Hz")
     path = hdf5(tmp_path / "a.h5", gains=H, frequency_hz=FREQUENCIES_HZ)
     replay = replay_of(path)
-    grid = Grid(2 * FREQUENCIES_HZ, SPACING_HZ)
     with pytest.raises(RecordingError, match="'gains': it holds -60000 to 60000 Hz, but the run needs -120000 to"):
-        replay.check(frame_of(grid.frequencies_hz), grid)
+        replay.check(frame_of(2 * FREQUENCIES_HZ), SUBCARRIERS, SPACING_HZ)
     plain = replay_of(hdf5(tmp_path / "b.h5", gains=H))
-    grid = Grid(FREQUENCIES_HZ[:4], SPACING_HZ)
     with pytest.raises(RecordingError, match="holds 9 subcarriers, but the grid uses 4; write their frequencies"):
-        plain.check(frame_of(grid.frequencies_hz), grid)
+        plain.check(frame_of(FREQUENCIES_HZ[:4]), 4, SPACING_HZ)
     with pytest.raises(RecordingError, match="holds 2 of the 3 blocks that the run needs"):
-        plain.check(frame_of(FREQUENCIES_HZ, 3), Grid(FREQUENCIES_HZ, SPACING_HZ))
+        plain.check(frame_of(FREQUENCIES_HZ, 3), SUBCARRIERS, SPACING_HZ)
 
 
 @pytest.mark.parametrize(("end", "rows"), [("wrap", [0, 1, 2, 0, 1, 2, 0]), ("shuffle", None)])

@@ -133,12 +133,12 @@ def interpolated(radio: RadioSections) -> str | None:
     if not isinstance(fading, Recorded):
         return None
     grid = grid_of(radio.grid)
-    found = fading.interpolation(grid.frame(2 * grid.used_subcarriers, 1))
+    found = fading.interpolation(grid.frame(2 * grid.used_subcarriers, 1), radio.antennas.count)
     if found is None:
         return None
     recorded, error = found
     told = (
-        "too few to tell the error"
+        "the first recorded round does not tell the error"
         if math.isnan(error)
         else f"at twice their spacing the error would be {float(linear_to_db(error)):.1f} dB of the channel's power"
     )

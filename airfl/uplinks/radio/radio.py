@@ -26,7 +26,6 @@ from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
 from channels.csi import ChannelInformation, Imperfections, impair, perfect_csi
 from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
-from channels.fading.replay import Grid as RecordingGrid
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
@@ -151,9 +150,8 @@ class Radio(TrueChannels):
         """Check that a recorded channel covers the resource elements of a message; raises UserError otherwise."""
         if self.replay is None:
             return
-        whole = self.grid.frame(2 * self.grid.used_subcarriers, 1)
         with self.reading():
-            self.replay.check(frame, RecordingGrid(whole.frequencies_hz, self.grid.spacing_hz))
+            self.replay.check(frame, self.grid.used_subcarriers, self.grid.spacing_hz)
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Return the energy of one pilot, divided by the energy unit, [devices]. Pilots that are sent at once have one

@@ -45,8 +45,8 @@ def received_equally(radio: RadioSections, weights: str, link: str, silent: bool
     if link == "analog":
         power = radio.power
         policy = power.power_policy
-        silent = policy.least_power > 0 or power.participation is not None or policy.target is not None
-        alike = policy.aligned and power.alignment != "schedule" and not silent
+        left_out = policy.least_power > 0 or power.participation is not None or policy.target is not None
+        alike = policy.aligned and power.alignment != "schedule" and not left_out
         return alike and not imperfect_csi(radio) and not combined_robustly(radio)
     return not may_be_lost(radio, link)
 
