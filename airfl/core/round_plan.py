@@ -35,6 +35,7 @@ class RoundPlan:
         link: The uplink, opened for them.
         memory: Memory of device selection after this round.
         broadcast: Cost of the downlink; None if it is ideal.
+        divisor: The number by which the link divides the sum of the messages to give the mean.
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
         unreachable: Number of selected or considered devices without a path or in outage, which take no part.
@@ -45,6 +46,7 @@ class RoundPlan:
     link: Link
     memory: Memory
     broadcast: Broadcast | None
+    divisor: float
     device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
     unreachable: int = 0
@@ -108,7 +110,17 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     if radio.sections.grid.downlink:
         downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
     disclosure = _disclosure(scenario, context)
-    return RoundPlan(devices, csi, link, memory, downlink, context.device_noise_factor, disclosure, unreachable)
+    return RoundPlan(
+        devices=devices,
+        csi=csi,
+        link=link,
+        memory=memory,
+        broadcast=downlink,
+        divisor=context.divisor,
+        device_noise_factor=context.device_noise_factor,
+        disclosure=disclosure,
+        unreachable=unreachable,
+    )
 
 
 def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:

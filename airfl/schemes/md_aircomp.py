@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+from airfl.config.settings import Settings
 from airfl.errors import UserError
 from airfl.learning.server import Averaging
 from airfl.schemes import parameters
@@ -12,6 +14,7 @@ from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
+from airfl.selection import sampling_of
 from airfl.uplinks.stages import Clip
 from airfl.uplinks.stages.index_sequences import IndexSequences
 from airfl.uplinks.stages.vector_quantise import VectorQuantise
@@ -72,7 +75,7 @@ class MdAirComp(Scheme):
         return Recipe(
             stages=(
                 *with_feedback(self.error_feedback, (Clip(limit), quantiser), dimension),
-                IndexSequences(self.words, self.sequence_length, settings.run.selected, self.count_iterations),
+                IndexSequences(self.words, self.sequence_length, self.count_iterations, _most_devices(settings)),
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
@@ -80,3 +83,20 @@ class MdAirComp(Scheme):
             # Every message has the norm that is bounded, but not every pair of neighbours differs by all of it.
             release=ClientRelease(attained=False),
         )
+
+
+def _most_devices(settings: Settings) -> int | None:
+    """Return the largest number of devices that the server reckons with; None for that of the round.
+
+    Neither how many a Poisson sample has nor how many of a sample have a channel may show in what is released: it is 5
+    standard deviations above the mean, and the size that was asked for. Of other rules the observer knows whom they
+    select.
+    """
+    selected = settings.run.selected
+    match sampling_of(settings.selection.rule):
+        case "without_replacement":
+            return selected
+        case "poisson":
+            return min(selected + math.ceil(5 * math.sqrt(selected)), settings.run.devices)
+        case _:
+            return None
