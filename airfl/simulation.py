@@ -149,7 +149,7 @@ def run(
             `airfl.load_settings`.
         out: A new folder, or the folder of a run to resume (`resume`).
         device: "cpu", "cuda", or "cuda:1" for the second GPU. A trace does not depend on which GPU it is.
-        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+        progress: True shows a progress bar on a terminal or in a notebook, else plain lines. A function is called
             after every round with the finished rounds, the rounds of the run, and the round's record. On a GPU it may
             be called for an evaluated round after the next one.
         data_dir: Where to look for data sets before AIRFL_DATA and ./data.

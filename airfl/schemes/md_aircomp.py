@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from airfl.config.settings import Settings
+from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.server import Averaging
 from airfl.schemes import parameters
@@ -14,7 +14,7 @@ from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
-from airfl.selection import sampling_of
+from airfl.selection import SelectionRule, sampling_of
 from airfl.uplinks.stages import Clip
 from airfl.uplinks.stages.index_sequences import IndexSequences
 from airfl.uplinks.stages.vector_quantise import VectorQuantise
@@ -75,7 +75,12 @@ class MdAirComp(Scheme):
         return Recipe(
             stages=(
                 *with_feedback(self.error_feedback, (Clip(limit), quantiser), dimension),
-                IndexSequences(self.words, self.sequence_length, self.count_iterations, _most_devices(settings)),
+                IndexSequences(
+                    self.words,
+                    self.sequence_length,
+                    self.count_iterations,
+                    _most_devices(settings.selection.rule, settings.run),
+                ),
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
@@ -85,18 +90,17 @@ class MdAirComp(Scheme):
         )
 
 
-def _most_devices(settings: Settings) -> int | None:
+def _most_devices(rule: SelectionRule, run: RunSettings) -> int | None:
     """Return the largest number of devices that the server reckons with; None for that of the round.
 
     Neither how many a Poisson sample has nor how many of a sample have a channel may show in what is released: it is 5
     standard deviations above the mean, and the size that was asked for. Of other rules the observer knows whom they
     select.
     """
-    selected = settings.run.selected
-    match sampling_of(settings.selection.rule):
+    match sampling_of(rule):
         case "without_replacement":
-            return selected
+            return run.selected
         case "poisson":
-            return min(selected + math.ceil(5 * math.sqrt(selected)), settings.run.devices)
+            return min(run.selected + math.ceil(5 * math.sqrt(run.selected)), run.devices)
         case _:
             return None

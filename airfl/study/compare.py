@@ -92,7 +92,7 @@ def compare(
         seeds: Number of runs per row, with consecutive seeds that start at the row's own.
         out: A new folder, or with `resume` the folder of a comparison. Required.
         device: "cpu", "cuda" or "cuda:1".
-        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+        progress: True shows a progress bar on a terminal or in a notebook, else plain lines. A function is called
             after every round with the run's label, rounds done, total rounds, and the round's record.
         data_dir: As in `airfl.run`.
         rows: Label -> overrides of that row; without it and without `schemes`, the file's [[compare]] rows.

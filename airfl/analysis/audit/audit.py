@@ -109,7 +109,7 @@ def audit(
             `airfl.load_settings`.
         options: The options that follow `overrides` as one object, see `airfl.analysis.audit.options.Options`.
         device: "cpu", "cuda" or "cuda:1".
-        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+        progress: True shows a progress bar on a terminal or in a notebook, else plain lines. A function is called
             with the attack, the steps done, and the total number of steps.
         data_dir: As in `airfl.run`.
         task: As in `airfl.run`.

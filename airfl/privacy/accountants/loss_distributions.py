@@ -180,6 +180,8 @@ class _Growing:
         else:
             self._composed.add(new)
             bound = self._composed.epsilon(delta)
+            if bound in (0.0, math.inf):  # it lies outside the plan's window
+                bound = self._with_new_plan(delta)
         if self._side == "above":  # epsilon is at most the sum of the largest losses
             largest = math.fsum(count * pair.largest_loss for pair, count in self._all.items())
             return min(bound, largest * (1 + SOLVED))

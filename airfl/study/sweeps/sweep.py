@@ -101,7 +101,7 @@ def sweep(
         retries: How often a point is run again after its process or worker was lost.
         worker_wait_s: With `cluster`, the longest wait for a worker in s: for the first one, and when all are lost.
         scheduler_wait_s: With `cluster`, the longest wait in s for a lost scheduler to come back.
-        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+        progress: True shows a progress bar on a terminal or in a notebook, else plain lines. A function is called
             with an `airfl.study.sweeps.status.Status` at the beginning and after every point.
         report: An older name of `progress`.
         plugins: As in `airfl.load_settings`.
