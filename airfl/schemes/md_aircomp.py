@@ -91,11 +91,11 @@ class MdAirComp(Scheme):
 
 
 def _most_devices(rule: SelectionRule, run: RunSettings) -> int | None:
-    """Return the largest number of devices that the server reckons with; None for that of the round.
+    """Return the largest number of devices that the server reckons with; None for the number selected in the round.
 
-    Neither how many a Poisson sample has nor how many of a sample have a channel may show in what is released: it is 5
-    standard deviations above the mean, and the size that was asked for. Of other rules the observer knows whom they
-    select.
+    Neither the size of a Poisson sample nor the number of devices of a sample that have a channel may show in what is
+    released. The bound is therefore 5 standard deviations above the mean of a Poisson sample, and the size that was
+    asked for of a sample without replacement. For other rules the observer is assumed to know who was selected.
     """
     match sampling_of(rule):
         case "without_replacement":
