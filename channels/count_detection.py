@@ -77,8 +77,8 @@ def first_law(devices: int, words: int) -> Array:
 class CountDenoiser:
     """Conditional mean of a count x of this law, given r = x + noise of a standard deviation, from tables.
 
-    A table has points from r = -1 to K + 1 for one standard deviation, and is made when it is needed first. Its sums
-    over counts leave out those further away than `REACH` standard deviations.
+    A table has points from r = -1 to K + 1 for one standard deviation, and is computed on first use. Its sums over
+    counts leave out those more than `REACH` standard deviations away.
 
     Args:
         law: P(x = n) for n = 0 to K, [K + 1].

@@ -95,6 +95,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
                 store=state.store,
                 public_update=lambda: world.public_update(state.parameters, t),
                 device_noise_factor=plan.device_noise_factor,
+                divisor=plan.divisor,
             ),
         )
         encoder = held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
@@ -130,7 +131,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
         reception = link.close()
     with step("decode"):
         mean_update = encoder.decode(reception.mean)
-    reference /= scenario.run.selected
+    reference /= max(plan.divisor, 1.0)
     if sent_norms:  # once a round, as the CPU waits for a GPU each time
         update_norms[:] = torch.cat(sent_norms).cpu().numpy()
     return Exchange(plan, encoder, reception, mean_update, reference, update_norms, non_finite)

@@ -37,6 +37,7 @@ class RoundPlan:
         link: The uplink, opened for them.
         memory: Memory of device selection after this round.
         broadcast: Cost of the downlink; None if it is ideal.
+        divisor: The number by which the link divides the sum of the messages to give the mean.
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
         unreachable: Number of selected or considered devices without a path or in outage, which take no part.
@@ -48,6 +49,7 @@ class RoundPlan:
     link: Link
     memory: Memory
     broadcast: Broadcast | None
+    divisor: float
     device_noise_factor: float = 1.0
     disclosure: Disclosure | None = None
     unreachable: int = 0
@@ -119,6 +121,7 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         link=link,
         memory=memory,
         broadcast=downlink,
+        divisor=context.divisor,
         device_noise_factor=context.device_noise_factor,
         disclosure=_disclosure(scenario, context),
         unreachable=unreachable,

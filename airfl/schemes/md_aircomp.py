@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+from airfl.config.run import RunSettings
 from airfl.errors import UserError
 from airfl.learning.server import Averaging
 from airfl.schemes import parameters
@@ -12,6 +14,7 @@ from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
 from airfl.schemes.scheme import Scheme
+from airfl.selection import SelectionRule, sampling_of
 from airfl.uplinks.stages import Clip
 from airfl.uplinks.stages.index_sequences import IndexSequences
 from airfl.uplinks.stages.vector_quantise import VectorQuantise
@@ -72,7 +75,12 @@ class MdAirComp(Scheme):
         return Recipe(
             stages=(
                 *with_feedback(self.error_feedback, (Clip(limit), quantiser), dimension),
-                IndexSequences(self.words, self.sequence_length, settings.run.selected, self.count_iterations),
+                IndexSequences(
+                    self.words,
+                    self.sequence_length,
+                    self.count_iterations,
+                    _most_devices(settings.selection.rule, settings.run),
+                ),
             ),
             uplink=problem.uplink(),
             server=Averaging(settings.server),
@@ -80,3 +88,19 @@ class MdAirComp(Scheme):
             # Every message has the norm that is bounded, but not every pair of neighbours differs by all of it.
             release=ClientRelease(attained=False),
         )
+
+
+def _most_devices(rule: SelectionRule, run: RunSettings) -> int | None:
+    """Return the largest number of devices that the server reckons with; None for the number selected in the round.
+
+    Neither the size of a Poisson sample nor the number of devices of a sample that have a channel may show in what is
+    released. The bound is therefore 5 standard deviations above the mean of a Poisson sample, and the size that was
+    asked for of a sample without replacement. For other rules the observer is assumed to know who was selected.
+    """
+    match sampling_of(rule):
+        case "without_replacement":
+            return run.selected
+        case "poisson":
+            return min(run.selected + math.ceil(5 * math.sqrt(run.selected)), run.devices)
+        case _:
+            return None

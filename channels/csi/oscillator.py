@@ -44,7 +44,7 @@ class PhaseNoise(Impairment):
         default="free-running",
         key="oscillator",
         description="oscillator of a device: free-running (Wiener, by linewidth_hz), or locked, with the spectrum of a "
-        "set of 3GPP or with poles and zeros of one's own, scaled to the carrier",
+        "set of 3GPP or with your own poles and zeros, scaled to the carrier",
     )
     linewidth_hz: float = parameter(
         default=0.0,
@@ -100,16 +100,18 @@ class PhaseNoise(Impairment):
                 raise PartError(message, message.partition(" ")[0]) from None
         for name in _OF_SPECTRUM.values():
             if self.oscillator != "pole-zero" and getattr(self, name) not in ((), None):
-                raise PartError(f"{name} is read for oscillator = 'pole-zero' alone, got {self.oscillator!r}", name)
+                raise PartError(
+                    f"{name} applies only to oscillator = 'pole-zero', got {self.oscillator!r}; omit it", name
+                )
         if self.linewidth_hz and self.oscillator != "free-running":
             raise PartError(
-                f"linewidth_hz is of an oscillator that is 'free-running', got {self.linewidth_hz:g} and oscillator = "
+                f"linewidth_hz applies only to oscillator = 'free-running', got {self.linewidth_hz:g} and oscillator = "
                 f"{self.oscillator!r}; set one of the two",
                 "linewidth_hz",
             )
         if self.oscillator_bandwidth_hz and self.oscillator == "free-running":
             raise PartError(
-                "oscillator_bandwidth_hz is of a locked oscillator, got oscillator = 'free-running'",
+                "oscillator_bandwidth_hz applies only to a locked oscillator, got oscillator = 'free-running'; omit it",
                 "oscillator_bandwidth_hz",
             )
 

@@ -47,7 +47,9 @@ class PhaseSpectrum:
             if len(offsets) > MOST_ROOTS:
                 raise ValueError(f"{root}s_hz must be at most {MOST_ROOTS} offsets, got {len(offsets)}")
             if len(offsets) != len(orders):
-                raise ValueError(f"{root}_orders must be one for each of {len(offsets)} {root}s, got {len(orders)}")
+                raise ValueError(
+                    f"{root}_orders must have one value for each of {len(offsets)} {root}s, got {len(orders)}"
+                )
             for one in offsets:
                 if not LEAST_HZ <= one <= MOST_HZ:
                     raise ValueError(f"{root}s_hz must be from {LEAST_HZ:g} to {MOST_HZ:g} Hz, got {one:g}")

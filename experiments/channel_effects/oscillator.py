@@ -57,7 +57,7 @@ def _by_length(axis: Axes) -> list[str]:
         axis.plot(widths, measured, **dots(number))
         at = np.exp(np.interp(np.log(0.01), np.log(law), np.log(smooth)))
         numbers.append(f"{name}: error 0.01 at a linewidth of {at:.2g} Hz")
-    label(axis, "linewidth (Hz)", ERROR, legend="lower right", xscale="log", yscale="log", ylim=(1e-7, 10))
+    label(axis, "linewidth (Hz)", ERROR, legend="lower right", xscale="log", yscale="log", ylim=(1e-9, 10))
     return numbers
 
 
@@ -67,7 +67,7 @@ def _parts(axis: Axes) -> list[str]:
     measured = np.array([_phase_noise_error(width, SUBCARRIERS, 1) for width in widths])
     in_time = np.array([_wiener_error(width) for width in widths])
     axis.plot(smooth, turned, label="turned and weakened", **line(0))
-    axis.plot(smooth, scattered, label="from other subcarriers (ICI)", **line(1))
+    axis.plot(smooth, scattered, label="ICI", **line(1))
     axis.plot(smooth, turned + scattered, label="both", **line(6))
     axis.plot(widths, measured, **dots(6))
     axis.plot(widths, in_time, **{**dots(2), "fillstyle": "none", "markersize": 7})

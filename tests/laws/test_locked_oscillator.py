@@ -279,7 +279,7 @@ def test_bits_are_sent_at_the_sinr_of_the_interference(link: str) -> None:
     [
         ({"psd_dbc_hz": math.nan}, "psd_dbc_hz must be from -400 to 400 dBc/Hz, got nan"),
         ({"base_hz": 0.0}, "base_hz must be from 1e-09 to 1e+15 Hz, got 0"),
-        ({"zeros_hz": (1e3,)}, "zero_orders must be one for each of 1 zeros, got 0"),
+        ({"zeros_hz": (1e3,)}, "zero_orders must have one value for each of 1 zeros, got 0"),
         ({"poles_hz": (-1.0,), "pole_orders": (2.0,)}, "poles_hz must be from 1e-09 to 1e+15 Hz, got -1"),
         ({"poles_hz": (1.0,), "pole_orders": (0.0,)}, "pole_orders must be positive and at most 10, got 0"),
         ({"zeros_hz": (1.0,) * 13, "zero_orders": (2.0,) * 13}, "zeros_hz must be at most 12 offsets, got 13"),

@@ -358,6 +358,15 @@ def test_the_mean_is_over_those_that_were_selected() -> None:
     torch.testing.assert_close(plan.link.close().mean, messages.mean(dim=0))
 
 
+def test_the_error_of_a_mean_over_fewer_is_relative_to_their_mean() -> None:
+    """WFL-P without noise decodes the mean of the clipped updates, to single precision."""
+    strong = ("run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false")
+    records = rounds_run(small_settings("scheme.name=wfl-p", "run.devices=12", *UNBOUNDED_RAYLEIGH, *strong))[2]
+    for record in records:
+        assert 1 < len(record["device_id"]) < 12
+        assert record["aggregation_error"] < 1e-10 * (record["update_norm"].max() ** 2)
+
+
 # --- nobody ---------------------------------------------------------------------------------------------------------
 
 NOBODY = ("selection.kind=threshold", "selection.min_gain=5", "run.devices=20", "run.selected=4")

@@ -94,7 +94,7 @@ def test_public_words_are_of_the_clipped_update_and_are_broadcast() -> None:
 
 
 def test_messages_have_the_norm_that_is_stated() -> None:
-    stages = VectorQuantise(100, 16, 5, 1.0, "fixed"), IndexSequences(16, 12, 3.0, 10)
+    stages = VectorQuantise(100, 16, 5, 1.0, "fixed"), IndexSequences(16, 12, 10)
     bound = bound_after(stages, 100)
     coder = stages[1].open(opened(3))
     sent = coder.encode(Batch(torch.randint(0, 16, (3, 20)).float(), torch.ones(3)))
@@ -108,7 +108,7 @@ def test_messages_have_the_norm_that_is_stated() -> None:
 def test_orthogonal_sequences_give_the_exact_shares(length: int) -> None:
     """Of 5 devices that were asked, 4 send: shares are of those, whose number nobody tells."""
     indices = torch.randint(0, 16, (4, 30), generator=torch.Generator().manual_seed(0))
-    coder = IndexSequences(16, length, 5.0, 10).open(opened(5))
+    coder = IndexSequences(16, length, 10).open(opened(5))
     sent = coder.encode(Batch(indices.float(), torch.ones(4))).messages
     shares = coder.decode(sent.sum(dim=0) / 5)
     expected = torch.nn.functional.one_hot(indices, 16).float().mean(dim=0).view(-1)
@@ -123,9 +123,32 @@ def test_the_number_of_devices_is_what_most_blocks_add_up_to() -> None:
     assert total_of(torch.zeros(0, 2)) == 0
 
 
-def test_a_round_without_noise_is_the_mean_of_the_quantised_updates() -> None:
+def test_the_size_of_a_poisson_sample_does_not_show() -> None:
+    """What is decoded is a function of what is received alone, even if nobody was selected, and of a bound that is the
+    same in all rounds. A sample of fixed size has that size, also where some of it have no channel."""
+    world = world_of_short("md-aircomp", "selection.kind=poisson")
+    for length in (40, 64):
+        stage = replace(world.scenario.recipe.stages[-1], length=length)  # type: ignore[type-var]
+        received = randoms(30 * length)
+        decoded = [stage.open(replace(opened(count), divisor=8.0)).decode(received) for count in (0, 5, 11)]
+        assert decoded[0].any()
+        torch.testing.assert_close(decoded[1], decoded[0], rtol=0, atol=0)
+        torch.testing.assert_close(decoded[2], decoded[0], rtol=0, atol=0)
+    for kind, most in (("uniform", 8), ("poisson", 23), ("best-k", None)):
+        stages = world_of_short("md-aircomp", f"selection.kind={kind}").scenario.recipe.stages
+        assert isinstance(stages[-1], IndexSequences)
+        assert stages[-1].most == most
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [(), ("selection.kind=threshold", "selection.min_gain=0.08"), ("selection.kind=poisson",)],
+    ids=["uniform", "fewer above a threshold", "poisson"],
+)
+def test_a_round_without_noise_is_the_mean_of_the_quantised_updates(selection: tuple[str, ...]) -> None:
+    """The link divides by 8, or by the devices that a rule by channel selected."""
     overrides = ("channel.noise=false", "scheme.words=16", "scheme.sequence_length=16", "scheme.block_length=50")
-    world = world_of_short("md-aircomp", *overrides)
+    world = world_of_short("md-aircomp", *overrides, *selection)
     updates = []
 
     def keep(chunk: torch.Tensor, ids: object, encoder: object) -> torch.Tensor:
@@ -136,6 +159,7 @@ def test_a_round_without_noise_is_the_mean_of_the_quantised_updates() -> None:
     done = exchange(world, state, keep)
     heard = plan_round(world.scenario, 0, state.memory, world.device).link.heard
     assert heard.any()
+    assert (len(heard) == 8) == (not selection)
     sent = done.encoder.encode(Batch(torch.cat(updates), torch.ones(len(heard)))).messages
     assert done.encoder.expand is not None
     quantised = done.encoder.expand(sent)[torch.from_numpy(heard)]

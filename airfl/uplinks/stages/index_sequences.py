@@ -31,14 +31,15 @@ class IndexSequences:
     Attributes:
         words: Q, the number of sequences.
         length: Entries of a sequence, two of which share a resource element with grid.packing = iq.
-        expected: The number that the sum is divided by to give the mean that is received.
-        iterations: Iterations of `detect_counts`.
+        iterations: Largest number of iterations of `detect_counts`.
+        most: Largest count that is considered. It must not depend on a sample whose size is secret. None for the number
+            of selected devices.
     """
 
     words: int
     length: int
-    expected: float
     iterations: int
+    most: int | None = None
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Return the norm sqrt(B) of every message; a device without data would send none."""
@@ -59,6 +60,9 @@ class IndexSequences:
         matrix = _sequences(opened.streams, self.words, self.length)
         columns = on_device(matrix, opened.device, torch.float32)
         rows = columns.T.contiguous()
+        selected = len(opened.devices)
+        most = selected if self.most is None else self.most
+        divisor = selected if opened.divisor is None else opened.divisor
 
         def encode(batch: Batch) -> Batch:
             indices = batch.values.long()
@@ -67,8 +71,8 @@ class IndexSequences:
             return Batch(sent, batch.scale, norms, batch.rows)
 
         def decode(mean: Tensor) -> Tensor:
-            received = (mean * self.expected).view(-1, self.length)
-            counts = detect_counts(received, columns, len(opened.devices), self.iterations).counts
+            received = (mean * divisor).view(-1, self.length)
+            counts = detect_counts(received, columns, most, self.iterations).counts
             return (counts / max(total_of(counts), 1)).view(-1)
 
         def expand(messages: Tensor) -> Tensor:

@@ -156,6 +156,8 @@ class Round:
         store: State that devices and server keep between rounds.
         public_update: Computes the server's update of theta^t on public data, [d].
         device_noise_factor: Factor of this round on the noise that the stages add to messages.
+        divisor: The number by which the link divides the sum of the messages to give the mean; None for the number of
+            `devices`.
     """
 
     streams: Streams
@@ -166,6 +168,7 @@ class Round:
     store: Store
     public_update: Callable[[], Tensor]
     device_noise_factor: float = 1.0
+    divisor: float | None = None
 
 
 @dataclass(frozen=True)
