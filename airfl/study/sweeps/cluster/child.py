@@ -1,8 +1,8 @@
 """The process in which a worker runs points, one after another.
 
-It ends by itself when its lease is not renewed, and at once when it is told to. When it is asked to stop (by SIGTERM, as
-batch systems do, or because its worker is lost), it finishes the round and sends its checkpoint back; if the round takes
-too long, it sends back the last one that it has saved.
+It ends by itself when its lease is not renewed, and at once when it is told to. When it is asked to stop (by SIGTERM,
+as batch systems do, or because its worker is lost), it finishes the round and sends its checkpoint back. If the round
+takes too long, it sends back the last checkpoint that it has saved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lease of a client. Its points run as long as it renews the lease, which it does every few seconds on every worker.
+"""The lease of a client. Its points run as long as it renews the lease, every few seconds on every worker.
 
 A client that was killed, or is cut off from its cluster, renews nothing, and what it has left running ends by itself.
 """

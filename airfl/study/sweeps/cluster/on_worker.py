@@ -165,7 +165,8 @@ class Child:
         """Return the checkpoint that a killed process has left, if it is not in a shared folder."""
         if order.shared is not None or not self._folder.name:
             return None
-        from airfl.core.checkpoint.carried import carried  # imports torch, which a worker does not need otherwise
+        # Imports torch, which a worker does not need otherwise.
+        from airfl.core.checkpoint.carried import carried
 
         return carried(self._folder / order.name) or None
 
@@ -194,6 +195,7 @@ class Child:
     def _tidy(self) -> None:
         """Remove the folder of a process that was killed."""
         if self._folder.name and self._folder.exists():
-            from airfl.study.sweeps.cluster.folder import remove  # imports torch, which a worker does not need otherwise
+            # Imports torch, which a worker does not need otherwise.
+            from airfl.study.sweeps.cluster.folder import remove
 
             remove(self._folder)
