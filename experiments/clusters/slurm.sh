@@ -4,15 +4,16 @@
 #     sbatch --ntasks=64 experiments/clusters/slurm.sh demo scheme.ratio=0.1,0.3 --seeds 5 --out runs/far
 #
 # The folder from which it is submitted is shared by all nodes. Certificates are in ./certificates (certificates.sh),
-# or in $CERTIFICATES; checkpoints of points in ./checkpoints, or in $CHECKPOINTS. A job that is pre-empted or reaches its
-# time limit begins again by itself, and goes on.
+# or in $CERTIFICATES; checkpoints of points in ./checkpoints, or in $CHECKPOINTS. A job that reaches its time limit puts
+# itself back into the queue, as Slurm does with one that is pre-empted (PreemptMode=REQUEUE), and then goes on. A job that
+# is cancelled (scancel) is not put back; what it has finished is kept.
 #SBATCH --job-name=airfl
 #SBATCH --cpus-per-task=1
 #SBATCH --mem-per-cpu=4G
 #SBATCH --time=08:00:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
-#SBATCH --signal=B:TERM@60
+#SBATCH --signal=B:USR1@60
 set -euo pipefail
 cd "${SLURM_SUBMIT_DIR:-.}"
 source "${CERTIFICATES:-certificates}/use.sh"
@@ -21,18 +22,20 @@ place=$PWD/.scheduler-${SLURM_JOB_ID:-$$}.json
 mkdir -p "$checkpoints"
 
 finish() { # ends what this script has started
-    trap - EXIT TERM
+    trap - EXIT
+    trap '' TERM USR1
     kill $(jobs -p) 2>/dev/null || true
     wait
     rm -f "$place"
 }
-again() { # before the time limit: the job goes back to the queue
+again() { # shortly before the time limit
     finish
     scontrol requeue "$SLURM_JOB_ID"
     exit 0
 }
 trap finish EXIT
-trap again TERM
+trap again USR1
+trap 'exit 143' TERM # scancel or pre-emption
 
 rm -f "$place"
 dask scheduler --protocol tls --port 0 --scheduler-file "$place" --dashboard-address 127.0.0.1:0 &

@@ -4,9 +4,11 @@ import os
 import runpy
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,21 @@ def test_certificates_are_made_and_used(tmp_path: Path) -> None:
     assert verified.returncode == 0
 
 
+def slurm(folder: Path, commands: Path, tmp: Path) -> dict[str, str]:
+    """The environment of a job that was submitted from this folder, with certificates, and an `srun` of two tasks."""
+    tmp.mkdir()
+    pretend(commands, "srun", 'shift; trap \'kill -TERM $(jobs -p); wait\' TERM; "$@" & "$@" & wait; wait')
+    bash(RECIPES / "certificates.sh", "certificates", cwd=folder)
+    here = {"PATH": path_with(commands), "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp)}
+    return {**here, "SLURM_SUBMIT_DIR": str(folder), "SLURM_JOB_ID": "7"}
+
+
+def processes_of(tmp: Path) -> list[Any]:
+    import psutil
+
+    return [one for one in psutil.process_iter(["environ"]) if (one.info["environ"] or {}).get("TMPDIR") == str(tmp)]
+
+
 @needs_openssl
 @pytest.mark.full
 def test_the_job_of_slurm(tmp_path: Path) -> None:
@@ -71,21 +88,43 @@ def test_the_job_of_slurm(tmp_path: Path) -> None:
     psutil = pytest.importorskip("psutil")
     pytest.importorskip("distributed")
     commands, tmp = tmp_path / "commands", tmp_path / "tmp"
-    tmp.mkdir()
-    pretend(commands, "srun", 'shift; trap \'kill -TERM $(jobs -p); wait\' TERM; "$@" & "$@" & wait; wait')
-    bash(RECIPES / "certificates.sh", "certificates", cwd=tmp_path)
     words = ["demo", *SMALL, "run.seed=1,2", "--out", "far"]
-    environment = {"PATH": path_with(commands), "SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "7"}
-    bash(RECIPES / "slurm.sh", *words, cwd=tmp_path, PYTHONPATH=str(ROOT), TMPDIR=str(tmp), **environment)
+    bash(RECIPES / "slurm.sh", *words, cwd=tmp_path, **slurm(tmp_path, commands, tmp))
     results = read_results(tmp_path / "far")
     assert len(results.runs) == 2
     assert not results.failed
     assert {one.name for one in tmp_path.iterdir()} == {"certificates", "checkpoints", "commands", "far", "tmp"}
     assert list((tmp_path / "checkpoints").iterdir()) == []
     assert not list(tmp.glob("airfl-*"))
-    left = [one for one in psutil.process_iter(["environ"]) if (one.info["environ"] or {}).get("TMPDIR") == str(tmp)]
-    _, there = psutil.wait_procs(left, timeout=60)
+    _, there = psutil.wait_procs(processes_of(tmp), timeout=60)
     assert not there
+
+
+@needs_openssl
+@pytest.mark.full
+@pytest.mark.parametrize(("number", "code", "requeued"), [(signal.SIGUSR1, 0, True), (signal.SIGTERM, 143, False)])
+def test_a_job_of_slurm_that_is_asked_to_stop(number: int, code: int, requeued: bool, tmp_path: Path) -> None:
+    """Before its time limit it puts itself back; when it is cancelled, it does not. Checkpoints are kept either way."""
+    psutil = pytest.importorskip("psutil")
+    pytest.importorskip("distributed")
+    commands, tmp, checkpoints = tmp_path / "commands", tmp_path / "tmp", tmp_path / "checkpoints"
+    environment = {**os.environ, **slurm(tmp_path, commands, tmp)}
+    pretend(commands, "scontrol", f'echo "$*" >> {tmp_path}/told')
+    words = ["demo", *SMALL, "run.rounds=100000", "run.checkpoint_every=1", "--out", "far"]
+    job = subprocess.Popen(["bash", str(RECIPES / "slurm.sh"), *words], cwd=tmp_path, env=environment)
+    end = time.monotonic() + 120
+    while not list(checkpoints.rglob("state-*")):
+        assert time.monotonic() < end, "no checkpoint"
+        time.sleep(0.1)
+    job.send_signal(number)
+    assert job.wait(120) == code
+    assert (tmp_path / "told").exists() == requeued
+    if requeued:
+        assert (tmp_path / "told").read_text() == "requeue 7\n"
+    _, there = psutil.wait_procs(processes_of(tmp), timeout=60)
+    assert not there
+    assert list(checkpoints.rglob("state-*"))
+    assert not list(tmp.glob("airfl-*"))
 
 
 def test_the_jobs_of_dask_jobqueue(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace as Namespace
 from typing import Any
@@ -13,13 +18,16 @@ import pytest
 import airfl
 from airfl.core.checkpoint import carried, is_carried, put_carried, rounds_of
 from airfl.errors import MachineError, UserError
+from airfl.runtime.interrupt import asked_to_stop
 from airfl.simulation import run
 from airfl.storage.lock import locked
-from airfl.study.sweeps.cluster import connection, lease
+from airfl.study.sweeps.cluster import child, connection, lease, on_worker
 from airfl.study.sweeps.cluster.connection import Connection
 from airfl.study.sweeps.cluster.folder import PREFIX, remove, temporary_folder
 from airfl.study.sweeps.cluster.lease import LEASE_S, Leases
+from airfl.study.sweeps.cluster.orders import ASKED_TO_STOP, Given, Order, Way
 from airfl.study.sweeps.cluster.shared import SharedPoint, folder_of_sweep
+from airfl.study.sweeps.job import Again, Job, Outcome, packed_job, settings_of_a_point
 from airfl.study.sweeps.place import Patience, Place, check_points
 from tests.conftest import small_settings
 from tests.resuming import assert_same_trace, interrupted
@@ -72,6 +80,129 @@ def test_an_attempt_that_is_revoked_is_not_wanted_and_a_lease_can_be_ended(clock
     leases.end("a")
     assert not leases.holds("a", "second")
     assert leases.holds("b", "other")
+
+
+# The process of a point
+
+
+def process(tmp: Path, given: Given, prepare: Callable[[pytest.MonkeyPatch], None]) -> tuple[list[Any], int]:
+    """Give a point to the process of a worker, after `prepare` has changed what it does.
+
+    Return what it sends, except for the name of its folder, and its exit code.
+    """
+    ours, theirs = Pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            patch = pytest.MonkeyPatch()
+            patch.setattr("tempfile.tempdir", str(tmp))
+            prepare(patch)
+            ours.close()
+            child.main(theirs.fileno())
+        except SystemExit as end:
+            os._exit(int(end.code or 0))
+        finally:
+            os._exit(1)
+    theirs.close()
+    ours.send(given)
+    sent = []
+    with suppress(EOFError):
+        while True:
+            sent.append(ours.recv())
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert Path(sent[0]).parent == tmp
+    return sent[1:], code
+
+
+def test_a_point_whose_lease_has_ended_does_not_report_that_its_files_are_gone(tmp_path: Path) -> None:
+    """Its folder has been removed, and the process is slow to end."""
+
+    def prepare(patch: pytest.MonkeyPatch) -> None:
+        def outcome(given: Given, folder: Path, data: Any, orders: Any) -> Outcome:
+            orders.renewed -= LEASE_S
+            while folder.exists():
+                time.sleep(0.01)
+            return Outcome(NAME, "FileNotFoundError")
+
+        def removed(folder: Path) -> bool:
+            gone = remove(folder)
+            time.sleep(0.5)
+            return gone
+
+        patch.setattr(child, "_outcome", outcome)
+        patch.setattr(child, "remove", removed)
+
+    assert process(tmp_path, Given(b""), prepare) == ([], ASKED_TO_STOP)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_that_gets_sigterm_itself_sends_its_checkpoint_past_its_worker(tmp_path: Path) -> None:
+    """As from a batch system, which signals worker and process at the same time. Then it ends."""
+    (tmp_path / "tmp").mkdir()
+    stopped = Outcome(NAME, "its process was asked to stop", {"a": b"checkpoint"}, seconds=1.0, again=Again.ASKED)
+
+    def prepare(patch: pytest.MonkeyPatch) -> None:
+        def outcome(*_: Any) -> Outcome:
+            with asked_to_stop() as asked:
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert asked()
+            return stopped
+
+        patch.setattr(child, "_outcome", outcome)
+        patch.setattr(child, "send", lambda way, what: (tmp_path / way.lease).write_bytes(pickle.dumps(what)))
+
+    given = Given(b"", way=Way("lease", "tcp://127.0.0.1:1"))
+    assert process(tmp_path / "tmp", given, prepare) == ([stopped], ASKED_TO_STOP)
+    assert pickle.loads((tmp_path / "lease").read_bytes()) == stopped
+
+
+def test_a_round_that_takes_too_long_to_stop_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    files = carried(begun(tmp_path / "earlier", 2))
+
+    def prepare(patch: pytest.MonkeyPatch) -> None:
+        def never_ends(job: Job, at: Path, *_: Any) -> None:
+            put_carried(files, at)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(600)
+
+        patch.setattr(child, "SECONDS_TO_STOP", 0.1)
+        patch.setattr(child, "attempt", never_ends)
+        patch.setattr(child, "send", lambda way, what, seconds: (tmp_path / way.lease).write_bytes(pickle.dumps(what)))
+
+    job = packed_job(Job(NAME, settings_of_a_point(small_settings(*SETTINGS))))
+    given = Given(job, way=Way("lease", "tcp://127.0.0.1:1"))
+    assert process(tmp_path / "tmp", given, prepare) == ([], ASKED_TO_STOP)
+    sent = pickle.loads((tmp_path / "lease").read_bytes())
+    assert (sent.name, sent.files, sent.again) == (NAME, files, Again.ASKED)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("ends", "again", "cause"),
+    [
+        ("sys.exit(75)", Again.ASKED, "its process was asked to stop"),
+        ("sys.exit(0)", Again.DIED, "its process died (exit code 0); was there enough memory?"),
+        ("os.kill(os.getpid(), 9)", Again.DIED, "its process died (SIGKILL); was there enough memory?"),
+    ],
+)
+def test_a_process_that_has_died_was_asked_to_or_not(
+    ends: str, again: Again, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = Leases()
+    leases.begin("lease", "first")
+    monkeypatch.setattr(on_worker, "HERE", leases)
+    monkeypatch.setattr(on_worker, "BEGIN", f"import os, sys; {ends}")
+    one = on_worker.Child("lease", Namespace(status=Namespace(name="running")))
+    outcome = one.run(Order("lease", "first", NAME), Given(b""))
+    assert (outcome.name, outcome.again, outcome.cause) == (NAME, again, cause)
+    assert not one.is_usable
+
+
+def test_a_worker_of_another_version_gives_a_point_back() -> None:
+    outcome = on_worker.run_point(Order("lease", "first", NAME, version="0.0.1"), b"")
+    assert (outcome.name, outcome.again) == (NAME, Again.ASKED)
+    assert outcome.cause == f"its worker has airfl {airfl.__version__}"
 
 
 # Checkpoints that travel
@@ -169,6 +300,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, clients: Clients, patience: Patie
     monkeypatch.setattr(distributed, "Client", clients)
     clock = Namespace(monotonic=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds))
     monkeypatch.setattr(connection, "time", clock)
+    monkeypatch.setattr(connection, "gc", Namespace(collect=lambda: None))  # which takes longer than all else here
     return Connection("tcp://127.0.0.1:1", patience)
 
 

@@ -17,7 +17,7 @@ from airfl.errors import UserError
 from airfl.study.sweeps import gpus, local
 from airfl.study.sweeps.cluster import on_worker
 from airfl.study.sweeps.cluster.orders import Order
-from airfl.study.sweeps.cluster.workers import Pool
+from airfl.study.sweeps.cluster.workers import NOBODY, Pool
 from airfl.study.sweeps.gpus import CONTEXT_BYTES, Processes, Seen, processes_for, seen, use_of, workers_for
 from airfl.study.sweeps.job import GpuUse, Job, Outcome, packed_job
 from airfl.study.sweeps.local import run_jobs
@@ -294,6 +294,24 @@ def test_a_worker_of_another_version_that_comes_later_is_given_no_points(
     assert told.startswith(f"--cluster: the worker b must have airfl {airfl.__version__}, got ")
     assert told.endswith("; it is given no points")
     assert "\n" not in told
+
+
+def test_without_a_worker_of_this_version_points_go_to_none() -> None:
+    client = Client({"a": Seen("m", "", 0)})
+    pool = Pool(client, "cpu")
+    assert not pool.is_empty
+    client.found, client.versions = {"b": Seen("m", "", 0)}, {"b": "0.0.1"}
+    assert pool.look(client, ["b"])
+    assert pool.is_empty
+    assert pool.options == {"workers": [NOBODY], "allow_other_workers": False}
+
+
+def test_a_worker_of_another_version_is_given_no_points_for_its_gpu() -> None:
+    client = Client({"a": Seen("m", "", 1)}, declared=["a", "b"])
+    pool = Pool(client, "cuda")
+    client.found["b"], client.versions = Seen("m", "", 1), {"b": "0.0.1"}
+    assert pool.look(client, ["a", "b"])
+    assert pool.options == {"resources": {"GPU": 1}, "workers": ["a"], "allow_other_workers": False}
 
 
 def test_the_first_workers_must_have_the_version() -> None:

@@ -149,7 +149,7 @@ class Cluster:
                     if reply.finished:
                         self._forget(point)
                         del points[reply.name]
-                        yield Outcome(reply.name, files=reply.files, retried=point.lost)
+                        yield Outcome(reply.name, files=reply.files, retried=self._retried(point))
                     elif self._keeps(point, reply.files, running):
                         self._forget(point)
                 waiting = [point for point in points.values() if not point.attempt]
@@ -157,7 +157,7 @@ class Cluster:
                     waiting.remove(point)
                     del points[point.job.name]
                     cause = f"lost by the cluster {point.lost} times while it ran"
-                    yield Outcome(point.job.name, cause, again=Again.DIED, retried=point.lost)
+                    yield Outcome(point.job.name, cause, again=Again.DIED, retried=self._retried(point))
         finally:
             self._drop(points.values())
             if self._connection.is_open:
@@ -273,7 +273,11 @@ class Cluster:
         del self._current[point.attempt]
         # Release the result, so that it does not stay in the memory of the cluster.
         point.future.release()
-        return replace(outcome, retried=point.lost)
+        return replace(outcome, retried=self._retried(point))
+
+    def _retried(self, point: _Point) -> int:
+        """Return how often a point was run again. When it was lost for the last time, it was not."""
+        return min(point.lost, self._patience.retries)
 
     def _drop(self, points: Iterable[_Point]) -> None:
         """Take points away from the attempts to which they belong, and end those."""
@@ -307,23 +311,26 @@ class Cluster:
         tell(f"--cluster: {what} lost, and back after {duration(time.monotonic() - begun)}; {again}")
 
     def _look(self, points: Collection[_Point]) -> None:
-        """Take in which workers there are now, if they have reported."""
-        reports = self._lease.take()
-        if reports is None:
+        """Update the pool of workers when they have answered, and wait if none can be used."""
+        if not self._lease.has_news():
             return
+        moved = False
+
+        def is_usable(workers: Collection[str]) -> bool:
+            nonlocal moved
+            moved = self._pool.look(self._connection.client, workers) or moved
+            return not self._pool.is_empty
+
         try:
-            if not reports:
-                self._connection.wait_for_a_worker(MachineError)
-            moved = self._pool.look(self._connection.client, reports)
+            self._connection.wait_for_a_worker(MachineError, is_usable)
+            if moved:
+                waiting = [point for point in points if point.attempt and point.attempt not in self._lease.running]
+                self._drop(waiting)
+                self._connection.client.cancel([point.future for point in waiting])
         except (UserError, MachineError):
             raise
         except Exception as error:  # the scheduler is lost, which is noticed soon
             log.debug("--cluster: %s", cause_of(error))
-            return
-        if moved:
-            waiting = [point for point in points if point.attempt and point.attempt not in self._lease.running]
-            self._connection.client.cancel([point.future for point in waiting])
-            self._drop(waiting)
 
 
 class _Sent:

@@ -1,4 +1,4 @@
-"""A connection to a scheduler, which outlives the scheduler: waits for it and for its workers, and connects again."""
+"""A connection to a scheduler that outlives it: waits for the scheduler and its workers, and connects again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ipaddress
 import logging
 import threading
 import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -90,12 +91,21 @@ class Connection:
                     f"{duration(limit)}; run the same command to continue"
                 )
 
-    def wait_for_a_worker(self, kind: type[UserError | MachineError] = UserError) -> None:
-        """Wait until there is a worker. Raises `kind` if none comes in time; Dask's errors if the scheduler is lost."""
+    def wait_for_a_worker(
+        self, kind: type[UserError | MachineError] = UserError, is_usable: Callable[[Collection[str]], bool] = bool
+    ) -> None:
+        """Wait until there is a worker.
+
+        Args:
+            kind: The error to raise if none comes in time.
+            is_usable: Whether a worker that can be used is among those with these addresses.
+
+        Raises `kind`; Dask's errors if the scheduler is lost.
+        """
         limit = self._patience.worker_wait_s
         start = f"start some with `dask worker {self.address} --nthreads 1`"
         wait = _Wait(limit, f"--cluster: waiting for a worker of {self.address}; {start}")
-        while not self.workers():
+        while not is_usable(self.workers()):
             if wait.is_over():
                 raise kind(
                     f"--cluster: the scheduler at {self.address} has no workers after {duration(limit)}; {start}, or "

@@ -1,6 +1,6 @@
-"""The lease of a client: its points run as long as it renews the lease, on every worker, every few seconds.
+"""The lease of a client. Its points run as long as it renews the lease, every few seconds on every worker.
 
-A client that was killed, or that its cluster cannot reach, renews nothing, and what it left running ends by itself.
+A client that was killed, or is cut off from its cluster, renews nothing, and what it has left running ends by itself.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 RENEW_S = 7.0
@@ -17,10 +17,7 @@ LEAST_RENEW_S = 0.5
 LEASE_S = 30.0
 """A lease that was not renewed for this long has ended."""
 MOST_AT_A_TIME = 4
-"""Renewals on their way at a time: one may be held up by a worker that does not answer."""
-
-Reports = Mapping[str, "frozenset[str] | BaseException"]
-"""The attempts that run on each worker by address, or why it did not answer."""
+"""Renewals under way at a time. One may be held up by a worker that does not answer."""
 
 
 # On a worker
@@ -65,7 +62,7 @@ class Leases:
         return self._renewed.get(lease, -LEASE_S)
 
     def holds(self, lease: str, attempt: str = "") -> bool:
-        """Whether a lease has not ended, and its client still wants this attempt."""
+        """Whether a lease has not ended, and its client has not revoked this attempt."""
         revoked = self._revoked.get(lease, frozenset())
         return time.monotonic() - self.renewed(lease) < LEASE_S and attempt not in revoked
 
@@ -94,17 +91,17 @@ class Lease:
     def __init__(self, client: Callable[[], Any]) -> None:
         """Begin to renew. client: returns Dask's client, which may be another one after the scheduler was lost."""
         self.name, self._client = secrets.token_hex(6), client
-        self._reports: Reports | None = None
+        self._answered = False
         self.running: frozenset[str] = frozenset()
         self._revoked: dict[str, float] = {}
-        self._on_their_way, self._over = threading.Semaphore(MOST_AT_A_TIME), threading.Event()
+        self._under_way, self._over = threading.Semaphore(MOST_AT_A_TIME), threading.Event()
         self._wake = threading.Event()
         threading.Thread(target=self._keep, daemon=True).start()
 
-    def take(self) -> Reports | None:
-        """Return what the workers have answered since the last call; None if there was no answer."""
-        reports, self._reports = self._reports, None
-        return reports
+    def has_news(self) -> bool:
+        """Whether the workers have answered since the last call."""
+        news, self._answered = self._answered, False
+        return news
 
     def revoke(self, attempts: Iterable[str]) -> None:
         """End attempts where they run, if they do."""
@@ -115,14 +112,14 @@ class Lease:
         self._wake.set()
 
     def close(self) -> None:
-        """Renew no more. What runs under the lease ends in time."""
+        """Stop renewing. What runs under the lease ends within `LEASE_S`."""
         self._over.set()
         self._wake.set()
 
     def _keep(self) -> None:
         while not self._over.is_set():
             # Each in a thread of its own, as an answer may take longer than until the next renewal.
-            if self._on_their_way.acquire(blocking=False):
+            if self._under_way.acquire(blocking=False):
                 threading.Thread(target=self._renew, daemon=True).start()
             self._over.wait(LEAST_RENEW_S)
             self._wake.wait(RENEW_S)
@@ -130,11 +127,10 @@ class Lease:
 
     def _renew(self) -> None:
         try:
-            reports: Reports = self._client().run(renew, self.name, frozenset(self._revoked), on_error="return")
-            answers = [one for one in reports.values() if isinstance(one, frozenset)]
-            self.running = frozenset().union(*answers)
-            self._reports = reports
+            answers = self._client().run(renew, self.name, frozenset(self._revoked), on_error="return")
+            self.running = frozenset().union(*(one for one in answers.values() if isinstance(one, frozenset)))
+            self._answered = True
         except Exception:  # the scheduler is lost
             pass
         finally:
-            self._on_their_way.release()
+            self._under_way.release()

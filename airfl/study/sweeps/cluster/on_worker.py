@@ -1,4 +1,4 @@
-"""Runs a point on a worker, in a process of its own, which is there as long as the lease of its client."""
+"""Runs a point on a worker, in a process of its own, which ends with the lease of its client."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from airfl.study.sweeps.cluster.lease import HERE
-from airfl.study.sweeps.cluster.orders import END, RENEWED, STOP, Given, Order, Way
+from airfl.study.sweeps.cluster.orders import ASKED_TO_STOP, END, RENEWED, STOP, Given, Order, Way
 from airfl.study.sweeps.job import Again, Outcome
+from airfl.version import __version__
 
 SECONDS_BETWEEN_LOOKS = 0.25
 SECONDS_TO_END = 5.0
@@ -36,6 +37,8 @@ _children: list[Child] = []
 
 def run_point(order: Order, job: bytes, data: bytes | None = None, task: bytes | None = None) -> Outcome:
     """Run a point on a worker and return its files as bytes."""
+    if order.version != __version__:  # a worker that has just come: its client keeps points from it from now on
+        return Outcome(order.name, f"its worker has airfl {__version__}", again=Again.ASKED)
     HERE.begin(order.lease, order.attempt)
     try:
         with _one_at_a_time:
@@ -66,7 +69,7 @@ def _worker() -> Any:
 
 
 def _child_of(lease: str, worker: Any) -> Child:
-    """Return the process for points under a lease; that of another lease ends."""
+    """Return the process for points under a lease. A process for another lease is ended."""
     for child in list(_children):
         if child.lease == lease and child.is_usable:
             return child
@@ -77,7 +80,7 @@ def _child_of(lease: str, worker: Any) -> Child:
 
 
 class Child:
-    """A process that runs points, and a thread that keeps it as long as its lease.
+    """A process that runs points, and a thread that ends it with its lease.
 
     Attributes:
         lease: The lease under which it runs.
@@ -119,13 +122,14 @@ class Child:
                 if isinstance(told, str):
                     self._folder = Path(told)
                 elif isinstance(told, Outcome):
+                    self._asked = self._asked or told.again is Again.ASKED  # after such an outcome it ends
                     return told
             return self._death(order)
         finally:
             self._attempt = ""
 
     def end(self) -> None:
-        """End it, and see that its folder is removed."""
+        """End it, and remove its folder."""
         # While something is sent to it, another thread holds the lock.
         if self._sending.acquire(timeout=SECONDS_TO_END):
             with suppress(OSError):
@@ -138,7 +142,7 @@ class Child:
         self._tidy()
 
     def _told(self) -> Any:
-        """Return what the process tells next; None if it has died."""
+        """Return the next message of the process; None if it has died."""
         while True:
             try:
                 if self._pipe.poll(SECONDS_BETWEEN_LOOKS):
@@ -152,8 +156,8 @@ class Child:
         code = self._process.wait()
         saved = self._saved(order)
         self._tidy()
-        if not HERE.holds(order.lease, order.attempt):
-            return Outcome(order.name, "its client does not want it any more", again=Again.ASKED)
+        if code == ASKED_TO_STOP or not HERE.holds(order.lease, order.attempt):
+            return Outcome(order.name, "its process was asked to stop", saved, again=Again.ASKED)
         ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         return Outcome(order.name, f"its process died ({ending}); was there enough memory?", saved, again=Again.DIED)
 
@@ -161,7 +165,8 @@ class Child:
         """Return the checkpoint that a killed process has left, if it is not in a shared folder."""
         if order.shared is not None or not self._folder.name:
             return None
-        from airfl.core.checkpoint.carried import carried  # imports torch, which a worker does not need else
+        # Imports torch, which a worker does not need otherwise.
+        from airfl.core.checkpoint.carried import carried
 
         return carried(self._folder / order.name) or None
 
@@ -184,12 +189,13 @@ class Child:
             self._tidy()
 
     def _send(self, what: object) -> None:
-        with self._sending, suppress(OSError):  # it has died, which is noticed where it is waited for
+        with self._sending, suppress(OSError):  # it has died, which `run` notices
             self._pipe.send(what)
 
     def _tidy(self) -> None:
         """Remove the folder of a process that was killed."""
         if self._folder.name and self._folder.exists():
-            from airfl.study.sweeps.cluster.folder import remove  # imports torch, which a worker does not need else
+            # Imports torch, which a worker does not need otherwise.
+            from airfl.study.sweeps.cluster.folder import remove
 
             remove(self._folder)

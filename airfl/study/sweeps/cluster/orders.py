@@ -1,4 +1,4 @@
-"""What a client tells a worker of a point, and the worker its process."""
+"""What a client sends to a worker to have a point run, and what the worker passes on to its process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from airfl.version import __version__
+
 SECONDS_TO_STOP = 20.0
-"""For the round, and to send back what is saved. Batch systems kill 30 s after they have asked."""
+"""Time to finish the round, and to send back the checkpoint. Batch systems kill 30 s after they have asked."""
+SECONDS_TO_SEND = 5.0
+"""Time to send back the last checkpoint after that, if the round takes longer."""
+ASKED_TO_STOP = 75
+"""Exit code of a process that was asked to stop. It means a temporary failure (EX_TEMPFAIL), which no crash gives."""
 RENEWED: Literal["renewed"] = "renewed"
 """The lease of the process was renewed."""
 STOP: Literal["stop"] = "stop"
@@ -18,7 +24,7 @@ END: Literal["end"] = "end"
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker has to know of a point.
+    """What a worker has to know about a point.
 
     Attributes:
         lease: The lease under which it runs.
@@ -28,6 +34,7 @@ class Order:
         devices: The GPUs of workers by address; a later worker uses the first that it sees.
         start: The checkpoint from which it goes on, if any.
         shared: The folder for checkpoints of the sweep that all workers share, if any.
+        version: The client's version of airfl, which the worker must have too.
     """
 
     lease: str
@@ -37,11 +44,12 @@ class Order:
     devices: Mapping[str, str] | None = None
     start: Mapping[str, bytes] = field(default_factory=dict)
     shared: str | None = None
+    version: str = __version__
 
 
 @dataclass(frozen=True)
 class Way:
-    """The way to a client that does not lead through the worker.
+    """How a process reaches the client when its worker no longer can.
 
     Attributes:
         lease: The client's lease.

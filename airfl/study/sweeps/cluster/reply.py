@@ -1,4 +1,4 @@
-"""What a process sends back when it was asked to stop, through the scheduler, as its worker is being stopped too."""
+"""What a process sends back through the scheduler when it was asked to stop, because its worker is stopping too."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def box(client: Any, lease: str) -> Any:
     return queue(f"airfl-{lease}", client=client)
 
 
-def send(way: Way, outcome: Outcome) -> None:
-    """Put the files of an outcome into the box, as long as there is time."""
+def send(way: Way, outcome: Outcome, seconds: float = SECONDS_TO_STOP) -> None:
+    """Put the files of an outcome into the box. After `seconds`, no further try is made."""
     if not outcome.files:
         return
     import distributed
 
     client_of: Any = distributed.Client
-    deadline = time.monotonic() + SECONDS_TO_STOP
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with suppress(Exception):  # the scheduler may be lost too, and come back
             client = client_of(way.scheduler, timeout=SECONDS_TO_CONNECT, security=way.security, set_as_default=False)
@@ -58,7 +58,7 @@ def send(way: Way, outcome: Outcome) -> None:
 
 
 def replies(queue: Any) -> list[Reply]:
-    """Return the replies in the box, and empty it. What is no reply is left out."""
+    """Return the replies in the box, and empty it. Anything that is not a reply is dropped."""
     found = []
     for content in queue.get(batch=True):
         with suppress(TypeError, KeyError):

@@ -14,12 +14,15 @@ from airfl.version import __version__
 
 log = logging.getLogger(__name__)
 
+NOBODY = "tcp://0.0.0.0:0"
+"""An address that no worker has. Dask takes an empty list of workers for all workers."""
+
 Versions = Mapping[str, "str | BaseException"]
 """The version of airfl of each worker by address, or the error of a worker that cannot import it."""
 
 
 def asking_the_version() -> Callable[[], str]:
-    """Return a function that tells the version of airfl where it is called, which need not have this module."""
+    """Return a function that returns the version of airfl where it is called. It does not need this module there."""
 
     def version() -> str:  # Dask sends what is defined inside a function as code
         from airfl.version import __version__
@@ -30,7 +33,7 @@ def asking_the_version() -> Callable[[], str]:
 
 
 class Pool:
-    """The workers that are given points.
+    """The workers to which points are given.
 
     Attributes:
         devices: The GPU of each by address; {} if points run on CPUs.
@@ -56,15 +59,20 @@ class Pool:
         self._settle(client)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether none of the workers that are there has this version."""
+        return not self._good
+
+    @property
     def size(self) -> int:
         """Number of workers. Each runs one point at a time."""
         return len(self.devices) or len(self._good)
 
     def look(self, client: Any, workers: Iterable[str]) -> bool:
-        """Take in which workers there are now, by address.
+        """Update the pool to the workers that are there now, given by address.
 
-        A worker of another version that has come is not given points, which is said once in a line. Return whether
-        points that have been submitted must be submitted again to reach the right workers.
+        A new worker of another version is given no points, and is reported once in a line. Return whether points that
+        have been submitted must be submitted again to reach the right workers.
         """
         there = set(workers)
         self._good, self._others = self._good & there, self._others & there
@@ -93,10 +101,11 @@ class Pool:
             gpus = self._gpus(client, good)
             if gpus is not None:
                 self.devices, self.options = gpus.devices, gpus.options
-        elif self._others:
-            self.options = {"workers": good, "allow_other_workers": False} if good else self.options
+            good = sorted(self.devices)
         else:
             self.options = {}
+        if self._others:
+            self.options = {**self.options, "workers": good or [NOBODY], "allow_other_workers": False}
 
     def _gpus(self, client: Any, good: list[str]) -> Workers | None:
         """Return the workers that have a GPU, each with its own; None if no worker is there any more."""
