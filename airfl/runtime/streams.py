@@ -50,6 +50,10 @@ class Purpose(IntEnum):
     CODEBOOK = 32
     REPLAY_ROUNDS = 33
     REPLAY_DEVICES = 34
+    SURFACE = 35
+    SURFACE_TO_BASE = 36
+    SURFACE_TRAINING = 37
+    SURFACE_PHASES = 38
 
 
 @dataclass(frozen=True)
