@@ -27,9 +27,9 @@ from airfl.uplinks.radio import (
     build_radio,
     check_blind,
     check_radio,
-    check_selection,
     check_size,
     check_statistics_hold,
+    check_surface,
 )
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
@@ -72,7 +72,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     blind = link == "analog" and not settings.power.power_policy.coherent
     if blind:
         check_blind(settings.radio, settings.selection.rule)
-    check_selection(settings.radio, settings.selection.rule)
+    check_surface(settings.radio, settings.selection.rule, link)
     radio = build_radio(
         settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
     )

@@ -302,9 +302,20 @@ def _check_surface(radio: RadioSections) -> None:
         )
 
 
-def check_selection(radio: RadioSections, rule: SelectionRule) -> None:
-    """Check that devices can be selected by channels that do not depend on the selection; raises UserError."""
+def check_surface(radio: RadioSections, rule: SelectionRule, link: str) -> None:
+    """Check that the phases of a surface can follow the channels of the selected devices; raises UserError.
+
+    Args:
+        radio: The sections of the radio.
+        rule: Of the selection of devices.
+        link: Kind of the uplink.
+    """
     surface = radio.surface.surface
+    if surface.follows_channels and link == "noncoherent":
+        raise UserError(
+            "surface.configuration: the noncoherent link sends no pilots, by which the phases could be set (given: "
+            f'{surface.configuration!r}); use "random"'
+        )
     if surface.follows_channels and isinstance(rule, ChannelRule) and rule.needs_csi:
         raise UserError(
             f"selection.kind: {rule.name!r} selects by the channels, but surface.configuration = "
