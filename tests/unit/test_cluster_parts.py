@@ -161,7 +161,7 @@ def test_a_round_that_takes_too_long_to_stop_leaves_the_last_checkpoint(tmp_path
     files = carried(begun(tmp_path / "earlier", 2))
 
     def prepare(patch: pytest.MonkeyPatch) -> None:
-        def never_ends(job: Job, at: Path, *_: Any) -> None:
+        def never_ends(job: Job, at: Path, *_: Any, **__: Any) -> None:
             put_carried(files, at)
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(600)
