@@ -206,7 +206,7 @@ class Search:
     @property
     def points_left(self) -> int:
         """Number of points that have not ended, if no trial is pruned and other clients begin no more."""
-        open_points = sum(len(trial.points) - len(trial.ended) for trial in self._open)
+        open_points = sum(len(trial.points) - len(trial.ended) for trial in self._open) + len(self._unwanted)
         return open_points + self._seeds * sum(study.left()[0] for study in self._studies.values())
 
     @property

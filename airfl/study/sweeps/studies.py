@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import threading
 import time
@@ -29,7 +30,7 @@ from airfl.config.swept_values import Interval
 from airfl.errors import MachineError, UserError, one_line, unknown_name
 from airfl.storage.input_files import open_regular
 from airfl.storage.output_files import check_can_be_file, replace_text
-from airfl.storage.own_files import check_no_link, check_own_file
+from airfl.storage.own_files import check_no_link, check_own_file, is_file, not_own
 from airfl.study.sweeps.job import cause_of
 from airfl.study.sweeps.points import SweepPoint
 from airfl.version import __version__
@@ -155,19 +156,31 @@ def _check_storage(storage: str) -> None:
     _check_journal(path)
 
 
+def check_own_studies(out: Path) -> None:
+    """Raise UserError if another file is in the place of the journal or the key of this client."""
+    check_own_file(out / CLIENT_NAME, (CLIENT_MARK.encode(),))
+    check_no_link(out / JOURNAL_NAME)
+    if not _is_journal(out / JOURNAL_NAME):
+        raise not_own(out / JOURNAL_NAME)
+
+
 def _check_journal(path: Path) -> None:
     """Raise UserError if the file exists and is not a journal of Optuna, which would append to any file."""
     check_no_link(path)
-    if not path.exists() or not path.stat().st_size:
-        return
+    if not _is_journal(path):
+        raise UserError(f"--storage: {path} is not a journal of Optuna; choose another file")
+
+
+def _is_journal(path: Path) -> bool:
+    """Whether the file is a journal of Optuna, empty, or not there."""
+    if not os.path.lexists(path) or (is_file(path) and not path.stat().st_size):
+        return True
     try:
         with open_regular(path) as file:
             first = json.loads(file.readline(LONGEST_LINE))
-        is_journal = isinstance(first, dict) and {"op_code", "worker_id"} <= first.keys()
     except (OSError, ValueError, RecursionError):
-        is_journal = False
-    if not is_journal:
-        raise UserError(f"--storage: {path} is not a journal of Optuna; choose another file")
+        return False
+    return isinstance(first, dict) and {"op_code", "worker_id"} <= first.keys()
 
 
 def _open(storage: str) -> Any:

@@ -35,7 +35,7 @@ from airfl.storage.output_files import replace_text
 from airfl.storage.own_files import check_own_file
 from airfl.study.sweeps.place import Place, check_points
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, axes_of, build_points, combinations
-from airfl.study.sweeps.studies import SearchPlan, check_evaluations
+from airfl.study.sweeps.studies import SearchPlan, check_evaluations, check_own_studies
 from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
@@ -140,6 +140,7 @@ def check_tuning(
     else:
         check_installed()
         check_evaluations(plan, firsts)
+        check_own_studies(out)
         highest = {key: one.high if isinstance(one, Interval) else one[0] for key, one in axes.items()}
         points_of(config, overrides, rows, {row.label: [highest] for row in rows}, seeds)
     return firsts
