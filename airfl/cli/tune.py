@@ -75,7 +75,7 @@ def tune(
         say_without_effect([*fixed, *axes], [point.settings for point in firsts])
     if plan is not None and plan.trials <= plan.random_trials:
         say(
-            f"--trials {plan.trials}: all values are drawn at random, as Optuna's sampler learns from the first "
+            f"--trials {plan.trials}: all values are drawn at random, because Optuna's sampler begins to learn after "
             f"{plan.random_trials} trials; give more trials, or a smaller --random-trials"
         )
 
