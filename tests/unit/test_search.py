@@ -215,19 +215,7 @@ def test_values_that_were_tried_are_not_run_again(tmp_path: Path) -> None:
 # Pruning
 
 
-def ordered(worst_at: int) -> Course:
-    """Accuracies that are distinct at every round; a rate above 0.1 is bad from a round on."""
-
-    def course(point: SweepPoint) -> list[float]:
-        good = 0.5 + 0.1 * (point.values[CLIP] == 1.0)
-        bad = point.values[RATE] > 0.1
-        return [good - 0.4 * (bad and rounds >= worst_at) for rounds in range(1, 7)]
-
-    return course
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("rule", ["median", "median:4"])
+@pytest.mark.parametrize(("rule", "late"), [("median", True), ("median:4", False)])
 def test_the_bad_trials_are_pruned_and_no_others(rule: str, late: bool, tmp_path: Path) -> None:
     """What is pruned is not a matter of when figures arrive. Good trials have one score, so that none is below the
     median; the first five are not pruned, as Optuna's rule says."""

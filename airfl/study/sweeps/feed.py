@@ -26,7 +26,11 @@ class Reported:
 
 @dataclass(frozen=True)
 class Unwanted:
-    """Tells a process that a point is no longer wanted. It stops after the round."""
+    """Tells a process that a point is no longer wanted. It stops after the round.
+
+    Attributes:
+        name: The point.
+    """
 
     name: str
 
