@@ -62,7 +62,7 @@ class MeasuredErrors:
     def _of_round(self, round_index: int, devices: Ids, frame: Frame) -> Complex:
         found = np.asarray(self.replay.response(round_index, devices, frame)[0], dtype=np.complex128)
         power = (np.abs(found) ** 2).mean(axis=(1, 2, 3), keepdims=True)
-        return np.where(power > self.replay.outage_gain**2, found, 0.0) / self.target
+        return np.asarray(np.where(power > self.replay.outage_gain**2, found, 0.0) / self.target, dtype=np.complex128)
 
 
 def read_measured(

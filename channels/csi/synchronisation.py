@@ -1,4 +1,4 @@
-"""Errors that remain after synchronisation: amplitudes and phases as they arrive, and devices that missed the trigger."""
+"""Errors that remain after synchronisation: of amplitude and phase, and devices that missed the trigger."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ def test_who_misses_the_trigger_sends_nothing_and_costs_nothing(fading: str) -> 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_a_measured_round_is_received_with_its_gains(packing: str, tmp_path: Path) -> None:
-    """mean = sum_i Re(c_i m_i)/r exactly, device by device and round by round; I/Q takes both parts of an element. Below
-    a quarter of the target a device missed the trigger."""
+    """mean = sum_i Re(c_i m_i)/r exactly, device by device and round by round; I/Q takes both parts of an element. Up
+    to a quarter of the target a device missed the trigger."""
     gains = 0.2 * table_of(3, DEVICES)
     gains[1, 4], gains[2, 7] = 0, 0.04 * np.exp(2j)
     given = (*written(tmp_path, gains), "csi.residual_target=0.2", "csi.residual_missed_below=0.25")

@@ -237,8 +237,8 @@ def check_data(
             )
     if earlier.data != checksum(raw, files):
         raise UserError(
-            f"{folder}: its run was started with other data (data set, channel.replay_file or csi.residual_file); give the folder of the "
-            "data set with --data-dir, or choose another --out"
+            f"{folder}: its run was started with other data (data set, channel.replay_file or csi.residual_file); give "
+            "the folder of the data set with --data-dir, or choose another --out"
         )
 
 

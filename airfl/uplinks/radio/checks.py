@@ -302,8 +302,8 @@ def _check_waveform(radio: RadioSections) -> None:
         )
     if csi.synchronisation.exceeds_the_channel:
         raise UserError(
-            "grid.waveform: does not support synchronisation errors of amplitude and phase; set csi.amplitude_std_db to "
-            f"0, leave csi.residual_file out (given: {csi.synchronisation.amplitude_std_db:g}, "
+            "grid.waveform: does not support synchronisation errors of amplitude and phase; set csi.amplitude_std_db "
+            f"to 0, leave csi.residual_file out (given: {csi.synchronisation.amplitude_std_db:g}, "
             f"{csi.synchronisation.file!r})"
         )
     waveform_of(radio.grid)
