@@ -143,7 +143,7 @@ def test_every_scheme_is_a_case_of_the_general_form(name: str) -> None:
     columns = codewords.decode(torch.eye(resources).double(), 0.0, float(weights.sum()))
     factors = (columns - at_zero).numpy()  # a_j, as the decoder is linear in energies
     assert factors @ sums + float(at_zero) == pytest.approx((weights * values).sum())
-    rho = min(M / codewords.most_energy(M, math.sqrt(M), weight) for weight in weights)  # messages of norm sqrt(M)
+    rho = min(M / codewords.most_energy(M, math.sqrt(M), weight) for weight in weights)  # norm sqrt(M)
     variance = float((factors**2 * (sums + chips * N_0 / rho) ** 2).sum() / (chips * antennas * 3**2))
     assert mean.mean() == pytest.approx((weights * values).sum() / 3, abs=5 * math.sqrt(variance / M))
     assert mean.var() == pytest.approx(variance, rel=5 * math.sqrt(8 / M))
