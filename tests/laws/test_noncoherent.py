@@ -151,8 +151,8 @@ def test_every_scheme_is_a_case_of_the_general_form(name: str) -> None:
 
 @pytest.mark.parametrize("chips", [1, 3])
 def test_no_unbiased_map_with_factors_of_1_varies_less_than_the_difference(chips: int) -> None:
-    """Of maps to 2 L elements, L with a_j = 1 and L with a_j = -1: those elements have max(+-x, 0) + t with some t >= 0,
-    split in any way. Sums of squares of numbers with a given sum are least if they are equal, and grow with t."""
+    """Of maps to 2 L elements, L with a_j = 1 and L with a_j = -1: those elements have max(+-x, 0) + t with some t >=
+    0, split in any way. Sums of squares of numbers with a given sum are least if they are equal, and grow with t."""
     generator, noise = np.random.default_rng(2), 0.3
     for _ in range(50):
         values = generator.standard_normal(6) + generator.uniform(-1, 1)
