@@ -21,6 +21,7 @@ from channel_effects import (
     selection,
     selective,
     surface,
+    synchronisation,
     waveform,
 )
 
@@ -50,6 +51,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
     "oscillator": oscillator.oscillator,
+    "synchronisation": synchronisation.synchronisation,
     "privacy": privacy.privacy,
 }
 """The effects of docs/channels, each with a page of its name."""
