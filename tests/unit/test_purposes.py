@@ -118,7 +118,7 @@ def test_noise_and_phases_of_energies_are_drawn_apart(drawn: set[Purpose]) -> No
 
 
 def test_impairments_draw_apart() -> None:
-    names = ("feedback", "ageing", "phase", "timing", "frequency", "oscillator")
+    names = ("feedback", "ageing", "phase", "timing", "frequency", "oscillator", "synchronisation")
     assert {"estimation": Purpose.CSI, **{name: Purpose[name.upper()] for name in names}} == IMPAIRMENT_PURPOSES
 
 
