@@ -40,9 +40,9 @@ def training_samples(task: TaskSettings, folders: Sequence[Path] | None = None, 
 
 
 def equal_share(task: TaskSettings, devices: int, samples: int) -> int:
-    """Return the samples of a device if the training samples that are not held out are divided equally."""
-    held = round(task.validation_share * samples) + task.public_samples
-    return max((samples - held) // devices, 1)
+    """Return the samples of a device if all devices have the same number of samples."""
+    left = samples - round(task.validation_share * samples) - task.public_samples
+    return max(left // devices, 1) if task.partition == OWN else task.partition_rule.samples_of_a_device(left, devices)
 
 
 def check_fit(settings: Settings) -> None:

@@ -53,7 +53,8 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
     order = generator.permutation(len(raw.train_targets))
     held = round(task.validation_share * len(order))
     samples = order[held + task.public_samples :]
-    if len(samples) < devices:
+    rule = None if task.partition == OWN or shares is not None else task.partition_rule
+    if len(samples) < (1 if rule and rule.shares else devices):
         raise UserError(
             f"run.devices: {devices:,} devices, but only {max(len(samples), 0):,} training samples "
             f"({len(order):,} less {held:,} for validation and {task.public_samples:,} public); every device needs one"

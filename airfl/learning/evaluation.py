@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -152,7 +153,7 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTas
 
 def _gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> Tensor:
     point = parameters.detach().clone().requires_grad_()
-    rows = on_device(task.partition.indices, parameters.device)
+    rows = on_device(np.asarray(task.partition.indices), parameters.device)
     total = torch.zeros_like(point, dtype=torch.float64)
     for some in torch.split(rows, BATCH[parameters.device.type]):
         inputs = _channels_last(normalise(task.train.inputs[some], task.mean, task.std), task)
