@@ -227,8 +227,8 @@ def _check_records(settings: Settings, recipe: Recipe) -> None:
     if shared and isinstance(release, RecordRelease) and release.is_private:
         raise UserError(
             f"task.partition: {name_of(partition)!r} gives a record to several devices, and scheme "
-            f"{settings.scheme.name!r} protects a record of one device; choose another partition, a scheme that protects "
-            "devices, or no noise"
+            f"{settings.scheme.name!r} protects a record of one device; choose another partition, a scheme that "
+            "protects devices, or no noise"
         )
 
 

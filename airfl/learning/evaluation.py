@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.learning.flat import FlatModel, Loss, per_sample
+from airfl.learning.generated import SamplesOnDemand
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask, Samples
 from airfl.runtime.beside import Reading, beside
@@ -173,7 +174,7 @@ def _add_up(
     model: FlatModel,
     parameters: Tensor,
     task: DividedTask,
-    samples: Samples,
+    samples: Samples | SamplesOnDemand,
     rows: Tensor | None = None,
     metrics: Mapping[str, Loss] | None = None,
 ) -> _Totals:

@@ -50,6 +50,9 @@ class Purpose(IntEnum):
     CODEBOOK = 32
     REPLAY_ROUNDS = 33
     REPLAY_DEVICES = 34
+    DEVICE_SIZE = 35
+    DEVICE_DATA = 36
+    COMMON_DATA = 37
 
 
 @dataclass(frozen=True)
