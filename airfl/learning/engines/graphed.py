@@ -113,8 +113,8 @@ def graphed_engine(spec: EngineSpec) -> GraphedEngine:
         )
     if not isinstance(spec.task.train, Samples):
         raise UserError(
-            "local.engine: 'graphed' needs all training samples on the GPU, and those of the task are so many that they "
-            "are generated when a device is selected; use 'auto'"
+            "local.engine: 'graphed' needs all training samples on the GPU, and those of the task are so many that "
+            "they are generated when a device is selected; use 'auto'"
         )
     try:
         return GraphedEngine(spec, record_graph)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from airfl.learning.tasks.datasets.generated import Arrays, GeneratedDataset
 from airfl.learning.tasks.datasets.synthetic import MOST_SAMPLES, equal_counts
-from channels.part import LEAST_SCALE, MOST_SCALE, parameter
+from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 MOST_FEATURES, MOST_CLASSES = 1 << 16, 1 << 10
 END, NODES = 38.0, 15_201
-"""Range and nodes of the trapezoidal rule for the least error, which is exact up to rounding for so smooth a function."""
+"""Range and nodes of the trapezoidal rule for the least error, correct to nine digits or more."""
 
 
 class GaussianClasses(GeneratedDataset):
@@ -75,10 +75,11 @@ class GaussianClasses(GeneratedDataset):
     )
 
     def check(self) -> None:
-        """Raise ValueError if there are fewer features than classes."""
+        """Raise PartError if there are fewer features than classes."""
         if self.features < self.classes_count:
-            raise ValueError(
-                f"features must be at least the number of classes, {self.classes_count}, got {self.features}"
+            raise PartError(
+                f"features must be at least the number of classes, {self.classes_count}, got {self.features}",
+                "features",
             )
 
     @property

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from airfl.learning.tasks.datasets.generated import Arrays, GeneratedDataset
 from channels.part import MOST_SCALE, parameter
 
+Array = NDArray[np.float64]
+
 FEATURES, CLASSES = 60, 10
 DECAY = 1.2
 """Sigma_jj = j^-1.2, the variance of feature j."""
@@ -29,7 +31,7 @@ class Synthetic(GeneratedDataset):
     Device k labels x ~ N(v_k, Sigma) by y = argmax softmax(W_k x + b_k). The entries of W_k and b_k are normal with
     mean u_k and variance 1, those of v_k with mean B_k and variance 1. u_k and B_k are normal with mean 0 and the
     standard deviations alpha and beta, as in the paper's public code. Sigma is diagonal, Sigma_jj = j^-1.2. Nine tenths
-    of a device's samples are for training.
+    of a device's samples are for training. As u_k moves the logits of all classes alike, alpha changes no label.
     """
 
     name = "synthetic"
@@ -41,7 +43,8 @@ class Synthetic(GeneratedDataset):
         default=1.0,
         ge=0,
         le=MOST_SCALE,
-        description="standard deviation of u_k, the mean of a device's model, for dataset = synthetic",
+        description="standard deviation of u_k, the mean of a device's model, for dataset = synthetic; it moves all "
+        "logits alike and changes no label",
         key="synthetic_alpha",
     )
     beta: float = parameter(
@@ -90,18 +93,21 @@ class Synthetic(GeneratedDataset):
     def draw(
         self, generator: np.random.Generator, count: int, common: Arrays
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Draw u_k, B_k, v_k, W_k and b_k, then the samples."""
-        if self.iid:
-            mean, weights, bias = np.zeros(FEATURES), common["W"], common["b"]
-        else:
-            u = self.alpha * generator.standard_normal()
-            mean = self.beta * generator.standard_normal() + generator.standard_normal(FEATURES)  # v_k
-            weights = u + generator.standard_normal((FEATURES, CLASSES))
-            bias = u + generator.standard_normal(CLASSES)
+        """Draw the law of the device, then its samples."""
+        mean, weights, bias = self.law_of_device(generator, common)
         deviations = np.arange(1, FEATURES + 1) ** (-DECAY / 2)
         inputs = mean + deviations * generator.standard_normal((count, FEATURES))
         targets = np.argmax(inputs @ weights + bias, axis=1)
         return inputs.astype(np.float32), targets.astype(np.int64)
+
+    def law_of_device(self, generator: np.random.Generator, common: Arrays) -> tuple[Array, Array, Array]:
+        """Draw v_k [60], W_k [60, 10] and b_k [10], the first draws of a device's stream."""
+        if self.iid:
+            return np.zeros(FEATURES), common["W"], common["b"]
+        u = self.alpha * generator.standard_normal()
+        mean = self.beta * generator.standard_normal() + generator.standard_normal(FEATURES)
+        weights = u + generator.standard_normal((FEATURES, CLASSES))
+        return mean, weights, u + generator.standard_normal(CLASSES)
 
 
 def equal_counts(train: int, devices: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
