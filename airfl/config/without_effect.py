@@ -77,6 +77,8 @@ NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.u
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 SYNTHETIC = Needs("task.dataset", ("synthetic",))
+NOT_ALIKE = Needs("task.synthetic_iid", inactive=("True",))
+EQUAL_SIZES = Needs("task.synthetic_sizes", ("equal",), or_else=Needs("task.dataset", inactive=("synthetic",)))
 NAMES: dict[str, frozenset[str]] = {
     "channel.fading": frozenset(FADINGS.classes.values()),
     "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
@@ -237,11 +239,11 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),
     **{f"task.{key}": (Needs("task.partition", tuple(names)),) for key, (_, names) in keys_of(PARTITIONS).items()},
     **{f"task.{key}": (Needs("task.dataset", tuple(names)),) for key, (_, names) in keys_of(DATASETS).items()},
-    "task.synthetic_alpha": (SYNTHETIC, Needs("task.synthetic_iid", inactive=("True",))),
-    "task.synthetic_beta": (SYNTHETIC, Needs("task.synthetic_iid", inactive=("True",))),
+    "task.synthetic_alpha": (SYNTHETIC, NOT_ALIKE),
+    "task.synthetic_beta": (SYNTHETIC, NOT_ALIKE),
     "task.device_samples": (
         Needs("task.partition", ("shared",), or_else=Needs("task.dataset", ("synthetic", "gaussian-classes"))),
-        Needs("task.synthetic_sizes", ("equal",), or_else=Needs("task.dataset", inactive=("synthetic",))),
+        EQUAL_SIZES,
     ),
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
