@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from channels.part import Part
 
-MOST_AT_ONCE = 1 << 27
-"""Most computed sample indices that are ever held as an array (1 GiB)."""
+MOST_AT_ONCE = 1 << 24
+"""Most computed sample indices that are ever held as an array: what reads so many samples takes minutes."""
 Indices = NDArray[np.int64]
 
 
