@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.storage.addresses import check_no_address
 from airfl.storage.lock import may_be_lock
 from airfl.storage.own_files import check_no_link, is_file
 
@@ -74,13 +75,14 @@ def check_no_run(folder: Path) -> None:
 def check_can_be_folder(folder: Path, option: str = "--out") -> None:
     """Raise UserError if a folder cannot be created, or no file can be written into it. Nothing is created.
 
-    Checks for a file in the place of the folder or a parent, missing permissions, read-only file systems, and names
-    that are too long.
+    Checks for a file in the place of the folder or a parent, missing permissions, read-only file systems, names that
+    are too long, and addresses such as s3://bucket/runs.
 
     Args:
         folder: The folder.
         option: The command-line option that gives it, for the message.
     """
+    check_no_address(folder, option)
     other = f"choose another {option}"
     if not folder.is_absolute() and current_folder() is None:
         raise UserError(f"{folder}: the current folder has been removed; change to one that exists")

@@ -13,6 +13,7 @@ from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
 from airfl.learning.chosen_task import check_fit
 from airfl.learning.tasks.datasets import data_folders
+from airfl.storage.addresses import check_no_address
 from airfl.study.sweeps.points import SweepPoint
 
 
@@ -66,6 +67,8 @@ def place_of(
     scheduler_wait_s: float,
 ) -> Place:
     """Return the place that arguments of `sweep` and `tune` describe."""
+    if shared_dir:
+        check_no_address(Path(shared_dir), "--shared-dir")
     return Place(
         jobs,
         cluster,
