@@ -28,12 +28,14 @@ class Job:
         settings: Its settings.
         data_dir: Folder that is searched first for data; None for the default folders only.
         device: cpu, cuda or cuda:k.
+        attempt: Name of the folder in which it runs, below the one of its own name; "" for that one itself.
     """
 
     name: str
     settings: Settings
     data_dir: Path | None = None
     device: str = "cpu"
+    attempt: str = ""
 
 
 @dataclass(frozen=True)

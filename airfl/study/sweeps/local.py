@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -41,7 +41,7 @@ def check_guard() -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     running: Path,
     processes: int | Processes,
     task: bytes | None = None,
@@ -54,24 +54,28 @@ def run_jobs(
     Raises UserError if the calling script has no main guard.
 
     Args:
-        jobs: The points.
+        jobs: The points, each of which is asked for when a process is free to run it.
         running: The folder for points in progress.
         processes: The processes, or only their number, for points that say themselves on which device they run.
         task: A serialised user-defined task.
         retries: How often a point whose process has died is run again.
     """
-    waiting, deaths = deque(jobs), Counter[str]()
+    coming, again, deaths = iter(jobs), deque[Job](), Counter[str]()
     several = processes if isinstance(processes, int) else processes.first
     spread = processes if isinstance(processes, Processes) and len(processes.devices) > 1 else None
     workers: list[_Worker] = []
 
-    def start() -> _Worker:
-        workers.append(_Worker.start(running, task, spread.device(len(workers)) if spread else None))
-        return workers[-1]
+    def following() -> Job | None:
+        job = next(coming, None)
+        return again.popleft() if job is None and again else job
+
+    def start_workers() -> None:
+        while len(workers) < several and (job := following()):
+            workers.append(_Worker.start(running, task, spread.device(len(workers)) if spread else None))
+            workers[-1].give(job)
 
     try:
-        while waiting and len(workers) < several:
-            start().give(waiting.popleft())
+        start_workers()
         while busy := [index for index, worker in enumerate(workers) if worker.job]:
             wait([thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)])
             for index in busy:
@@ -82,16 +86,15 @@ def run_jobs(
                 deaths[outcome.name] += outcome.again is Again.DIED
                 goes_on = outcome.again is not None and deaths[outcome.name] <= retries
                 if job and goes_on:
-                    waiting.append(job)
-                if waiting:
+                    again.append(job)
+                if following_job := following():
                     if not workers[index].process.is_alive():
                         workers[index].stop()
                         workers[index] = _Worker.start(running, task, workers[index].device)
-                    workers[index].give(waiting.popleft())
+                    workers[index].give(following_job)
                 if outcome.use and isinstance(processes, Processes) and several == processes.first:
                     several = processes.fitting(outcome.use)
-                    while waiting and len(workers) < several:
-                        start().give(waiting.popleft())
+                    start_workers()
                 if not goes_on:
                     yield replace(outcome, retried=min(deaths[outcome.name], retries))
     finally:
@@ -205,7 +208,7 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
         cause = use = None
         try:
             job = unpacked_job(sent)
-            attempt(job, running / job.name, unpacked_task(task) if task else None)
+            attempt(job, running / job.name / job.attempt, unpacked_task(task) if task else None)
             use = use_of(job.device)
         except Exception as error:
             cause = cause_of(error)

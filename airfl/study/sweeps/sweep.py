@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,8 @@ from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.attempts import take_over
+from airfl.study.shards import Shard
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster.client import Cluster
 from airfl.study.sweeps.cluster.received import put
@@ -41,6 +43,7 @@ from airfl.study.sweeps.local import check_guard, run_jobs
 from airfl.study.sweeps.place import Place, check_points, place_of
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
+from airfl.study.sweeps.sharded import Work, run_shared
 from airfl.study.sweeps.status import Report, Status
 from airfl.version import __version__
 
@@ -71,6 +74,7 @@ def sweep(
     report: Report | None = None,
     plugins: bool = False,
     task: Task | None = None,
+    shard: str | Shard | None = None,
 ) -> Results:
     """Run every point that is not yet finished in `out`, and return the results of all points in it.
 
@@ -106,12 +110,15 @@ def sweep(
         report: An older name of `progress`.
         plugins: As in `airfl.load_settings`.
         task: As in `airfl.run`. It is sent to the processes or workers.
+        shard: "2/10" for the second of ten processes, also of several machines, that share the folder `out`: each
+            claims one point after the other, and returns when every point is finished, has failed or is run by another
+            process (see `Results.running`). Without it, the sweep has the folder for itself.
 
     Raises UserError for invalid input, before any point runs; MachineError if a scheduler or all workers are lost and
     do not come back.
     """
     plan = SweepPlan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
-    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
+    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s, shard)
     built = build_points(config, overrides, plan, plugins=plugins, task=task)
     with asked_progress(report if progress is None else progress) as shown:
         return run_points(built, Path(out), where, shown)
@@ -125,6 +132,10 @@ def run_points(
         check_guard()
     check_points(points, out, where, command)
     tell = report or (lambda status: None)
+    if where.shard is not None:
+        with _workplace(points, where) as (work, at_once):
+            run_shared(points, out, where.shard, command, work, tell, at_once, _request, lambda one: _job(one, where))
+        return read_results(out)
     with _workplace(points, where) as (work, at_once), exclusive(out):
         new = not (out / SWEEP_NAME).exists()
         listing = open_folder(out, command).joined([point.entry() for point in points])
@@ -134,6 +145,7 @@ def run_points(
         cut_off: set[str] = set()  # points whose checkpoints are kept for the next time
         status = Status(len(points), before=len(points) - len(waiting), at_once=at_once)
         tell(status)
+        take_over(out, lambda name: out / RUNNING_NAME / name if name in waiting else None)
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
             # Closed before the lock is released, so that no process is still running a point by then.
@@ -167,9 +179,6 @@ def _settled(listing: Listing, point: SweepPoint, outcome: Outcome) -> Listing:
     return listing
 
 
-Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
-
-
 @contextmanager
 def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[tuple[Work, int]]:
     """Load the data, and yield a function that runs jobs and the number of jobs that it runs at a time.
@@ -189,9 +198,9 @@ def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[tuple[Wor
     data = _load_data(points, where)
     with closing(Cluster(where.cluster, where.device, where.patience)) as cluster:
 
-        def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
+        def work(jobs: Iterable[Job], running: Path) -> Generator[Outcome, None, None]:
             shared = None if where.shared_dir is None else folder_of_sweep(where.shared_dir, running.parent)
-            for outcome in cluster.run_jobs(jobs, running, data, sent, shared):
+            for outcome in cluster.run_jobs(list(jobs), running, data, sent, shared):
                 yield put(outcome, running)
 
         yield work, cluster.workers
