@@ -16,6 +16,7 @@ from airfl.cli.app import (
     Device,
     Folders,
     Plugins,
+    Shard,
     print_table,
     say,
     say_without_effect,
@@ -46,14 +47,6 @@ SharedDir = Annotated[
 ]
 Retries = Annotated[
     int, typer.Option(metavar="N", min=0, help="times a point is run again after its process or worker was lost")
-]
-Shard = Annotated[
-    str | None,
-    typer.Option(
-        metavar="I/N",
-        help="share DIR with other processes, as number I of N; they may start and end at any time",
-        show_default=False,
-    ),
 ]
 WorkerWait = Annotated[
     float,

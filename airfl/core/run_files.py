@@ -30,7 +30,15 @@ from airfl.core.state import State, World
 from airfl.errors import CallbackError, MachineError, RunInterruptedError, UserError
 from airfl.storage.atomic_io import sync_path
 from airfl.storage.lock import locked
-from airfl.storage.output_files import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, SHARDS_NAME, TRACE_NAME, check_no_run, check_nothing_of
+from airfl.storage.output_files import (
+    CHECKPOINT_NAME,
+    OF_A_SWEEP,
+    OF_ROWS,
+    SHARDS_NAME,
+    TRACE_NAME,
+    check_no_run,
+    check_nothing_of,
+)
 from airfl.storage.output_files import LOCK_NAME as LOCK_OF_A_SWEEP
 from airfl.storage.own_files import check_no_link, check_own_file, is_begun_hdf5, not_own
 from airfl.storage.trace import TraceWriter

@@ -1,9 +1,9 @@
 """Processes that share one folder, each a shard: `airfl sweep ... --shard 2/10`.
 
 A shard is where a process begins, and no fixed part of the work: shard 2/10 begins with the points 2, 12, 22, ..., then
-takes points of the others that no process has claimed, and points whose claims have ended. So a shard that never starts,
-or is killed, leaves nothing undone, as long as one process runs. A process ends when every point is finished, has
-failed, or was seen to be run by another one.
+takes points of the others that no process has claimed, and points whose claims have ended. So a shard that never
+starts, or is killed, leaves nothing undone, as long as one process runs. A process ends when every point is finished,
+has failed, or was seen to be run by another one.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Sharing:
             claim.release()
 
     def wait(self, points: Sequence[str], has_ended: Callable[[str], bool]) -> bool:
-        """Wait until one of these points may be claimed, and return True; or until each has ended or was seen to be run
-        by another process, and return False.
+        """Wait until a point may be claimed, and return True; or until each has ended or was seen to be
+        run by another process, and return False.
 
         A claim is that of a running process if it is renewed while this one waits, or if its process can be looked up
         here. So the last process that runs never leaves a point to a claim whose process was killed.

@@ -70,9 +70,7 @@ class ShardedSweep:
                 with closing(work(self._claimed(attempts), self.root / SHARDS_NAME)) as outcomes:
                     for outcome in outcomes:
                         cause = self._settle(outcome, attempts.pop(outcome.name))
-                        status = status.after(
-                            self._by_name[outcome.name].name, cause, outcome.seconds, outcome.retried
-                        )
+                        status = status.after(self._by_name[outcome.name].name, cause, outcome.seconds, outcome.retried)
                         status = replace(status, before=max(len(self._finished()) - status.done, 0))
                         tell(status)
                 left = self.left()
@@ -123,7 +121,7 @@ class ShardedSweep:
         return cause
 
     def _conclude(self) -> None:
-        """Move the errors to the file of all errors, when every point has ended. Several processes may do so at once."""
+        """Move the errors to the file of all errors, when every point has ended. Others may do so too."""
         of_shards = list(read_shards(self.root).failed)
         write_failed(open_folder(self.root))
         remove_failures(self.root, of_shards)
@@ -134,7 +132,9 @@ class ShardedSweep:
     def _finished(self) -> set[str]:
         """Return the folders of the finished points. A network file system asks for the state of a folder that is
         listed, and may answer from memory otherwise."""
-        return {entry.name for entry in self.root.iterdir() if entry.name in self._by_name and self._is_finished(entry.name)}
+        return {
+            entry.name for entry in self.root.iterdir() if entry.name in self._by_name and self._is_finished(entry.name)
+        }
 
     def _is_finished(self, name: str) -> bool:
         return Listing(self.root).has(name)
