@@ -70,7 +70,7 @@ def read_shards(root: Path) -> Shards:
         raise not_own(folder)
     now = time_of(folder)
     processes, running, failed, attempts = [], {}, {}, []
-    for path in sorted(folder.iterdir()):
+    for path in _entries(folder):
         check_no_link(path)
         if re.fullmatch(POINT, path.name) and is_folder(path):
             attempts.append(path.name)
@@ -130,7 +130,7 @@ def remove_ended(root: Path, all_claims: bool = False) -> None:
     now = time_of(folder) if is_folder(folder) else None
     if now is None:
         return
-    for path in list(folder.iterdir()):
+    for path in _entries(folder):
         if not is_file(path):
             continue
         if re.fullmatch(rf"process-{TOKEN}|{POINT}\.claim", path.name):
@@ -143,6 +143,14 @@ def remove_ended(root: Path, all_claims: bool = False) -> None:
                     path.unlink()
     with suppress(OSError):
         folder.rmdir()
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a folder, nothing if the last process has removed it at this moment."""
+    try:
+        return sorted(folder.iterdir())
+    except FileNotFoundError:
+        return []
 
 
 def _check_attempts(point: Path) -> None:

@@ -102,8 +102,8 @@ class Sharing:
         """
         if self._lost:
             raise MachineError(
-                f"{self._root}: this process gave no sign of life for long, and others have taken it for ended; run the "
-                "same command again"
+                f"{self._root}: this process gave no sign of life for long, and others have taken it for ended; run "
+                "the same command again"
             )
         path = claim_of(self._root, point)
         seen = look(path)
