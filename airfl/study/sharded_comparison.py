@@ -102,6 +102,7 @@ def _run_claimed(one: PlannedRun, out: Path, start: Start) -> None:
     except UserError:
         with suppress(OSError, UserError):
             remove_run(folder)
+            folder.parent.rmdir()
         raise
     _put(folder, one)
     attempts.clear()

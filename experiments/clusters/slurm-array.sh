@@ -31,20 +31,18 @@ esac
 
 finish() { # asks airfl to stop: it gives up its claims, so that others can go on at once
     trap '' TERM USR1
-    kill -TERM "$running" 2>/dev/null || true
-    wait "$running" || true
+    kill -TERM $(jobs -p) 2>/dev/null || true
+    wait
 }
 again() { # shortly before the time limit
     finish
     scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
     exit 0
 }
-running=
 trap again USR1
 trap 'finish; exit 143' TERM # scancel or pre-emption
 
 # Where a shard begins is a matter of speed alone, so an array of any numbers will do (--array=3,7 after a failure).
 count=$SLURM_ARRAY_TASK_COUNT
 airfl $command "$@" --shard $(((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN) % count + 1))/"$count" &
-running=$!
-wait $running
+wait $!

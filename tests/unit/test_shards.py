@@ -81,9 +81,9 @@ def test_shards_share_a_folder_and_nobody_else_may(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="writes other points into it with --shard"), begun(tmp_path, "other"):
             pass
     assert list(tmp_path.glob(".shards*")) == []
-    with exclusive(tmp_path):
-        with pytest.raises(UserError, match="writing into it without --shard; wait for it"), begun(tmp_path):
-            pass
+    refused = pytest.raises(UserError, match="writing into it without --shard; wait for it")
+    with exclusive(tmp_path), refused, begun(tmp_path):
+        pass
     assert not (tmp_path / SHARDS_NAME).exists()
     with begun(tmp_path):
         pass

@@ -112,6 +112,7 @@ class ShardedSweep:
             if outcome.again is None:
                 with suppress(OSError, UserError):
                     remove_run(attempt)
+                    attempt.parent.rmdir()
         if cause is None:
             remove_failures(self.root, [name])
             Attempts(self.root / SHARDS_NAME, name).clear()
