@@ -53,6 +53,7 @@ from airfl.runtime.notebook.style import Style
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
+from airfl.storage.addresses import check_no_address
 from airfl.storage.output_files import TRACE_NAME, check_no_run
 from airfl.storage.trace import open_trace
 from airfl.storage.trace.integrity import read_seal
@@ -176,6 +177,7 @@ def run(
     if task and task.raw and data:
         raise UserError("data: a task has its own data; pass data= or task=, not both")
     settings, folder = with_task(settings, task), Path(out)
+    check_no_address(folder)
     if not resume:
         check_no_run(folder)
     torch_device = find_device(device)

@@ -72,6 +72,14 @@ DataDir = Annotated[
     typer.Option(metavar="DIR", help="folder of data sets, searched before AIRFL_DATA and ./data", show_default=False),
 ]
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="folders of sweeps, comparisons or runs")]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="share DIR with other processes, as number I of N; they may start and end at any time",
+        show_default=False,
+    ),
+]
 Schemes = Annotated[
     str,
     typer.Option(

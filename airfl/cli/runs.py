@@ -17,6 +17,7 @@ from airfl.cli.app import (
     Overrides,
     Plugins,
     Schemes,
+    Shard,
     Styled,
     check_style_of,
     print_table,
@@ -25,7 +26,7 @@ from airfl.cli.app import (
     table_after,
 )
 from airfl.core.device import check_kind
-from airfl.errors import DivergedError
+from airfl.errors import DivergedError, UserError
 from airfl.runtime.notebook.style import Style
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
@@ -97,6 +98,7 @@ def compare(
         Path | None, typer.Option(metavar="DIR", help="folder for copies of table and figure, which are overwritten")
     ] = None,
     resume: Resume = False,
+    shard: Shard = None,
     tensorboard: Tensorboard = False,
     plugins: Plugins = False,
 ) -> None:
@@ -107,12 +109,16 @@ def compare(
     from airfl.learning.chosen_task import check_fit
     from airfl.report.comparison import check_copies, check_report
     from airfl.study.rows import check_comparison
+    from airfl.study.shards import shard_of
 
+    one_of_several = shard_of(shard)
+    if one_of_several and tensorboard:
+        raise UserError("--shard and --tensorboard: processes that share a comparison cannot share its event files")
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
-    check_comparison(out, [row.label for row in rows], resume)
-    if resume:
+    check_comparison(out, [row.label for row in rows], resume or one_of_several is not None)
+    if resume or one_of_several:
         check_report(out)
     if copy_to:
         check_copies(copy_to)
@@ -134,8 +140,21 @@ def compare(
     with round_progress(plan_of(rows, seeds)) as progress:
         report = progress.labelled_reporter()
         results = compare_rows(
-            rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks
+            rows,
+            seeds,
+            out,
+            device,
+            report,
+            data_dir,
+            resume=resume,
+            finish_rounds=True,
+            callbacks=callbacks,
+            shard=one_of_several,
         )
+    ended = sum(len(result.folders) for result in results)
+    if ended < len(rows) * seeds:  # only with --shard: the process that ends last writes table and figure
+        say(f"{out}: {ended} of {len(rows) * seeds} runs have ended; other processes run the others")
+        return
     with table_after(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
         files = write_report(results, out)
         if copy_to:

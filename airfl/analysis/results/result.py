@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -96,6 +96,8 @@ class Results:
         failed: Folder of a point -> why it failed.
         missing: Number of points that are neither finished nor failed.
         unreadable: Folder of a run -> why it is left out of `runs`.
+        running: Name of a point -> the process that runs it, of those that share the folder (`--shard`). Such points
+            count as missing, or as failed if they have failed before.
     """
 
     runs: tuple[Result, ...]
@@ -103,6 +105,7 @@ class Results:
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         left = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
@@ -123,6 +126,11 @@ class Results:
     def pooled(self) -> bool:
         """Whether the runs are from several folders."""
         return len({run.source for run in self.runs}) > 1
+
+    def left_of(self, folders: Iterable[str]) -> int:
+        """Return how many of these run folders are neither of a finished run nor of a failed one."""
+        ended = {*map(str, (run.folder for run in self.runs)), *self.failed, *self.unreadable}
+        return sum(folder not in ended for folder in folders)
 
     def _grouped(self, values: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
         together: dict[str, list[tuple[Result, Mapping[str, Any]]]] = {}
