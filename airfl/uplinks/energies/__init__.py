@@ -9,13 +9,13 @@ import numpy as np
 from airfl.runtime.sampling import PARALLEL, spread
 from airfl.runtime.threads import run_threads
 from airfl.uplinks.energies.library import load_library
-from channels.codewords import Codewords
+from channels.codewords import Codewords, DigitEnergies
 from channels.energy import Tables, superpose
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["amplitudes_of", "superpose_symbols"]
+__all__ = ["amplitudes_of", "digit_amplitudes_of", "superpose_symbols"]
 
 
 def amplitudes_of(codewords: Codewords, values: Tensor, factors: Tensor, weights: Tensor) -> Tensor:
@@ -43,6 +43,42 @@ def amplitudes_of(codewords: Codewords, values: Tensor, factors: Tensor, weights
 
     spread(fill, entries, run_threads() if amplitudes.numel() >= PARALLEL else 1)
     return amplitudes
+
+
+def digit_amplitudes_of(
+    codewords: DigitEnergies, values: Tensor, factors: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return `codewords.encode(factors * values, weights)`, [devices, resources, m], and the energy of each device.
+
+    The energy is its weight for every digit that has an element, float64 [devices].
+
+    Args:
+        codewords: The code.
+        values: Digits, [devices, m].
+        factors: Factor of each device, [devices].
+        weights: w, [devices].
+    """
+    import torch
+
+    compiled = load_library()
+    if compiled is None or values.stride(1) != 1 or not _float32_on_cpu(values):
+        amplitudes = codewords.encode(values * factors[:, None], weights)
+        return amplitudes, (amplitudes > 0).sum(dim=(1, 2)) * weights.double()
+    (devices, entries), resources = values.shape, codewords.resources
+    middles = weights[:, None] * weights.new_tensor(codewords.values)
+    halves, roots = weights / 2, weights.sqrt()
+    amplitudes, active = values.new_empty(devices, resources, entries), [torch.zeros(devices, dtype=torch.int64)]
+
+    def fill(first: int, last: int) -> None:
+        own = torch.zeros_like(active[0])
+        compiled.airfl_digit_amplitudes(
+            *(values.data_ptr(), values.stride(0), factors.data_ptr(), middles.data_ptr(), halves.data_ptr()),
+            *(roots.data_ptr(), devices, resources, first, last, entries, amplitudes.data_ptr(), own.data_ptr()),
+        )
+        active.append(own)
+
+    spread(fill, entries, run_threads() if amplitudes.numel() >= PARALLEL else 1)
+    return amplitudes, torch.stack(active).sum(dim=0) * weights.double()
 
 
 def superpose_symbols(sums: Tensor, tables: Tables, phases: Tensor, amplitudes: Tensor) -> None:

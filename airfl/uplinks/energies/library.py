@@ -23,8 +23,9 @@ def load_library() -> ctypes.CDLL | None:
 
 def _declare(loaded: ctypes.CDLL) -> None:
     loaded.airfl_amplitudes.argtypes = (POINTER, SIZE, *[POINTER] * 3, *[SIZE] * 5, POINTER)
+    loaded.airfl_digit_amplitudes.argtypes = (POINTER, SIZE, *[POINTER] * 4, *[SIZE] * 5, *[POINTER] * 2)
     loaded.airfl_add_symbols.argtypes = (*[POINTER] * 3, SIZE, POINTER, *[SIZE] * 5, POINTER)
-    for function in (loaded.airfl_amplitudes, loaded.airfl_add_symbols):
+    for function in (loaded.airfl_amplitudes, loaded.airfl_digit_amplitudes, loaded.airfl_add_symbols):
         function.restype = None
 
 
