@@ -111,11 +111,12 @@ class CountDenoiser:
             blocks = np.zeros(len(near) * STEPS)
             blocks[: self.points] = often
             parts = near * ((blocks.reshape(-1, STEPS) / (near @ kernel + TINY)) @ kernel.T)
-            reach = kernel.shape[0] // 2
-            padded = np.zeros(len(near) + 2 * reach)
-            for offset, part in enumerate(parts.T):
-                padded[offset : offset + len(near)] += part
-            law += padded[reach + 1 : reach + 1 + len(law)]
+            # Row n belongs to the counts n + j: shifted by n, the sums of columns are those of a count.
+            number, width = parts.shape
+            shifted = np.zeros((number, number + width))
+            shifted[:, :width] = parts
+            sums = shifted.reshape(-1)[: number * (number + width - 1)].reshape(number, -1).sum(axis=0)
+            law += sums[width // 2 + 1 :][: len(law)]
         law = np.maximum(law / max(law.sum(), LEAST_SHARE), LEAST_SHARE)
         return np.asarray(law / law.sum())
 
@@ -134,7 +135,8 @@ class CountDenoiser:
         reach = min(math.ceil(REACH * std_of_line(line)) + 1, len(self.law))
         padded = np.zeros(len(self.law) + 2 * reach + 2)
         padded[reach + 1 : reach + 1 + len(self.law)] = self.law
-        return _kernel(line, reach), np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+        windows = np.arange(len(padded) - 2 * reach)[:, None] + np.arange(2 * reach + 1)
+        return _kernel(line, reach), padded[windows]
 
 
 @lru_cache(maxsize=64)
@@ -277,15 +279,17 @@ def detect_counts(
     state, counts = received.clone(), received.new_zeros(len(received), words)
     active = torch.arange(len(received), device=received.device)
     variances = []
-    denoiser = CountDenoiser(law)
+    denoiser, tables, of_lines = CountDenoiser(law), None, np.zeros(0, dtype=np.int64)
     for iteration in range(iterations):
         noisy, noise = steps.correlate(state, counts, active)
         variances.append(noise.double().mean())
         stds = noise.sqrt()
         lines, own = _lines(stds)
         if learn and iteration in LEARNED:
-            denoiser = _learn(denoiser, noisy, lines, own)
-        changes = steps.decide(state, counts, active, noisy, _tables(denoiser, lines, noisy), own)
+            denoiser, tables = _learn(denoiser, noisy, lines, own), None
+        if tables is None or not np.array_equal(lines, of_lines):
+            tables, of_lines = _tables(denoiser, lines, noisy), lines
+        changes = steps.decide(state, counts, active, noisy, tables, own)
         if iteration >= LEARNED[-1]:
             active = active[changes > stds.clamp_(min=LEAST_STD) * SETTLED]
             if not len(active):
@@ -345,11 +349,11 @@ def _looked_up(tables: Tensor, lines: Tensor, noisy: Tensor) -> tuple[Tensor, Te
 
 def _lines(stds: Tensor) -> tuple[NDArray[np.int64], Tensor]:
     """Return the lines that are nearest to the blocks' standard deviations, and the place of each block's."""
-    import torch
-
-    nearest = stds.clamp(min=LEAST_STD).div_(LEAST_STD).log_().div_(math.log(FINENESS)).round_().int()
-    lines, rows = torch.unique(nearest, return_inverse=True)
-    return lines.cpu().numpy().astype(np.int64), rows.int()
+    nearest = stds.clamp(min=LEAST_STD).div_(LEAST_STD).log_().div_(math.log(FINENESS)).round_()
+    places = nearest.int().clamp_(min=0).cpu().numpy()  # of what is not finite, which becomes negative, the first
+    present = np.bincount(places) > 0
+    own = (np.cumsum(present) - 1)[places].astype(np.int32)
+    return np.flatnonzero(present), on_device(own, stds.device)
 
 
 def _learn(denoiser: CountDenoiser, noisy: Tensor, lines: NDArray[np.int64], own: Tensor) -> CountDenoiser:

@@ -16,11 +16,11 @@ import numpy as np
 from airfl.runtime import philox
 from airfl.runtime.streams import Purpose
 from airfl.runtime.threads import run_threads
-from airfl.uplinks.energies import amplitudes_of, digit_amplitudes_of, superpose_symbols
+from airfl.uplinks.energies import amplitudes_of, superpose_symbols
 from airfl.uplinks.impulses import antenna_powers
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, UplinkContext
-from channels.codewords import Codewords, DigitEnergies
+from channels.codewords import Codewords
 from channels.energy import EnergyDetector, Phases, energies_of
 from channels.grid import OfdmaGrid
 from channels.interference import Gaussian, Interference
@@ -108,14 +108,10 @@ class _NoncoherentLink:
         for begin in range(0, len(batch.values), each):
             some = slice(begin, begin + each)
             values, factors = batch.values[some], (batch.scale * energies)[some]
-            if isinstance(uplink.codewords, DigitEnergies):
-                once, energy = digit_amplitudes_of(uplink.codewords, values, factors, weights[some])
-                energy = energy * uplink.chips
-            else:
-                once, energy = amplitudes_of(uplink.codewords, values, factors, weights[some]), None
-            amplitudes = self._on_chips(once)
+            once, energy = amplitudes_of(uplink.codewords, values, factors, weights[some])
+            amplitudes, known = self._on_chips(once), energy if uplink.chips == 1 else None
             rows = slice(first + begin, first + begin + len(amplitudes))
-            self._figures.append(self._channel.send(amplitudes, self._phases(rows), rows, energy))
+            self._figures.append(self._channel.send(amplitudes, self._phases(rows), rows, known))
 
     def close(self) -> Reception:
         """Add noise, measure the energy of every element, and return the mean of the messages."""

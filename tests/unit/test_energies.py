@@ -26,7 +26,7 @@ def test_amplitudes_are_those_of_torch(
     values = torch.randn(3, entries + 5, generator=generator)[:, 2 : entries + 2]
     values[1, 0] = float("nan")
     factors, weights = torch.tensor([0.5, 1.7, 0.0]), torch.tensor([1.0, 0.3, 2.0])
-    found = energies.amplitudes_of(codewords, values, factors, weights)
+    found, _ = energies.amplitudes_of(codewords, values, factors, weights)
     wanted = codewords.encode(values * factors[:, None], weights)
     assert found.shape == (3, codewords.resources, entries)
     assert found.isnan().any()
@@ -62,7 +62,7 @@ def test_sums_of_symbols_are_those_of_torch(
 
 def test_what_the_kernel_cannot_read_is_computed_by_torch() -> None:
     values, ones = torch.linspace(-1, 1, 6, dtype=torch.float64).view(2, 3), torch.ones(2, dtype=torch.float64)
-    found = energies.amplitudes_of(EnergyDifference(), values, ones, ones)
+    found, _ = energies.amplitudes_of(EnergyDifference(), values, ones, ones)
     np.testing.assert_allclose(found.numpy(), np.sqrt(np.maximum([values.numpy(), -values.numpy()], 0)).swapaxes(0, 1))
     table = np.ones((2, 256), dtype=np.float32)
     sums = torch.zeros(2, 2, 3, dtype=torch.float64)

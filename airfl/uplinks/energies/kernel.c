@@ -6,21 +6,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* amplitudes[i, j] = sqrt(max(offsets[i, j] + slopes[j] (factors[i] values[i]), 0)) for each device i and resource j.
+/* amplitudes[i, j] = sqrt(max(offsets[i, j] + slopes[j] (factors[i] values[i]), 0)) for each device i and resource j, and
+   squares[i, j] their squares.
    values: [devices, entries], with `stride` numbers from one device to the next; amplitudes: [devices, resources,
-   entries]. */
+   entries], as squares. */
 void airfl_amplitudes(const float *values, int64_t stride, const float *factors, const float *offsets,
                       const float *slopes, int64_t devices, int64_t resources, int64_t first, int64_t last,
-                      int64_t entries, float *amplitudes)
+                      int64_t entries, float *amplitudes, float *squares)
 {
     for (int64_t i = 0; i < devices; i++)
         for (int64_t j = 0; j < resources; j++) {
             const float *from = values + i * stride;
-            float *into = amplitudes + (i * resources + j) * entries;
+            float *into = amplitudes + (i * resources + j) * entries, *square = squares + (i * resources + j) * entries;
             float factor = factors[i], slope = slopes[j], offset = offsets[i * resources + j];
             for (int64_t e = first; e < last; e++) {
                 float energy = offset + slope * (factor * from[e]);
-                into[e] = sqrtf(energy < 0.0f ? 0.0f : energy);
+                float amplitude = sqrtf(energy < 0.0f ? 0.0f : energy);
+                into[e] = amplitude;
+                square[e] = amplitude * amplitude;
             }
         }
 }

@@ -44,8 +44,9 @@ class ErrorFeedback:
 
         def encode(batch: Batch) -> Batch:
             devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()
-            corrected = batch.messages
-            for vector, device in zip(corrected, devices, strict=True):
+            corrected = torch.empty_like(batch.values)
+            for vector, update, factor, device in zip(corrected, batch.values, batch.scale, devices, strict=True):
+                torch.mul(update, factor, out=vector)
                 if (error := opened.store.read(ERROR, device)) is not None:
                     vector += error
             message = inner.encode(batch.of(corrected))

@@ -108,19 +108,20 @@ def steps_for(received: Tensor, columns: Tensor) -> Steps | None:
     compiled = load_library()
     if compiled is None or not received.is_contiguous() or not all(map(_readable, (received, columns))):
         return None
-    columns, rows = columns.contiguous(), columns.T.contiguous()
     length, words = columns.shape
+    columns, rows = _padded(columns), _padded(columns.T)
 
     def correlate(state: Tensor, counts: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
         noisy, noise = state.new_empty(len(active), words), state.new_empty(len(active))
+        scratch = state.new_empty(columns.shape[1])
         compiled.airfl_correlate(
             *(state.data_ptr(), counts.data_ptr(), active.data_ptr(), len(active), columns.data_ptr(), length, words),
-            *(noisy.data_ptr(), noise.data_ptr()),
+            *(scratch.data_ptr(), noisy.data_ptr(), noise.data_ptr()),
         )
         return noisy, noise
 
     def decide(state: Tensor, counts: Tensor, active: Tensor, noisy: Tensor, tables: Tensor, lines: Tensor) -> Tensor:
-        changes, scratch = state.new_empty(len(active)), state.new_empty(2 * words)
+        changes, scratch = state.new_empty(len(active)), state.new_empty(3 * words + rows.shape[1])
         compiled.airfl_decide(
             *(received.data_ptr(), state.data_ptr(), counts.data_ptr(), active.data_ptr(), len(active)),
             *(rows.data_ptr(), length, words, noisy.data_ptr(), tables.data_ptr(), lines.data_ptr()),
@@ -129,6 +130,13 @@ def steps_for(received: Tensor, columns: Tensor) -> Steps | None:
         return changes
 
     return Steps(correlate, decide)
+
+
+def _padded(matrix: Tensor) -> Tensor:
+    """Return a copy whose rows are filled up with zeros to a multiple of `LANES`."""
+    import torch
+
+    return torch.nn.functional.pad(matrix, (0, -matrix.shape[1] % LANES)).contiguous()
 
 
 def _readable(numbers: Tensor) -> bool:

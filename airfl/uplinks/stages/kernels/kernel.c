@@ -141,30 +141,57 @@ int64_t airfl_seeds(const float *entries, int64_t blocks, int64_t length, const 
     return words;
 }
 
-/* sums[0 .. width - 1] += x' rows for x [count] and rows [count, width]. */
-static inline void add_products(const float *restrict x, const float *restrict rows, int64_t count, int64_t width,
-                                float *restrict sums)
+/* sums += x' rows for x [count] and rows [count, width]; width is a multiple of LANES. */
+static inline void add_products(const float *x, const float *rows, int64_t count, int64_t width, float *sums)
 {
-    int64_t k = 0;
-    for (; k + 4 <= count; k += 4) {
-        const float *row = rows + k * width, *second = row + width, *third = second + width, *fourth = third + width;
-        for (int64_t j = 0; j < width; j++)
-            sums[j] = sums[j] + x[k] * row[j] + x[k + 1] * second[j] + x[k + 2] * third[j] + x[k + 3] * fourth[j];
+    const Lanes *from = (const Lanes *)rows;
+    Lanes *into = (Lanes *)sums;
+    int64_t each = width / LANES, j = 0;
+    for (; j + 4 <= each; j += 4) {
+        Lanes a = into[j], b = into[j + 1], c = into[j + 2], d = into[j + 3];
+        for (int64_t k = 0; k < count; k++) {
+            const Lanes *row = from + k * each + j;
+            a += x[k] * row[0];
+            b += x[k] * row[1];
+            c += x[k] * row[2];
+            d += x[k] * row[3];
+        }
+        into[j] = a;
+        into[j + 1] = b;
+        into[j + 2] = c;
+        into[j + 3] = d;
     }
-    for (; k < count; k++)
-        for (int64_t j = 0; j < width; j++)
-            sums[j] += x[k] * rows[k * width + j];
+    for (; j < each; j++) {
+        Lanes even = into[j], odd = {0};
+        int64_t k = 0;
+        for (; k + 2 <= count; k += 2) {
+            even += x[k] * from[k * each + j];
+            odd += x[k + 1] * from[(k + 1) * each + j];
+        }
+        if (k < count)
+            even += x[k] * from[k * each + j];
+        into[j] = even + odd;
+    }
+}
+
+static inline int64_t padded(int64_t width)
+{
+    return (width + LANES - 1) / LANES * LANES;
 }
 
 /* noisy[n] = counts[b] + state[b]' A and noise[n] = |state[b]|^2/length for each active block b = active[n]. state:
-   [blocks, length]; counts: [blocks, words]; columns: A, [length, words]. */
+   [blocks, length]; counts: [blocks, words]; columns: A, [length, words], with rows of padded(words); scratch:
+   [padded(words)]. */
 void airfl_correlate(const float *state, const float *counts, const int64_t *active, int64_t number,
-                     const float *columns, int64_t length, int64_t words, float *noisy, float *noise)
+                     const float *columns, int64_t length, int64_t words, float *scratch, float *noisy, float *noise)
 {
+    int64_t width = padded(words);
+    memset(scratch, 0, width * sizeof *scratch);
     for (int64_t n = 0; n < number; n++) {
         const float *z = state + active[n] * length;
-        memcpy(noisy + n * words, counts + active[n] * words, words * sizeof *noisy);
-        add_products(z, columns, length, words, noisy + n * words);
+        memcpy(scratch, counts + active[n] * words, words * sizeof *scratch);
+        add_products(z, columns, length, width, scratch);
+        memcpy(noisy + n * words, scratch, words * sizeof *noisy);
         float sum = 0;
         for (int64_t l = 0; l < length; l++)
             sum += z[l] * z[l];
@@ -175,36 +202,50 @@ void airfl_correlate(const float *state, const float *counts, const int64_t *act
 /* The counts of each active block b = active[n] become the values at noisy[n] of the table tables[lines[n]], which has
    `steps` points between two counts from -1 on; its state becomes received[b] - A counts + state[b] sum(slopes)/length;
    and changes[n] is the largest change of a count. received, state: [blocks, length]; counts: [blocks, words]; rows: A',
-   [words, length]; tables: [lines, points]; scratch: [2, words]. */
+   [words, length], with rows of padded(length); tables: [lines, points]; scratch: [3 words + padded(length)]. */
 void airfl_decide(const float *received, float *state, float *counts, const int64_t *active, int64_t number,
                   const float *rows, int64_t length, int64_t words, const float *noisy, const float *tables,
                   const int32_t *lines, int64_t points, float steps, float *scratch, float *changes)
 {
-    float *restrict less = scratch, *restrict rises = scratch + words, last = (float)(points - 1);
+    float *restrict less = scratch, *restrict lows = scratch + words, *restrict highs = lows + words;
+    float *restrict sums = highs + words;
+    float last = (float)(points - 1);
+    int32_t most = (int32_t)points - 2;
+    memset(sums, 0, padded(length) * sizeof *sums);
     for (int64_t n = 0; n < number; n++) {
-        const float *table = tables + lines[n] * points, *r = noisy + n * words, *y = received + active[n] * length;
-        float *x = counts + active[n] * words, *z = state + active[n] * length, slope = 0;
+        const float *restrict table = tables + lines[n] * points, *restrict r = noisy + n * words;
+        const float *y = received + active[n] * length;
+        float *restrict x = counts + active[n] * words, *z = state + active[n] * length, slope = 0;
         int32_t change = 0; /* numbers that are not negative are ordered as their bits */
         for (int64_t q = 0; q < words; q++) {
             float place = (r[q] + 1.0f) * steps;
             place = place > 0.0f ? place : 0.0f;
             place = place < last ? place : last;
-            int32_t below = (int32_t)place, most = (int32_t)points - 2, bits;
+            int32_t below = (int32_t)place;
             below = below < most ? below : most;
-            float low = table[below], rise = table[below + 1] - low, count = low + rise * (place - (float)below);
-            float moved = fabsf(count - x[q]);
+            less[q] = place - (float)below; /* the fraction */
+            memcpy(highs + q, &below, sizeof below);
+        }
+        for (int64_t q = 0; q < words; q++) {
+            int32_t below;
+            memcpy(&below, highs + q, sizeof below);
+            lows[q] = table[below];
+            highs[q] = table[below + 1];
+        }
+        for (int64_t q = 0; q < words; q++) {
+            int32_t bits;
+            float rise = highs[q] - lows[q], count = lows[q] + rise * less[q], moved = fabsf(count - x[q]);
             memcpy(&bits, &moved, sizeof bits);
             change = bits > change ? bits : change;
-            rises[q] = rise;
+            slope += rise;
             x[q] = count;
             less[q] = -count;
         }
         memcpy(changes + n, &change, sizeof change);
-        for (int64_t q = 0; q < words; q++)
-            slope += rises[q];
         slope *= steps / (float)length;
         for (int64_t l = 0; l < length; l++)
-            z[l] = y[l] + z[l] * slope;
-        add_products(less, rows, words, length, z);
+            sums[l] = y[l] + z[l] * slope;
+        add_products(less, rows, words, padded(length), sums);
+        memcpy(z, sums, length * sizeof *z);
     }
 }

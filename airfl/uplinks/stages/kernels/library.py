@@ -15,7 +15,7 @@ SIGNATURES: dict[str, tuple[type, ...]] = {
     "airfl_digits": (POINTER, SIZE, POINTER, FLOAT, SIZE, FLOAT, *[SIZE] * 4, POINTER),
     "airfl_nearest_words": (POINTER, SIZE, POINTER, *[SIZE] * 4, POINTER, POINTER, SIZE, POINTER, POINTER),
     "airfl_seeds": (POINTER, SIZE, SIZE, POINTER, SIZE, *[POINTER] * 3),
-    "airfl_correlate": (*[POINTER] * 3, SIZE, POINTER, SIZE, SIZE, POINTER, POINTER),
+    "airfl_correlate": (*[POINTER] * 3, SIZE, POINTER, SIZE, SIZE, *[POINTER] * 3),
     "airfl_decide": (*[POINTER] * 4, SIZE, POINTER, SIZE, SIZE, *[POINTER] * 3, SIZE, FLOAT, POINTER, POINTER),
 }
 
