@@ -50,6 +50,12 @@ class Purpose(IntEnum):
     CODEBOOK = 32
     REPLAY_ROUNDS = 33
     REPLAY_DEVICES = 34
+    SYNCHRONISATION = 35
+    MEASURED_ROUNDS = 36
+    MEASURED_DEVICES = 37
+    DEVICE_SIZE = 38
+    DEVICE_DATA = 39
+    COMMON_DATA = 40
 
 
 @dataclass(frozen=True)
