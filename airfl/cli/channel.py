@@ -30,7 +30,7 @@ def _kinds() -> list[str]:
     return list(KINDS)
 
 
-@channel_app.command("import", cls=Command, epilog="airfl channel import csv gains.csv --normalise --out channel.h5")
+@channel_app.command("import", cls=Command, epilog="airfl channel import csv street.csv --normalise --out street.h5")
 def import_(
     kind: Annotated[
         str,
@@ -87,7 +87,7 @@ def import_(
     say(f"written: {out}: {', '.join(f'{n:,} {what}' for what, n in imported.sizes().items())}")
 
 
-@channel_app.command(cls=Command, epilog="airfl channel show channel.h5 --out figures")
+@channel_app.command(cls=Command, epilog="airfl channel show channel.npy --out figures")
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="recorded channel: HDF5, .mat, .npy or .npz")],
     *,

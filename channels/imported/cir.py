@@ -88,8 +88,8 @@ def read(
     rows = choice.antenna_rows(antennas)
     # [batch, antennas, devices, paths, steps] -> [batch, steps, devices, antennas, paths]
     amplitudes = np.transpose(amplitudes[:, base_station, :, :, device_antenna], (0, 4, 2, 1, 3))[:, :, :, rows]
-    reference = delays[:, base_station, :, :, device_antenna]
-    delays = np.transpose(reference, (0, 2, 1, 3))  # [batch, devices, antennas or 1, paths]
+    of_antenna = delays[:, base_station, :, :, min(device_antenna, delays.shape[4] - 1)]
+    delays = np.transpose(of_antenna, (0, 2, 1, 3))  # [batch, devices, antennas or 1, paths]
     delays = _same_for_antennas(delays, amplitudes, rows)
     if time == "blocks":
         rounds = choice.round_rows(batch)
@@ -168,7 +168,7 @@ def _same_for_antennas(delays: Array, amplitudes: Complex, rows: NDArray[np.int6
 
 
 def _responses(amplitudes: Complex, delays: Array, frequencies_hz: Array) -> NDArray[np.complex64]:
-    """Return H on a grid, complex64 [rounds, devices, antennas, blocks, subcarriers]; delays count from the first path."""
+    """Return H on a grid, complex64 [rounds, devices, antennas, blocks, subcarriers], from the first path on."""
     there = (amplitudes != 0).any(axis=(1, 3))
     first = np.min(delays, axis=-1, where=there, initial=np.inf, keepdims=True)
     relative = np.where(there, delays - np.where(np.isfinite(first), first, 0.0), 0.0)

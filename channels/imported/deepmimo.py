@@ -199,8 +199,11 @@ def _version_4(
     folder: Path, base_station: str | None, receivers: int | None, carrier_hz: float | None
 ) -> tuple[list[_Rays], float | None, bool, str]:
     params = read_json(folder / PARAMS)
-    ray_tracing = params.get("rt_params", {}) if isinstance(params, dict) else {}
-    recorded_hz = ray_tracing.get("frequency") if isinstance(ray_tracing, dict) else None
+    if not isinstance(params, dict):
+        raise RecordingError(f"{PARAMS} must hold a table of names and values")
+    ray_tracing = params.get("rt_params", {})
+    ray_tracing = ray_tracing if isinstance(ray_tracing, dict) else {}
+    recorded_hz = ray_tracing.get("frequency")
     if isinstance(recorded_hz, int | float) and 0 < recorded_hz < np.inf:
         if carrier_hz is not None and carrier_hz != recorded_hz:
             raise RecordingError(f"the scenario has the carrier {recorded_hz:g} Hz; leave carrier_hz out")
@@ -208,7 +211,7 @@ def _version_4(
     turned = WITHOUT_CARRIER in str(ray_tracing.get("raytracer_name", ""))
     if turned and carrier_hz is None:
         raise RecordingError(f"{PARAMS} has no frequency in rt_params, which phases of Sionna need; give carrier_hz")
-    scene = params.get("scene", {}) if isinstance(params, dict) else {}
+    scene = params.get("scene", {})
     count = scene.get("num_scenes", 1) if isinstance(scene, dict) else 1
     folders = [folder]
     if isinstance(count, int) and count > 1:
