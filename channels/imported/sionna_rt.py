@@ -104,7 +104,7 @@ def read(
     flags = {"diffraction": diffraction, "refraction": refraction, "diffuse_reflection": scattering}
     traced = []
     for number, places in enumerate(walked):
-        for device, at in enumerate(places):
+        for device, at in enumerate(places if number or velocities is not None else ()):
             receiver = scene.get(f"device-{device}")
             receiver.position = at.tolist()
             if velocities is not None:
