@@ -29,6 +29,7 @@ from airfl.core.checkpoint import (
     fingerprint_of_run,
     has_begun,
     read_saved,
+    recorded_files,
     stored_records,
 )
 from airfl.core.checkpoint.state import from_arrays
@@ -191,7 +192,7 @@ def run(
             world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
             resolved = resolve(world, chosen)
             if saved:
-                check_data(saved.fingerprint, folder, raw, settings.channel.fading_model, world.task.own)
+                check_data(saved.fingerprint, folder, raw, recorded_files(settings), world.task.own)
                 check_fits(world, saved, folder)
             else:
                 saved = Saved(fingerprint_of_run(settings, resolved, torch_device, raw, world.task.own))

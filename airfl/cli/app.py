@@ -61,7 +61,7 @@ Device = Annotated[
     str,
     typer.Option(
         metavar="|".join((*KINDS, "cuda:K")),
-        help="where to compute; cuda:1 is the second GPU",
+        help="cuda:1 is the second GPU",
         autocompletion=completion.one_of(lambda: KINDS),
     ),
 ]

@@ -26,7 +26,7 @@ from airfl.errors import MachineError, UserError
 if TYPE_CHECKING:
     from airfl.analysis.results.result import Group
 
-Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds per point, counted from run.seed")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="seeds, counted from run.seed")]
 Jobs = Annotated[
     int,
     typer.Option(metavar="N", min=0, help="points run in parallel on this machine; 0 = as many as cores or GPUs allow"),
@@ -44,14 +44,10 @@ SharedDir = Annotated[
         show_default=False,
     ),
 ]
-Retries = Annotated[
-    int, typer.Option(metavar="N", min=0, help="times a point is run again after its process or worker was lost")
-]
+Retries = Annotated[int, typer.Option(metavar="N", min=0, help="reruns of a lost point")]
 WorkerWait = Annotated[
     float,
-    typer.Option(
-        "--worker-wait-s", metavar="SECONDS", min=0, help="longest wait for a first worker of the cluster, or a new one"
-    ),
+    typer.Option("--worker-wait-s", metavar="SECONDS", min=0, help="longest wait for a worker"),
 ]
 SchedulerWait = Annotated[
     float,

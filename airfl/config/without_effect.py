@@ -156,6 +156,7 @@ ARRAY_MATTERS = Needs(
     "channel.fading", inactive=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
 )
 """Without a line of sight, the geometry does not matter to independent antennas."""
+MEASURED = Needs("csi.residual_file", inactive=("None",))
 FROM_DEVICES = Needs("antennas.angle", ("device",))
 EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
 LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
@@ -203,6 +204,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "csi.pilots": (ESTIMATE_USED, ESTIMATED),
     "csi.pilot_snr_db": (ESTIMATE_USED, ESTIMATED),
     "csi.delay_s": (ESTIMATE_USED_OR_CHARGED,),
+    **{f"csi.residual_{name}": (MEASURED,) for name in ("variable", "target", "missed_below", "rounds", "devices")},
     "power.limit": (NORMALISED, LIMITED_OR_ENERGY_BUDGET),
     "power.divide_by": (LOSSY, TRUNCATED),
     **dict.fromkeys(

@@ -145,13 +145,14 @@ def _signal_over_noise(scenario: Scenario) -> float:
     """Return the log signal-to-noise ratio of the decoded mean, averaged over some rounds.
 
     The ratio is the share of the selected devices whose messages are received over the noise on an entry. The rounds
-    follow the run's last one, so that their samples reveal nothing about the samples of the run. As replayed gains may
-    end with the run, its own first rounds are used for them.
+    follow the run's last one, so that their samples reveal nothing about the samples of the run. As replayed gains and
+    measured errors may end with the run, its own first rounds are used for them.
     """
     rounds = scenario.run.rounds
     replayed = range(min(rounds, ROUNDS_TO_COMPARE))
     logs = []
-    for index in replayed if scenario.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
+    recorded = scenario.radio.replay is not None or scenario.radio.measured is not None
+    for index in replayed if recorded else range(rounds, rounds + ROUNDS_TO_COMPARE):
         report = plan_round(scenario, index, scenario.memory).link.link_budget()
         heard = float(report.devices.active.sum()) / scenario.run.selected
         noise = np.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain)

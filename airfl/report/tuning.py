@@ -24,6 +24,8 @@ def tuned_table(chosen: Sequence[Chosen], title: str) -> Table:
         f"Mean over seeds ± standard deviation (95% interval of the mean). Selected by "
         f"{'lowest' if by.lowest else 'highest'} validation {by.name}; test {by.name} of the selected values only."
     )
+    if pruned := sum(one.pruned for one in chosen):
+        caption += f" Of the settings tried, {pruned} were ended early (pruned)."
     table = new_table(title, caption)
     keys = list(chosen[0].values)
     table.add_column("row")
@@ -54,6 +56,7 @@ def plain_tuning(chosen: Sequence[Chosen]) -> list[dict[str, Any]]:
             "row": dict(choice.row.changes),
             "chosen": dict(choice.values),
             "tried": choice.tried,
+            "pruned": choice.pruned,
             f"validation_{choice.by.name}": plain_average(choice.validation),
             f"test_{choice.by.name}": plain_average(choice.test),
             "at_the_edge": list(choice.edges),

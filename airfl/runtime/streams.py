@@ -50,6 +50,9 @@ class Purpose(IntEnum):
     CODEBOOK = 32
     REPLAY_ROUNDS = 33
     REPLAY_DEVICES = 34
+    SYNCHRONISATION = 35
+    MEASURED_ROUNDS = 36
+    MEASURED_DEVICES = 37
 
 
 @dataclass(frozen=True)

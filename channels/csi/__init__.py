@@ -14,6 +14,7 @@ from channels.csi.offsets import Offsets
 from channels.csi.oscillator import PhaseNoise
 from channels.csi.phase import ResidualPhase
 from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response, received_power
+from channels.csi.synchronisation import SynchronisationErrors
 from channels.csi.timing import TimingOffset
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "ResidualPhase",
     "Response",
     "Surroundings",
+    "SynchronisationErrors",
     "TimingOffset",
     "impair",
     "match",

@@ -13,8 +13,9 @@ from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.information import ChannelInformation, match
 from channels.csi.oscillator import PhaseNoise
 from channels.csi.phase import ResidualPhase
+from channels.csi.synchronisation import SynchronisationErrors, with_errors
 from channels.csi.timing import TimingOffset
-from channels.draws import Draw
+from channels.draws import Complex, Draw
 from channels.frame import Frame
 
 
@@ -33,6 +34,7 @@ class Imperfections:
         timing: Symbol timing offset.
         frequency: Carrier frequency offset.
         oscillator: Phase noise of oscillators.
+        synchronisation: Errors that remain after synchronisation, as measured or by their law.
     """
 
     estimation: Estimation = field(default_factory=Estimation)
@@ -42,6 +44,7 @@ class Imperfections:
     timing: TimingOffset = field(default_factory=TimingOffset)
     frequency: FrequencyOffset = field(default_factory=FrequencyOffset)
     oscillator: PhaseNoise = field(default_factory=PhaseNoise)
+    synchronisation: SynchronisationErrors = field(default_factory=SynchronisationErrors)
 
     def __iter__(self) -> Iterator[Impairment]:
         return (getattr(self, one.name) for one in fields(self))
@@ -66,7 +69,12 @@ IMPAIRMENTS: dict[str, type[Impairment]] = {one.name: type(one) for one in Imper
 
 
 def impair(
-    csi: ChannelInformation, imperfections: Imperfections, around: Surroundings, frame: Frame, draws: Mapping[str, Draw]
+    csi: ChannelInformation,
+    imperfections: Imperfections,
+    around: Surroundings,
+    frame: Frame,
+    draws: Mapping[str, Draw],
+    measured: Complex | None = None,
 ) -> ChannelInformation:
     """Apply all impairments that have an effect, in their order.
 
@@ -76,6 +84,8 @@ def impair(
         around: Properties of channel and grid.
         frame: The resource elements of the message.
         draws: Separate random numbers for each impairment, by name, so that adding one does not change the others.
+        measured: Measured residual gains of this round, complex, broadcast against the response; None if there are
+            none. A file of them is read by `channels.csi.measured`.
 
     Raises ValueError if the response has neither the frame's blocks and subcarriers nor length 1.
     """
@@ -87,4 +97,4 @@ def impair(
     for one in imperfections:
         if one.present(around):
             csi = one.apply(csi, around, frame, draws[one.name])
-    return csi
+    return csi if measured is None else with_errors(csi, measured)

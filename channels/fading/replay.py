@@ -151,10 +151,22 @@ class VariableError(ValueError):
 def _read(
     part: Recorded, *, rounds: int, devices: int, antennas: int, physical: bool, draw: Callable[[str], Draw] | None
 ) -> Replay:
-    path = Path(part.file)
+    with _explained(part.file), _opened(part.file, part.variable) as (source, layout):
+        return _replay(part, source, layout, rounds, devices, antennas, physical, draw)
+
+
+def recorded_layout(file: str, variable: str | None = None) -> Layout:
+    """Return what is recorded in a file, without reading its values. Raises ValueError as `read_replay` does."""
+    with _explained(file), _opened(file, variable) as (_, layout):
+        return layout
+
+
+@contextmanager
+def _explained(file: str) -> Iterator[None]:
+    """Convert errors of reading a file into ValueErrors that name it."""
+    path = Path(file)
     try:
-        with _opened(part.file, part.variable) as (source, layout):
-            return _replay(part, source, layout, rounds, devices, antennas, physical, draw)
+        yield
     except RecordingError as error:
         kind = VariableError if isinstance(error, ChoiceError) else ValueError
         raise kind(f"{path}: {' '.join(str(error).split())}") from None
@@ -255,4 +267,4 @@ def _reason(error: Exception) -> str:
     return text.splitlines()[0][:120]
 
 
-__all__ = ["Recorded", "Replay", "VariableError", "read_replay"]
+__all__ = ["Recorded", "Replay", "VariableError", "read_replay", "recorded_layout"]

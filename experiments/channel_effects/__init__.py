@@ -20,6 +20,7 @@ from channel_effects import (
     privacy,
     selection,
     selective,
+    synchronisation,
     waveform,
 )
 
@@ -48,6 +49,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "amplifier": hardware.amplifier,
     "converter": hardware.converter,
     "oscillator": oscillator.oscillator,
+    "synchronisation": synchronisation.synchronisation,
     "privacy": privacy.privacy,
 }
 """The effects of docs/channels, each with a page of its name."""

@@ -49,6 +49,7 @@ NEEDS = {
     ("impairment", "timing"): "csi.timing_offset_s=1e-5",
     ("impairment", "frequency"): "csi.frequency_offset_hz=500",
     ("impairment", "oscillator"): "csi.linewidth_hz=50",
+    ("impairment", "synchronisation"): "csi.amplitude_std_db=2",
     ("policy", "blind"): "antennas.count=3 antennas.combining=sum",
     ("selection", "threshold"): "selection.min_gain=0.3",
     ("selection", "energy-budget"): "selection.energy_budget=1e9",

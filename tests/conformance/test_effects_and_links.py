@@ -141,6 +141,13 @@ ALL_EFFECTS = {
     "carrier offset": ("csi.frequency_offset_hz=4000", ""),
     "phase noise": ("csi.linewidth_hz=500", ""),
     "phase noise of a loop": ("csi.oscillator=tr38803-30ghz", "channel.carrier_hz=3e11"),
+    "amplitude error": ("csi.amplitude_std_db=3", ""),
+    "missed trigger": ("csi.missed_probability=0.5", ""),
+    "measured synchronisation": ("csi.residual_file={gains}", ""),
+    "measured rounds": ("csi.residual_rounds=draw", "csi.residual_file={gains}"),
+    "measured devices": ("csi.residual_devices=draw", "csi.residual_file={gains}"),
+    "measured target": ("csi.residual_target=2", "csi.residual_file={gains}"),
+    "weak measured gains": ("csi.residual_missed_below=0.9", "csi.residual_file={gains}"),
     "power policy": ("power.policy=cao", ""),
     "truncation": (TRUNCATED, ""),
     "divisor": ("power.divide_by=active", f"power.policy=truncated-inversion power.threshold=1 {KNOWN_BADLY}"),
@@ -196,8 +203,8 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outcome(name: str, link: str, gains: Path) -> str:
     """ "yes", "no effect" where it is reported, "refused", or "silence"."""
-    made, given = ALL_EFFECTS[name]
-    keys = made.replace("{gains}", str(gains)).split()
+    made, given = (text.replace("{gains}", str(gains)) for text in ALL_EFFECTS[name])
+    keys = made.split()
     settings = small(ALL_LINKS[link], given, *keys)
     named = {text.partition("=")[0] for text in keys}
     told = []

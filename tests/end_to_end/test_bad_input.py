@@ -49,6 +49,13 @@ tune DEMO {" ".join(SMALL)} {RATE}=0.1,0.2 -> task.validation_share: must be pos
 tune DEMO {HELD_OUT} -> nothing to tune
 tune DEMO {HELD_OUT} {RATE}=0.1:0.2:log -> search it with --trials
 tune DEMO {HELD_OUT} {RATE}=0.2:0.1:log --trials 2 -> an interval must have lo < hi
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --prune median -> --prune: is for a search; give --trials too
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --trials 2 --prune medain -> --prune: unknown value 'medain'; did you mean median?
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --trials 2 --prune median -> --prune: no evaluation ... run.evaluate_every = 2
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --trials 2 --storage nowhere/trials -> --storage: nowhere is not a folder
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --trials 2 --storage DEMO -> demo.toml is not a journal of Optuna
+tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --trials 2 --study mine -> --study: names a study in a storage
+tune DEMO {HELD_OUT} scheme.ratio=0.5:2:linear --schemes pfels --trials 2 -> scheme.ratio
 tune DEMO {HELD_OUT} local.learning_rte=0.1,0.2 -> did you mean learning_rate
 tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --schemes pfelz -> did you mean pfels
 privacy -> exactly one of --noise-multiplier and --epsilon

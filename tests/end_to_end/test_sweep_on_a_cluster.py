@@ -38,8 +38,10 @@ from airfl.study.sweeps.sweep import Status
 from tests.conftest import ROOT, small_settings
 from tests.documentation.blocks import blocks, commands
 from tests.end_to_end.test_everything_of_ones_own import SCRIPT
+from tests.end_to_end.test_tune import HELD_OUT, PRUNED
 from tests.processes import Child, shared
 from tests.resuming import assert_same_trace
+from tests.small_data import OF_PEOPLE
 
 distributed = pytest.importorskip("distributed")
 psutil = pytest.importorskip("psutil")
@@ -147,6 +149,23 @@ def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_pat
     assert kept <= {".so", ".TAG"}  # compiled code, and no data
     point = build_points(settings, [], SweepPlan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
+
+
+def test_a_search_prunes_on_a_cluster_what_it_prunes_here(
+    dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one place, and a run so short that it may end before the decision arrives."""
+    pytest.importorskip("optuna")
+    monkeypatch.setattr(workers.Pool, "size", 1)
+    overrides = [word for word in PRUNED if "=" in word and not word.startswith("local.learning_rate")]
+    config = small_settings(*OF_PEOPLE, *HELD_OUT, *overrides, "scheme.name=fedavg")
+    out = tmp_path / "out"
+    axes = {"local.learning_rate": [0.5, 1e-6]}
+    found = airfl.tune(config, axes, trials=6, prune="halving", cluster=dask.address, out=out).chosen[0]
+    assert (found.values, found.tried, found.pruned) == ({"local.learning_rate": 0.5}, 2, 1)
+    listed = json.loads((out / "sweep.json").read_text())["points"]
+    good = [one["folder"] for one in listed if one["values"] == found.values]
+    assert (out / good[0] / "trace.h5").exists()
 
 
 def test_a_scheme_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Path) -> None:

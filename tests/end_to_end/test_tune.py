@@ -15,14 +15,13 @@ import airfl
 from airfl.analysis.results import read_results
 from airfl.analysis.results.digest import Digest
 from airfl.analysis.results.result import Group, Result
-from airfl.analysis.results.tuned import ACCURACY, LOSS, Figure, TunedRow
+from airfl.analysis.results.tuned import ACCURACY, LOSS, TunedRow
 from airfl.cli.app import app
 from airfl.config import load_rows
 from airfl.config.swept_values import Interval, split_intervals, values_only
 from airfl.core.summary import Summary
 from airfl.errors import UserError
 from airfl.report.tuning import plain_tuning, tuned_table
-from airfl.study.sweeps.search import tune_by_trials
 from airfl.study.sweeps.tuning import best, chosen, points_of, rows_to_tune, validation_of
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl as airfl_command
@@ -121,35 +120,6 @@ def test_a_value_at_the_edge_is_told(tmp_path: Path) -> None:
     assert re.search(r"fedavg: local.learning_rate = (1e-06|0.05) is at the edge of the tried range", done.stderr)
 
 
-def searched(trials: int, by: Figure) -> tuple[dict, int, float]:
-    """The values found by trials without runs, how many were tried, and the score of those found: it is best at a
-    learning rate of 0.02 and a clip norm of 1."""
-    pytest.importorskip("optuna")
-    axes = {"local.learning_rate": Interval(1e-4, 1.0, log=True), "local.clip_norm": [0.5, 1.0]}
-    groups: dict[str, Group] = {}
-
-    def run(points: list) -> list:
-        for point in points:
-            rate, clip = point.values["local.learning_rate"], point.values["local.clip_norm"]
-            loss = abs(np.log10(rate / 0.02)) + 0.3 * (clip == 0.5)
-            groups[point.folder] = _group(point.label, dict(point.values), loss if by is LOSS else -loss, by.name)
-        return list(groups.values())
-
-    (found,) = tune_by_trials(DEMO, HELD_OUT, rows_to_tune(DEMO, ["pfels"]), axes, 1, run, trials=trials, seed=3, by=by)
-    return found.values, len(groups), found.validation.mean
-
-
-@pytest.mark.parametrize("by", [ACCURACY, LOSS], ids=lambda by: by.name)
-def test_optuna_finds_what_a_score_hides(by: Figure) -> None:
-    """The same seed proposes the same."""
-    values, tried, score = searched(40, by)
-    assert 0.01 < values["local.learning_rate"] < 0.04
-    assert values["local.clip_norm"] == 1.0
-    assert tried == 40
-    assert abs(score) < 0.3
-    assert searched(40, by) == (values, tried, score)
-
-
 def test_of_a_loss_the_lowest_is_chosen_the_first_of_equals_and_none_that_is_nan() -> None:
     """By grid and by search; accuracies, which are nan then, have no say."""
     scores = [math.nan, 2.0, -1.0, 0.5, -1.0, math.inf]
@@ -179,11 +149,37 @@ def test_optuna_trials_run(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     out = tmp_path / "trials"
     words = ("local.learning_rate=0.01:0.3:log", "--schemes", "fedavg", "--trials", "3", "--out", out, "--json")
-    found = json.loads(tune(*words).stdout)
+    done = tune(*words)
+    found = json.loads(done.stdout)
+    assert "--trials 3: all values are drawn at random" in done.stderr
+    assert "3 of 3 points, done" in done.stderr
     assert len(list(out.glob("*/trace.h5"))) == found[0]["tried"] == 3
     assert 0.01 <= found[0]["chosen"]["local.learning_rate"] <= 0.3
     assert json.loads(tune(*words).stdout) == found
     assert tomllib.loads((out / "tuned.toml").read_text())["compare"][0]["local.learning_rate"] > 0
+
+
+PRUNED = (
+    *("local.learning_rate=0.5,1e-6", "local.clip_norm=100", "local.steps=4", "run.rounds=4", "run.evaluate_every=1"),
+    *("run.seed=3", "--trials", "6", "--prune", "halving", "--schemes", "fedavg"),
+)
+
+
+def test_a_bad_trial_is_pruned_and_its_trace_not_kept(tmp_path: Path) -> None:
+    """Of two values that are tried one after the other, with seed 3 the good one first."""
+    pytest.importorskip("optuna")
+    out = tmp_path / "trials"
+    words = (*PRUNED, "--seeds", "2", "--out", out, "--json")
+    done = tune(*words)
+    (found,) = json.loads(done.stdout)
+    assert (found["tried"], found["pruned"], found["chosen"]) == (2, 1, {"local.learning_rate": 0.5})
+    assert "1 pruned" in done.stderr
+    traces = list(out.glob("*/trace.h5"))
+    assert len(traces) == 2  # two seeds of the good one
+    for trace_file in traces:
+        with airfl.open_trace(trace_file) as trace:
+            assert json.loads(trace.attrs["config"])["local"]["learning_rate"] == 0.5
+    assert not (out / ".running").exists()
 
 
 def test_intervals_apart_from_values() -> None:

@@ -23,7 +23,7 @@ from airfl.uplinks.stages.clamp import Clamp
 from airfl.uplinks.stages.quantise import StochasticQuantise
 from airfl.uplinks.stages.stage import MessageBound
 from airfl.uplinks.stages.votes import Votes
-from channels.codewords import Affine, AugmentedAffine, Codewords, EnergyDifference
+from channels.codewords import Affine, AugmentedAffine, Codewords, DigitEnergies, EnergyDifference
 from channels.energy import first_is_larger, phase_table
 from channels.grid import OfdmaGrid
 from channels.interference import AlphaStable, BernoulliGaussian, Gaussian
@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 
 
 def uplink_of(codewords: Codewords, chips: int = 1, **more: object) -> NoncoherentUplink:
-    grid = OfdmaGrid(2 * chips * M, 1e-3)
+    grid = OfdmaGrid(max(2, codewords.resources) * chips * M, 1e-3)
     return NoncoherentUplink(grid, codewords, "round_energy", SIGMA_0, chips=chips, **more)  # type: ignore[arg-type]
 
 
@@ -113,6 +113,58 @@ def test_affine_energies_have_their_exact_mean_and_variance(codewords: Codewords
     variance = float(squares / (chips * antennas * 3**2))
     assert mean.mean() == pytest.approx((weights * values).sum() / 3, abs=5 * math.sqrt(variance / M))
     assert mean.var() == pytest.approx(variance, rel=5 * math.sqrt(8 / M))
+
+
+# The map, and the number of each device.
+MAPS: dict[str, tuple[Codewords, tuple[float, ...]]] = {
+    "fsk-mv": (EnergyDifference(), (1.0, -1.0, 0.4)),  # two votes, and one that counts less
+    "reed": (EnergyDifference(), (0.8, -0.5, 0.3)),
+    "ncairfl": (EnergyDifference(), (0.6, -0.6, 0.6)),
+    "augmented": (AugmentedAffine(1.5), (0.8, -1.5, 0.3)),
+    "affine": (Affine(1.5), (0.8, -1.5, 0.3)),
+    "balanced digits": (DigitEnergies(5), (2.0, -1.0, 0.0)),
+    "balanced digits, zero sent": (DigitEnergies(5, zero_sent=True), (2.0, -1.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_every_scheme_is_a_case_of_the_general_form(name: str) -> None:
+    """Energies c_j(x) on J elements and a decoder sum_j a_j E_j - kappa. With C_j = sum_i w_i c_j(x_i), E = (sum_j a_j
+    C_j - kappa)/r is sum_i w_i x_i/r, and Var = sum_j a_j^2 (C_j + L N_0/rho)^2/(L A r^2). 5 standard errors."""
+    codewords, given = MAPS[name]
+    values, weights, chips, antennas = np.array(given), np.array([1.0, 0.5, 1.5]), 2, 2
+    resources = codewords.resources
+    context = replace(faded(3, resources * chips * M, antennas), weights=weights)
+    mean = received(uplink_of(codewords, chips), context, values)
+
+    messages, of_devices = torch.from_numpy(weights * values)[:, None].double(), torch.from_numpy(weights)
+    sums = codewords.encode(messages, of_devices).square().sum(dim=0)[:, 0].double().numpy()  # C_j
+    at_zero = codewords.decode(torch.zeros(resources, 1).double(), 0.0, float(weights.sum()))[0]
+    columns = codewords.decode(torch.eye(resources).double(), 0.0, float(weights.sum()))
+    factors = (columns - at_zero).numpy()  # a_j, as the decoder is linear in energies
+    assert factors @ sums + float(at_zero) == pytest.approx((weights * values).sum())
+    rho = min(M / codewords.most_energy(M, math.sqrt(M), weight) for weight in weights)  # norm sqrt(M)
+    variance = float((factors**2 * (sums + chips * N_0 / rho) ** 2).sum() / (chips * antennas * 3**2))
+    assert mean.mean() == pytest.approx((weights * values).sum() / 3, abs=5 * math.sqrt(variance / M))
+    assert mean.var() == pytest.approx(variance, rel=5 * math.sqrt(8 / M))
+
+
+@pytest.mark.parametrize("chips", [1, 3])
+def test_no_unbiased_map_with_factors_of_1_varies_less_than_the_difference(chips: int) -> None:
+    """Of maps to 2 L elements, L with a_j = 1 and L with a_j = -1: those elements have max(+-x, 0) + t with some t >=
+    0, split in any way. Sums of squares of numbers with a given sum are least if they are equal, and grow with t."""
+    generator, noise = np.random.default_rng(2), 0.3
+    for _ in range(50):
+        values = generator.standard_normal(6) + generator.uniform(-1, 1)
+        excess = generator.exponential(generator.choice([0.0, 0.1, 1.0]), 6)
+        found = least = 0.0
+        for sign in (1, -1):
+            part = np.maximum(sign * values, 0)
+            split = generator.dirichlet(np.full(chips, generator.choice([0.5, 50.0])), 6)
+            energies = ((part + excess)[:, None] * split).sum(axis=0)
+            found += float(((energies + noise) ** 2).sum())
+            least += float((part.sum() + chips * noise) ** 2) / chips  # L times the variance of `reed`'s law
+        assert found >= least * (1 - 1e-12)
 
 
 def test_of_energies_that_are_uniform_the_difference_varies_least() -> None:

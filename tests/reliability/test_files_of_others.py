@@ -39,6 +39,7 @@ from airfl.study.sweeps.cluster.received import put as take_in
 from airfl.study.sweeps.job import Again, Outcome
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
+from airfl.study.sweeps.studies import check_own_studies
 from airfl.study.sweeps.sweep import run_points
 from airfl.study.sweeps.tuning import check_tuned
 from tests.conftest import small_settings
@@ -351,9 +352,10 @@ def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
 # Tables, figures, reports
 
 
-@pytest.mark.parametrize("name", [*MARKS, "tuned.toml"])
+@pytest.mark.parametrize("name", [*MARKS, "tuned.toml", "trials.journal", "client.txt"])
 def test_no_file_of_a_comparison_replaces_another(name: str, elsewhere: Path, tmp_path: Path) -> None:
-    actions: list[Making] = [partial(write_report, []), check_report] if name in MARKS else [check_tuned]
+    check = check_own_studies if name in ("trials.journal", "client.txt") else check_tuned
+    actions: list[Making] = [partial(write_report, []), check_report] if name in MARKS else [check]
     if name in ("comparison.md", "learning.png"):
         actions.append(partial(copy_report, []))
     for _ in in_place_of(tmp_path / "out" / name, elsewhere):

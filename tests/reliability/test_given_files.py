@@ -17,7 +17,7 @@ from airfl.analysis.results.sweep_folder import open_folder, read_listing
 from airfl.cli.app import app
 from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
-from airfl.core.checkpoint.fingerprint import checksum
+from airfl.core.checkpoint.fingerprint import checksum, recorded_files
 from airfl.exports.tfrecord import parser
 from airfl.learning.tasks.datasets import load_dataset
 from airfl.learning.tasks.downloads.download import get
@@ -130,7 +130,7 @@ def test_a_replay_file_larger_than_memory_is_summed_in_parts(tmp_path: Path, mon
     huge(file, 1 << 26)
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("read at once"))
     settings = small_settings("channel.fading=replay", f"channel.replay_file='{file}'")
-    assert checksum(rows(), settings.channel.fading_model) != checksum(rows(), small_settings().channel.fading_model)
+    assert checksum(rows(), recorded_files(settings)) != checksum(rows(), recorded_files(small_settings()))
 
 
 def test_a_download_is_not_put_into_a_pipe(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,7 @@ class Site:
         self.scattered, self.attempts, self.news = list[Future](), list[Future](), list[Reply]()
         self.running, self.revoked, self.cancelled = set[str](), set[str](), list[Future]()
         self.is_empty, self.looks, self.moved = False, 0, False
+        self.reported, self.stopping, self.renew_s = dict[str, dict[int, float]](), frozenset[str](), 7.0
         for part in ("Connection", "Pool", "Lease"):
             monkeypatch.setattr(module, part, lambda *_: self)
         monkeypatch.setattr(module, "box", lambda *_: self)
@@ -113,6 +114,9 @@ class Site:
 
     def revoke(self, attempts: list[str]) -> None:
         self.revoked |= {*attempts}
+
+    def stop(self, attempts: frozenset[str]) -> None:
+        self.stopping = attempts
 
 
 def finished(future: Future) -> None:
@@ -252,3 +256,80 @@ def test_a_scheduler_that_is_lost_while_points_are_moved_is_waited_for(
     site.on_attempt = lambda number, future: finished(future) if number > 1 else None  # type: ignore[method-assign]
     (outcome,) = site.outcomes(tmp_path)
     assert (outcome.cause, len(site.attempts)) == (None, 2)
+
+
+class Feed:
+    """Gives out points as there are places, and no longer wants one whose figure is below 0.5."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names, self.given, self.bad = [*names], list[list[str]](), set[str]()
+
+    def more(self, at_once: int) -> list[Job]:
+        free = at_once - sum(map(len, self.given)) + len(self.bad)
+        new, self.names = self.names[: max(0, free)], self.names[max(0, free) :]
+        self.given.append(new)
+        return [Job(name, settings_of_a_point(small_settings())) for name in new]
+
+    def reported(self, name: str, values: Mapping[int, float]) -> None:
+        self.bad |= {name for value in values.values() if value < 0.5}
+
+    def unwanted(self) -> set[str]:
+        return self.bad
+
+    @property
+    def over(self) -> bool:
+        return not self.names
+
+
+def fed(site: Site, feed: Feed, running: Path) -> Iterator[Outcome]:
+    data: Any = {small_settings().task.dataset: object}
+    return site.cluster.run_jobs([], running, data, feed=feed)
+
+
+def test_a_feed_gives_out_as_many_points_as_there_are_workers_and_stops_some(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second worker comes later. Figures of attempts that nobody knows are dropped."""
+    site, feed = Site(monkeypatch, retries=3), Feed(NAMES)
+
+    def on_attempt(number: int, future: Future) -> None:
+        assert future.order is not None
+        if number == 1:
+            site.reported = {future.order.attempt: {2: 0.7}, "another": {2: 0.1}}
+            later(lambda: setattr(site, "size", 2), monkeypatch)
+        elif number == 2:
+            site.reported = {future.order.attempt: {2: 0.4}}
+
+    stopping = Site.stop
+
+    def stop(site: Site, attempts: frozenset[str]) -> None:
+        stopping(site, attempts)
+        for future in site.attempts:
+            if future.order is not None and future.order.attempt in attempts and future.status == "pending":
+                future.become("finished", Outcome(future.order.name, unwanted=True))
+        if len(site.attempts) == 3:
+            for future in (site.attempts[0], site.attempts[2]):
+                if future.status == "pending":
+                    finished(future)
+
+    monkeypatch.setattr(site, "on_attempt", on_attempt)
+    monkeypatch.setattr(Site, "stop", stop)
+    outcomes = {outcome.name: outcome.unwanted for outcome in fed(site, feed, tmp_path)}
+    assert outcomes == dict(zip(NAMES, (False, True, False), strict=True))
+    assert [given for given in feed.given if given] == [[NAMES[0]], [NAMES[1]], [NAMES[2]]]
+    assert site.renew_s < 7
+    assert len(site.attempts) == 3
+
+
+def test_an_unwanted_point_that_was_lost_is_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    site, feed = Site(monkeypatch, retries=3), Feed(NAMES[:1])
+
+    def on_attempt(number: int, future: Future) -> None:
+        assert future.order is not None
+        feed.bad.add(future.order.name)
+        lost = Outcome(future.order.name, "its process died", again=Again.DIED)
+        later(lambda: future.become("finished", lost), monkeypatch)
+
+    monkeypatch.setattr(site, "on_attempt", on_attempt)
+    (outcome,) = fed(site, feed, tmp_path)
+    assert (outcome.name, outcome.unwanted, len(site.attempts)) == (NAMES[0], True, 1)

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace as Namespace
@@ -80,6 +81,26 @@ def test_an_attempt_that_is_revoked_is_not_wanted_and_a_lease_can_be_ended(clock
     leases.end("a")
     assert not leases.holds("a", "second")
     assert leases.holds("b", "other")
+
+
+def test_what_running_attempts_report_comes_with_the_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until they end; those of other leases are nobody else's business."""
+    leases = Leases()
+    monkeypatch.setattr(lease, "HERE", leases)
+    for of, attempt in (("a", "first"), ("a", "second"), ("b", "other")):
+        leases.begin(of, attempt)
+    leases.report("first", 2, 0.5)
+    leases.report("first", 4, 0.6)
+    leases.report("other", 2, 0.1)
+    answer = lease.renew("a", frozenset(), frozenset({"second"}))
+    assert answer.running == {"first", "second"}
+    assert answer.reported == {"first": {2: 0.5, 4: 0.6}}
+    assert leases.is_unwanted("a", "second")
+    assert not leases.is_unwanted("a", "first")
+    assert leases.holds("a", "second")  # it may end its round
+    leases.done("first")
+    assert lease.renew("a", frozenset()).reported == {}
+    assert not leases.is_unwanted("a", "second")
 
 
 # The process of a point
@@ -156,12 +177,46 @@ def test_a_process_that_gets_sigterm_itself_sends_its_checkpoint_past_its_worker
     assert pickle.loads((tmp_path / "lease").read_bytes()) == stopped
 
 
+def test_a_point_reports_its_figure_after_evaluations_and_ends_when_it_is_unwanted(tmp_path: Path) -> None:
+    """Nothing of it is left, and the process goes on."""
+    (tmp_path / "tmp").mkdir()
+    settings = ("run.rounds=6", "run.evaluate_every=2", "task.validation_share=0.1")
+    job = Job(NAME, settings_of_a_point(small_settings(*SETTINGS, *settings)), reports="validation_accuracy")
+
+    def prepare(patch: pytest.MonkeyPatch) -> None:
+        after_a_round, outcome = child._Orders.after_a_round, child._outcome
+
+        def stopping(orders: child._Orders, job: Job) -> Any:
+            told = after_a_round(orders, job)
+
+            def after(finished: int, rounds: int, record: Any) -> None:
+                orders.unwanted = finished >= 5
+                told(finished, rounds, record)
+
+            return after
+
+        def ended(given: Given, folder: Path, data: Any, orders: child._Orders) -> Outcome:
+            found = outcome(given, folder, data, orders)
+            assert not (folder / NAME).exists()
+            orders.stop()  # it would wait for another point
+            return found
+
+        patch.setattr(child._Orders, "after_a_round", stopping)
+        patch.setattr(child, "_outcome", ended)
+
+    sent, _ = process(tmp_path / "tmp", Given(packed_job(job)), prepare)
+    assert [(one.name, one.rounds) for one in sent[:-1]] == [(NAME, 2), (NAME, 4)]
+    assert all(0 < one.value < 1 for one in sent[:-1])
+    assert sent[-1] == replace(Outcome(NAME, unwanted=True), seconds=sent[-1].seconds)
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_a_round_that_takes_too_long_to_stop_leaves_the_last_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     files = carried(begun(tmp_path / "earlier", 2))
 
     def prepare(patch: pytest.MonkeyPatch) -> None:
-        def never_ends(job: Job, at: Path, *_: Any) -> None:
+        def never_ends(job: Job, at: Path, *_: Any, **__: Any) -> None:
             put_carried(files, at)
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(600)

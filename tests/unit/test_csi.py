@@ -46,6 +46,7 @@ ONLY: dict[str, dict[str, Any]] = {
     "timing": {"timing_offset_s": 2e-5, "prefix_s": 5e-6},
     "frequency": {"frequency_offset_hz": 700.0},
     "oscillator": {"linewidth_hz": 300.0},
+    "synchronisation": {"amplitude_std_db": 2.0},
 }
 EVERY = {key: value for setting in ONLY.values() for key, value in setting.items()}
 every_impairment = pytest.mark.parametrize("name", IMPAIRMENTS)
@@ -71,7 +72,8 @@ def impaired(source: ChannelInformation, **parameters: Any) -> ChannelInformatio
 
 def test_perfect_knowledge_is_left_as_it_is() -> None:
     """The table is in the order of application."""
-    assert list(IMPAIRMENTS) == ["estimation", "feedback", "ageing", "phase", "timing", "frequency", "oscillator"]
+    order = ["estimation", "feedback", "ageing", "phase", "timing", "frequency", "oscillator", "synchronisation"]
+    assert list(IMPAIRMENTS) == order
     assert set(ONLY) == set(IMPAIRMENTS), "an impairment that is added needs its line in ONLY"
     assert all(impairment.source for impairment in IMPAIRMENTS.values())
     source = channel(4, 2, BLOCKS, SUBCARRIERS)
@@ -330,7 +332,8 @@ def test_a_response_that_does_not_fit_estimate_or_frame_is_refused() -> None:
 
 def test_a_waveform_has_the_offsets_in_it_and_nobody_puts_them_upon_the_channel_again() -> None:
     every, around = csi_of(**EVERY)
-    assert [one.name for one in every.beside_a_waveform if one.present(around)] == [*list(ONLY)[:4], "oscillator"]
+    beside = [*list(ONLY)[:4], "oscillator", "synchronisation"]
+    assert [one.name for one in every.beside_a_waveform if one.present(around)] == beside
     offsets = ("csi.timing_offset_s=1e-5", "csi.frequency_offset_hz=300.0", "csi.estimation=ls")
     for waveform in (False, True):
         radio = radio_of(small_settings(f"grid.waveform={str(waveform).lower()}", "grid.subcarriers=8", *offsets))

@@ -57,6 +57,7 @@ class Chosen:
         tried: Number of settings of the row that were tried.
         edges: Keys whose chosen value is the smallest or largest tried, so that better ones may lie beyond.
         by: The metric: accuracy, or the loss if the task has its own.
+        pruned: Number of these that were ended early, as their validation accuracy was low at equal rounds.
     """
 
     row: TunedRow
@@ -66,6 +67,7 @@ class Chosen:
     tried: int
     edges: tuple[str, ...]
     by: Figure = ACCURACY
+    pruned: int = 0
 
 
 @dataclass(frozen=True)

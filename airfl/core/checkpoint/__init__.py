@@ -15,6 +15,7 @@ from airfl.core.checkpoint.fingerprint import (
     check_same,
     check_task,
     fingerprint_of_run,
+    recorded_files,
 )
 from airfl.core.checkpoint.fits import check_fits
 from airfl.core.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
@@ -43,6 +44,7 @@ __all__ = [
     "is_carried",
     "put_carried",
     "read_saved",
+    "recorded_files",
     "rounds_of",
     "stored_records",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from airfl.storage.fingerprint import fingerprint, own_parts
 from airfl.storage.input_files import open_regular
 from airfl.storage.output_files import CHECKPOINT_NAME
 from airfl.version import __version__
-from channels.fading import Fading, Recorded
+from channels.fading import Recorded
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
@@ -113,7 +113,7 @@ def fingerprint_of_run(
             "run": {"threads": resolved.run.threads, "chunk": resolved.run.chunk},
             "local": {"engine": resolved.local.engine},
         },
-        data=checksum(raw, given.channel.fading_model),
+        data=checksum(raw, recorded_files(given)),
         created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         numerics=numerics(device, resolved.local.engine),
         parts={key: fingerprint(part) for key, part in own_parts(given).items()},
@@ -221,9 +221,12 @@ def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -
 
 
 def check_data(
-    earlier: RunFingerprint, folder: Path, raw: RawData, fading: Fading, own: TaskIdentity | None = None
+    earlier: RunFingerprint, folder: Path, raw: RawData, files: Sequence[str], own: TaskIdentity | None = None
 ) -> None:
-    """Raise UserError if the data set, the replayed channel or a part of a user-defined task differs from the run's."""
+    """Raise UserError if the data set, a recorded file or a part of a user-defined task differs from the run's.
+
+    files: the recorded files of the run, see `recorded_files`.
+    """
     parts = _parts(own)
     for name in dict.fromkeys([*earlier.task, *parts]):
         was, is_ = earlier.task.get(name, "none"), parts.get(name, "none")
@@ -232,21 +235,28 @@ def check_data(
                 f"{folder}: its run was started with another {name} of the task ({was[:200]}; here: {is_[:200]}); "
                 "resume it with what it was started with, or choose another --out"
             )
-    if earlier.data != checksum(raw, fading):
+    if earlier.data != checksum(raw, files):
         raise UserError(
-            f"{folder}: its run was started with other data (data set, or channel.replay_file); give the folder of the "
-            "data set with --data-dir, or choose another --out"
+            f"{folder}: its run was started with other data (data set, channel.replay_file or csi.residual_file); give "
+            "the folder of the data set with --data-dir, or choose another --out"
         )
 
 
-def checksum(raw: RawData, fading: Fading) -> int:
-    """Return a CRC-32 of all arrays of a data set and of the replayed channel's file, at a few GB per second."""
+def recorded_files(settings: Settings) -> list[str]:
+    """Return the files of a recorded channel and of measured synchronisation errors, those that there are."""
+    fading, errors = settings.channel.fading_model, settings.csi.imperfections.synchronisation
+    files = (fading.file if isinstance(fading, Recorded) else None, errors.file)
+    return [file for file in files if file is not None]
+
+
+def checksum(raw: RawData, files: Sequence[str]) -> int:
+    """Return a CRC-32 of all arrays of a data set and of recorded files, at a few GB per second."""
     crc = 0
     for array in vars(raw).values():
         if isinstance(array, np.ndarray):
             crc = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
-    if isinstance(fading, Recorded):
-        with open_regular(fading.file) as file:
+    for name in files:
+        with open_regular(name) as file:
             while block := file.read(BLOCK_BYTES):  # the file may be larger than memory: only a part of it is replayed
                 crc = zlib.crc32(block, crc)
     return crc

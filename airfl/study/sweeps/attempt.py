@@ -29,6 +29,7 @@ def attempt(
     task: Task | None = None,
     data: RawData | None = None,
     after_a_round: Progress | None = None,
+    finish_rounds: bool = False,
 ) -> None:
     """Run the job in the folder, resuming an interrupted attempt, and write its digest.
 
@@ -37,7 +38,8 @@ def attempt(
         folder: Its folder.
         task: A user-defined task.
         data: The data set, if it is already loaded.
-        after_a_round: Called after every round. With it, the run stops after a round when a signal asks it to.
+        after_a_round: Called after every round.
+        finish_rounds: Whether the run stops after a round when a signal asks it to.
 
     Raises RunInterruptedError if it was asked to stop.
     """
@@ -51,7 +53,7 @@ def attempt(
             job.data_dir,
             data,
             resume=resume,
-            finish_rounds=after_a_round is not None,
+            finish_rounds=finish_rounds,
             task=task,
         )
 

@@ -28,12 +28,14 @@ class Job:
         settings: Its settings.
         data_dir: Folder that is searched first for data; None for the default folders only.
         device: cpu, cuda or cuda:k.
+        reports: The variable of the trace that is reported after every evaluation; "" for none.
     """
 
     name: str
     settings: Settings
     data_dir: Path | None = None
     device: str = "cpu"
+    reports: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Outcome:
         use: What its process has taken of a GPU, None without one.
         again: Why it may be run again, or was run again in vain; None if it is finished or has failed by itself.
         retried: How often it was run again after its process or worker was lost.
+        unwanted: Whether it was stopped, since it was no longer wanted. Nothing of it is left.
     """
 
     name: str
@@ -79,6 +82,7 @@ class Outcome:
     use: GpuUse | None = None
     again: Again | None = None
     retried: int = 0
+    unwanted: bool = False
 
 
 def packed_job(job: Job) -> bytes:

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
+from airfl.study.sweeps.feed import Feed, Reported, Unwanted, UnwantedError, figure_of
 from airfl.study.sweeps.gpus import Processes, use_of
 from airfl.study.sweeps.job import Again, GpuUse, Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 from airfl.study.sweeps.place import DEFAULT
 
+if TYPE_CHECKING:
+    from airfl.core.run_files import Progress
+
 SECONDS_TO_END = 10
+SECONDS_BETWEEN_LOOKS = 0.5
+"""Time between two looks at what a feed has to give out, while nothing else happens."""
 UNGUARDED = 86
 """Exit code of a process that called a sweep itself while importing the calling script."""
 MEND = (
@@ -46,6 +53,7 @@ def run_jobs(
     processes: int | Processes,
     task: bytes | None = None,
     retries: int = DEFAULT.retries,
+    feed: Feed | None = None,
 ) -> Generator[Outcome, None, None]:
     """Run every job in running/NAME, and yield outcomes as they arrive.
 
@@ -59,6 +67,7 @@ def run_jobs(
         processes: The processes, or only their number, for points that say themselves on which device they run.
         task: A serialised user-defined task.
         retries: How often a point whose process has died is run again.
+        feed: Gives out further points while these run.
     """
     waiting, deaths = deque(jobs), Counter[str]()
     several = processes if isinstance(processes, int) else processes.first
@@ -70,15 +79,44 @@ def run_jobs(
         return workers[-1]
 
     try:
-        while waiting and len(workers) < several:
-            start().give(waiting.popleft())
-        while busy := [index for index, worker in enumerate(workers) if worker.job]:
-            wait([thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)])
+        while True:
+            if feed is not None:
+                # What waits here is to be run again, and takes the place of a further point.
+                waiting.extend(feed.more(several - len(waiting)))
+                unwanted = feed.unwanted()
+                for worker in workers:
+                    if worker.job and worker.job.name in unwanted:
+                        worker.stop_point()
+                for index, worker in enumerate(workers):
+                    if waiting and not worker.job:
+                        if not worker.process.is_alive():
+                            worker.stop()
+                            workers[index] = _Worker.start(running, task, worker.device)
+                        workers[index].give(waiting.popleft())
+            while waiting and len(workers) < several:
+                start().give(waiting.popleft())
+            busy = [index for index, worker in enumerate(workers) if worker.job]
+            if not busy:
+                if feed is None or feed.over:
+                    break
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+                continue
+            things = [thing for index in busy for thing in (workers[index].pipe, workers[index].process.sentinel)]
+            if feed is None:
+                wait(things)
+            else:
+                wait(things, SECONDS_BETWEEN_LOOKS)
             for index in busy:
-                if not workers[index].ready():
+                ready = workers[index].ready()
+                if feed is not None:
+                    for told in workers[index].reports():
+                        feed.reported(told.name, {told.rounds: told.value})
+                if not ready:
                     continue
                 job = workers[index].job
                 outcome = workers[index].outcome()
+                if outcome.again and feed is not None and outcome.name in feed.unwanted():
+                    outcome = Outcome(outcome.name, unwanted=True)
                 deaths[outcome.name] += outcome.again is Again.DIED
                 goes_on = outcome.again is not None and deaths[outcome.name] <= retries
                 if job and goes_on:
@@ -123,6 +161,11 @@ class _Worker:
     given: float = 0.0
     begun: bool = False
     """Whether it has imported the calling script, which each process does first."""
+    answer: tuple[str | None, GpuUse | None, bool] | None = None
+    """How its job has ended: the error, what it has taken of a GPU, and whether it was stopped as unwanted."""
+    stopped: bool = False
+    """Whether it was told that its job is no longer wanted."""
+    told: list[Reported] = field(default_factory=list)
 
     @classmethod
     def start(cls, running: Path, task: bytes | None, device: str | None = None) -> _Worker:
@@ -135,32 +178,50 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         job = replace(job, device=self.device or job.device)
-        self.job, self.given = job, time.monotonic()
+        self.job, self.given, self.stopped = job, time.monotonic(), False
         # If the process has died meanwhile, `outcome` reports it.
         try:
             self.pipe.send_bytes(packed_job(job))
         except OSError:
             self.process.join()
 
+    def stop_point(self) -> None:
+        """Tell the process that its job is no longer wanted."""
+        if self.job is None or self.stopped:
+            return
+        self.stopped = True
+        with suppress(OSError):  # it has died, which `outcome` reports
+            self.pipe.send_bytes(pickle.dumps(((), Unwanted(self.job.name))))
+
     def ready(self) -> bool:
         """Whether there is an outcome, or the process has died."""
+        self._receive()
+        return self.answer is not None or not self.process.is_alive()
+
+    def reports(self) -> list[Reported]:
+        """Return what the job has reported since the last call."""
+        told, self.told = self.told, []
+        return told
+
+    def _receive(self) -> None:
         with suppress(EOFError, OSError):
-            if not self.begun and self.pipe.poll():
-                self.begun = bool(self.pipe.recv())
-        return self.pipe.poll() or not self.process.is_alive()
+            while self.answer is None and self.pipe.poll():
+                told = self.pipe.recv()
+                if isinstance(told, Reported):
+                    self.told.append(told)
+                elif told is True:
+                    self.begun = True
+                else:
+                    self.answer = told
 
     def outcome(self) -> Outcome:
         assert self.job is not None
         name, self.job = self.job.name, None
         seconds = time.monotonic() - self.given
-        try:
-            if self.pipe.poll():
-                cause: str | None
-                use: GpuUse | None
-                cause, use = self.pipe.recv()
-                return Outcome(name, cause, seconds=seconds, use=use)
-        except (EOFError, OSError):
-            pass
+        self._receive()  # it may have sent something just before it died
+        if self.answer is not None:
+            (cause, use, unwanted), self.answer = self.answer, None
+            return Outcome(name, cause, seconds=seconds, use=use, unwanted=unwanted)
         self.process.join()
         if not self.begun:
             check_began(self.process.exitcode)
@@ -194,6 +255,7 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handling may be inherited
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    from airfl.core.run_folder import remove_run
     from airfl.study.sweeps.attempt import attempt
 
     pipe.send(True)
@@ -202,11 +264,33 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
             sent = pipe.recv_bytes()
         except EOFError:
             return
-        cause = use = None
+        cause, use, unwanted = None, None, False
         try:
             job = unpacked_job(sent)
-            attempt(job, running / job.name, unpacked_task(task) if task else None)
+            if isinstance(job, Unwanted):  # its point had ended meanwhile
+                continue
+            told = _telling(pipe, job) if job.reports else None
+            attempt(job, running / job.name, unpacked_task(task) if task else None, after_a_round=told)
             use = use_of(job.device)
+        except UnwantedError:
+            unwanted = True
+            with suppress(OSError, UserError):
+                remove_run(running / job.name)
         except Exception as error:
             cause = cause_of(error)
-        pipe.send((cause, use))
+        pipe.send((cause, use, unwanted))
+
+
+def _telling(pipe: Any, job: Job) -> Progress:
+    """Return a function that reports the figure of a job after evaluations, and ends it when it is unwanted."""
+
+    def after_a_round(finished: int, rounds: int, record: Mapping[str, Any]) -> None:
+        value = figure_of(job, record)
+        if value is not None:
+            pipe.send(Reported(job.name, finished, value))
+        while pipe.poll():
+            _, told = pickle.loads(pipe.recv_bytes())
+            if told == Unwanted(job.name):
+                raise UnwantedError
+
+    return after_a_round

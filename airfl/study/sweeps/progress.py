@@ -29,7 +29,7 @@ class Shown:
         """Update the status when a point has ended, or at the beginning."""
         now = self._ended = self._clock()
         left = status.points - status.ended
-        if not (status.done or status.failed):
+        if not (status.done or status.failed or status.pruned):
             self._points.begin(now, status.at_once, left)
         else:
             waiting = left - min(status.at_once - 1, left)
@@ -40,10 +40,12 @@ class Shown:
         """Return the text on the number of points."""
         status = self._status
         parts = [f"{status.before + status.done} of {status.points} points"]
-        if status.before and not (status.done or status.failed):
+        if status.before and not (status.done or status.failed or status.pruned):
             parts.append(f"{status.before} finished before")
         if status.failed:
             parts.append(f"{status.failed} failed")
+        if status.pruned:
+            parts.append(f"{status.pruned} pruned")
         if status.retried:
             parts.append(f"{status.retried} run again after a process or worker was lost")
         return ", ".join(parts)
@@ -124,7 +126,7 @@ class _Lines:
             tell(line)
         self._shown.tell(status)
         now = self._clock()
-        first_or_last = status.ended == status.points or not (status.done or status.failed)
+        first_or_last = status.ended == status.points or not (status.done or status.failed or status.pruned)
         if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             tell(f"{self._shown.counts()}, {self._shown.times()}")

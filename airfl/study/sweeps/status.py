@@ -21,6 +21,7 @@ class Status:
         seconds: Duration of that point in s; nan if unknown.
         at_once: Number of points that run at a time.
         retried: How often a point was run again, since its process or worker was lost.
+        pruned: Points stopped since, as the trial of a search to which they belong was pruned.
     """
 
     points: int
@@ -32,11 +33,12 @@ class Status:
     seconds: float = math.nan
     at_once: int = 1
     retried: int = 0
+    pruned: int = 0
 
     @property
     def ended(self) -> int:
-        """Number of points that are finished or have failed, including earlier ones."""
-        return self.before + self.done + self.failed
+        """Number of points that are finished, have failed or were pruned, including earlier ones."""
+        return self.before + self.done + self.failed + self.pruned
 
     def after(self, last: str, cause: str | None, seconds: float = math.nan, retried: int = 0) -> Status:
         """Return the status after one more point has ended."""

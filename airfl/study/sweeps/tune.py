@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.analysis.results.result import Group
 from airfl.analysis.results.sweep_folder import TUNE
-from airfl.analysis.results.tuned import ACCURACY, LOSS, Tuning
+from airfl.analysis.results.tuned import ACCURACY, LOSS, Chosen, Figure, TunedRow, Tuning
 from airfl.config import Config, Overrides, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
 from airfl.config.swept_values import Interval, values_only
 from airfl.experiment import Experiment
-from airfl.study.sweeps.place import place_of
+from airfl.study.sweeps.place import Place, place_of
 from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.progress import asked_progress
-from airfl.study.sweeps.search import tune_by_trials
+from airfl.study.sweeps.search import Search, points_of_trials
 from airfl.study.sweeps.status import Report
-from airfl.study.sweeps.sweep import run_points
+from airfl.study.sweeps.studies import RANDOM_TRIALS, STUDY, SearchPlan, Studies, plan_of
+from airfl.study.sweeps.sweep import run_points, run_search
 from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ def tune(
     schemes: Sequence[str] = (),
     rows: Mapping[str, Overrides] | None = None,
     trials: int | None = None,
+    random_trials: int = RANDOM_TRIALS,
+    prune: str = "none",
+    storage: str | Path | None = None,
+    study: str = STUDY,
     seeds: int = 1,
     jobs: int = 1,
     cluster: str | None = None,
@@ -65,7 +71,15 @@ def tune(
         rows: Label -> overrides, one row each. If neither `schemes` nor `rows` is given, the [[compare]] rows of the
             file are tuned, or the file itself if it has none.
         trials: Number of trials per row that Optuna proposes, instead of trying all values. Needs
-            `pip install "airfl[optuna]"`.
+            `pip install "airfl[optuna]"`. As many run at a time as there are processes or workers.
+        random_trials: Number of trials per row that are drawn at random, before Optuna's sampler (TPE) learns from
+            those that have ended.
+        prune: With "median" or "halving", Optuna's pruner of that name ends a trial whose validation accuracy is low
+            compared with others after equal rounds; "median:20" ends none before round 20. "none" runs all trials to
+            their end.
+        storage: Where trials are kept, so that several clients share them, each with its own `out`: a database as an
+            SQLAlchemy URL, or the path of a journal file. None keeps them in `out`.
+        study: The name of the study in `storage`.
         seeds: Number of seeds per trial, counted up from run.seed.
         jobs: Number of runs at a time, in processes on this machine; as in `airfl.sweep`.
         cluster: The address of a Dask scheduler, whose workers run them instead.
@@ -78,8 +92,10 @@ def tune(
         progress: As in `airfl.sweep`.
         task: As in `airfl.run`; task.validation_share of its training data is held out.
 
-    Raises UserError for invalid input, before anything runs; MachineError if all runs of a row fail.
+    Raises UserError for invalid input, before anything runs; MachineError if all runs of a row fail, or the storage
+    cannot be used.
     """
+    plan = plan_of(trials, random_trials, prune, storage, study)
     where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
     folder, to_tune = Path(out), rows_to_tune(config, schemes, rows)
     task = task_of(config, task)
@@ -87,15 +103,40 @@ def tune(
     if task is not None:
         config = Experiment.of(load_settings(config), task)
     tried = checked_axes(axes, without_rows(read_tables(config)))
-    check_tuning(config, overrides, to_tune, tried, seeds, folder, where, trials)
+    firsts = check_tuning(config, overrides, to_tune, tried, seeds, folder, where, plan)
 
     def run(points: Sequence[SweepPoint]) -> Sequence[Group]:
         with asked_progress(progress) as report:
             return run_points(points, folder, where, report, TUNE).points
 
-    if trials is None:
+    if plan is None:
         choices = tune_on_grid(config, overrides, to_tune, values_only(tried), seeds, run, by)
     else:
-        seed = load_settings(config, overrides).run.seed
-        choices = tune_by_trials(config, overrides, to_tune, tried, seeds, run, trials, seed, by)
+        choices = _search(config, overrides, to_tune, tried, seeds, plan, firsts, folder, where, progress, by)
     return Tuning(tuple(choices), write_tuned(config, overrides, choices, folder))
+
+
+def _search(
+    config: Config,
+    overrides: Overrides,
+    rows: Sequence[TunedRow],
+    axes: Mapping[str, Sequence[Any] | Interval],
+    seeds: int,
+    plan: SearchPlan,
+    firsts: Sequence[SweepPoint],
+    out: Path,
+    where: Place,
+    progress: Report | bool | None,
+    by: Figure,
+) -> list[Chosen]:
+    """Tune every row with trials that Optuna proposes."""
+
+    @contextmanager
+    def begin(folder: Path) -> Iterator[Search]:
+        of_rows = {point.label: point for point in reversed(firsts)}
+        with Studies.opened(folder, plan, of_rows, axes, seeds, by, where.patience.retries) as studies:
+            yield Search(studies, points_of_trials(config, overrides, rows, seeds), plan, seeds, by)
+
+    with asked_progress(progress) as report:
+        reports = f"validation_{by.name}" if plan.prunes else ""
+        return run_search(begin, firsts, out, where, report, reports).chosen(rows, axes)

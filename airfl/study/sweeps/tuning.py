@@ -35,6 +35,7 @@ from airfl.storage.output_files import replace_text
 from airfl.storage.own_files import check_own_file
 from airfl.study.sweeps.place import Place, check_points
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, axes_of, build_points, combinations
+from airfl.study.sweeps.studies import SearchPlan, check_evaluations, check_own_studies
 from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
@@ -124,7 +125,7 @@ def check_tuning(
     seeds: int,
     out: Path,
     where: Place,
-    trials: int | None,
+    plan: SearchPlan | None,
 ) -> list[SweepPoint]:
     """Return the points of every row with the first values; UserError for invalid input, before torch is imported."""
     for key, values in axes.items():
@@ -134,10 +135,14 @@ def check_tuning(
     firsts = points_of(config, overrides, rows, {row.label: ends for row in rows}, seeds)
     check_points(firsts, out, where, TUNE)
     check_tuned(out)
-    if trials is None:
+    if plan is None:
         values_only(axes)
     else:
         check_installed()
+        check_evaluations(plan, firsts)
+        check_own_studies(out)
+        highest = {key: one.high if isinstance(one, Interval) else one[0] for key, one in axes.items()}
+        points_of(config, overrides, rows, {row.label: [highest] for row in rows}, seeds)
     return firsts
 
 
@@ -171,10 +176,10 @@ def chosen(
         raise MachineError(f"{row.label or 'tuning'}: all points have failed; `airfl results DIR` shows the errors")
     test = average([getattr(run.digest.summary, f"test_{by.name}") for run in group.runs], by.bounds)
     values = {key: group.values[key] for key in axes}
-    return Chosen(row, values, validation_of(group, by), test, len(groups), _edges(values, axes), by)
+    return Chosen(row, values, validation_of(group, by), test, len(groups), edges_of(values, axes), by)
 
 
-def _edges(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interval]) -> tuple[str, ...]:
+def edges_of(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interval]) -> tuple[str, ...]:
     """Return the keys with at least three values whose chosen value is the smallest or largest tried."""
     edges = []
     for key, tried in axes.items():

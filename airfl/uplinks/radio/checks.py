@@ -21,6 +21,7 @@ from airfl.uplinks.radio.parts import (
 )
 from airfl.uplinks.radio.power import check_power
 from channels.csi import Ageing
+from channels.csi.measured import measured_over_subcarriers
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
 from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
@@ -57,7 +58,9 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     """Check that a round's channel responses fit in memory; raises UserError otherwise. rows: devices whose channels
     are needed at once."""
     antennas = radio.antennas
-    flat = not radio.channel.fading_model.selective and not radio.csi.imperfections.timing.timing_offset_s
+    csi = radio.csi.imperfections
+    spread = csi.timing.timing_offset_s or measured_over_subcarriers(csi.synchronisation)
+    flat = not radio.channel.fading_model.selective and not spread
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     size = rows * blocks * subcarriers * each
@@ -296,5 +299,11 @@ def _check_waveform(radio: RadioSections) -> None:
         raise UserError(
             "grid.waveform: does not support phase noise; set csi.linewidth_hz to 0, leave csi.oscillator out (given: "
             f"{csi.oscillator.linewidth_hz:g}, {csi.oscillator.oscillator!r})"
+        )
+    if csi.synchronisation.exceeds_the_channel:
+        raise UserError(
+            "grid.waveform: does not support synchronisation errors of amplitude and phase; set csi.amplitude_std_db "
+            f"to 0, leave csi.residual_file out (given: {csi.synchronisation.amplitude_std_db:g}, "
+            f"{csi.synchronisation.file!r})"
         )
     waveform_of(radio.grid)

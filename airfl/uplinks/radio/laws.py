@@ -13,7 +13,9 @@ from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, 
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
 from airfl.runtime.streams import Purpose, Streams
-from airfl.uplinks.radio.parts import grid_of, settings_of
+from airfl.uplinks.radio.parts import grid_of, settings_of, whole_population
+from channels.csi import Imperfections
+from channels.csi.measured import MeasuredErrors, read_measured
 from channels.fading import (
     FadeStatistics,
     FadingLaw,
@@ -125,6 +127,21 @@ def replay_of(
             )
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
+
+
+def measured_of(imperfections: Imperfections, *, rounds: int, devices: int, streams: Streams) -> MeasuredErrors | None:
+    """Return the measured synchronisation errors, None if no file of them is given."""
+    with settings_of("csi.residual_file"):
+        try:
+            return read_measured(
+                imperfections.synchronisation,
+                rounds=rounds,
+                devices=devices,
+                uniforms=lambda: whole_population(streams, Purpose.MEASURED_DEVICES, devices)(1)[:, 0],
+                order=functools.partial(streams.generator, Purpose.MEASURED_ROUNDS),
+            )
+        except VariableError as error:
+            raise UserError(f"csi.residual_variable: {error}") from None
 
 
 def interpolated(radio: RadioSections) -> str | None:

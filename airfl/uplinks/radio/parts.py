@@ -39,6 +39,7 @@ IMPAIRMENT_PURPOSES = {
     "timing": Purpose.TIMING,
     "frequency": Purpose.FREQUENCY,
     "oscillator": Purpose.OSCILLATOR,
+    "synchronisation": Purpose.SYNCHRONISATION,
 }
 """Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
 

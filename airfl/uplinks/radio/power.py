@@ -151,6 +151,13 @@ def check_statistics_hold(radio: RadioSections, rule: SelectionRule, privacy_bou
             "nothing bounds what arrives, as the privacy bound of this scheme needs; use statistical-truncation, "
             'channel.units = "normalised" with channel.max_gain, or privacy.epsilon = inf'
         )
+    errors = radio.csi.imperfections.synchronisation
+    if not policy.knows_gains and np.isfinite(privacy_bound) and errors.exceeds_the_channel:
+        raise UserError(
+            f"power.policy: nothing bounds what arrives from devices of {name!r} with synchronisation errors, as the "
+            "privacy bound of this scheme needs; set csi.amplitude_std_db to 0, leave csi.residual_file out, or use "
+            f"privacy.epsilon = inf (given: {errors.amplitude_std_db:g}, {errors.file!r})"
+        )
 
 
 def _check_statistical(radio: RadioSections, policy: Policy, fades: FadeStatistics | None, one_gain: bool) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from airfl.config.radio_sections import RadioSections
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
-from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, replay_of, statistics_of
+from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
     cell_of,
@@ -24,7 +24,10 @@ from airfl.uplinks.radio.parts import (
 )
 from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
-from channels.csi import ChannelInformation, Imperfections, impair, perfect_csi
+from channels.csi import ChannelInformation, ChannelState, Imperfections, impair, perfect_csi
+from channels.csi.measured import MeasuredErrors
+from channels.csi.synchronisation import NUMBERS
+from channels.draws import Complex
 from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
@@ -48,11 +51,13 @@ class Radio(TrueChannels):
         fades: Statistics of the bounded fading; None if they are unknown or differ between devices.
         pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
             their channels, as it suffices if no device knows its channel.
+        measured: Measured synchronisation errors; None if there is no file of them.
     """
 
     noise_std: float
     fades: FadeStatistics | None
     pilots_at_once: bool = False
+    measured: MeasuredErrors | None = None
 
     @property
     def energy_unit(self) -> float:
@@ -63,6 +68,13 @@ class Radio(TrueChannels):
     def imperfections(self) -> Imperfections:
         """The imperfections of the CSI."""
         return self.sections.csi.imperfections
+
+    @property
+    def silent(self) -> bool:
+        """Whether some devices may take no part in some rounds: they have no path, are in outage, or miss the
+        trigger."""
+        missed = self.imperfections.synchronisation.missed_probability > 0
+        return super().silent or missed or (self.measured is not None and self.measured.silent)
 
     def power_limits(self, dimension: int, entries: int) -> Array:
         """Return P_i, the energy of a whole uncompressed update at the device's limit, divided by the energy unit, [N].
@@ -101,7 +113,8 @@ class Radio(TrueChannels):
         """Whether a device's phase changes from symbol to symbol, other than in a simulated waveform."""
         imperfections = self.imperfections
         turning = imperfections.frequency.frequency_offset_hz or imperfections.oscillator.on
-        return bool(turning) and self.waveform is None
+        moving = self.measured is not None and self.measured.replay.moves
+        return bool(turning or moving) and self.waveform is None
 
     def csi_of(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> ChannelInformation:
         """Return the true and the estimated channel of these devices, as `reached` does; each must have a channel."""
@@ -114,7 +127,8 @@ class Radio(TrueChannels):
     ) -> tuple[NDArray[np.int64], ChannelInformation]:
         """Return which of these devices have a channel, as ascending rows, and their true and estimated channels.
 
-        A device without a path, or in outage, has none: it neither hears a request for pilots nor sends one.
+        A device without a path, or in outage, has none, and one that misses the trigger takes no part: they neither
+        hear a request for pilots nor send one.
 
         element_power: power of these devices on a resource element of data, and also of a pilot unless csi.pilot_snr_db
         is set.
@@ -124,12 +138,14 @@ class Radio(TrueChannels):
         "mmse" too, and nothing else may be taken from it.
         """
         state, sight = self._channel(round_index, devices, frame)
-        rows = np.arange(len(devices))
-        if not self.fading.drawn:  # a drawn channel is never 0
-            rows = np.flatnonzero(state.response.any(axis=(1, 2, 3)))
-            if len(rows) < len(devices):
-                devices, element_power = devices[rows], element_power[rows]
-                state = state.take(rows)
+        measured = self._measured(round_index, devices, frame)
+        present = self._present(state, measured, round_index, devices)
+        rows = np.flatnonzero(present)
+        if len(rows) < len(devices):
+            devices, element_power = devices[rows], element_power[rows]
+            state = state.take(rows)
+            sight = None if sight is None else sight[rows]
+            measured = None if measured is None else measured[rows]
         mean_power = self.mean_power[devices]
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         if self.pilots_at_once:
@@ -143,15 +159,40 @@ class Radio(TrueChannels):
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
-            csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices)
+            csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices), measured
         )
 
+    def _measured(self, round_index: int, devices: Ids, frame: Frame) -> Complex | None:
+        """Return the measured residual gains of a round, 0 for devices that missed the trigger; None without a file."""
+        if self.measured is None:
+            return None
+        draw = impairment_draws(self.streams, round_index, devices)["synchronisation"]
+        with self.reading("csi.residual_file", self.imperfections.synchronisation.file):
+            return self.measured.gains(round_index, devices, frame, draw(NUMBERS)[:, 3])
+
+    def _present(
+        self, state: ChannelState, measured: Complex | None, round_index: int, devices: Ids
+    ) -> NDArray[np.bool_]:
+        """Return which devices take part in a round, [devices]: all that have a path and hear the trigger."""
+        present = np.ones(len(devices), dtype=bool)
+        if not self.fading.drawn:  # a drawn channel is never 0
+            present &= state.response.any(axis=(1, 2, 3))
+        if measured is not None:
+            present &= measured.any(axis=(1, 2, 3))
+        errors = self.imperfections.synchronisation
+        if errors.missed_probability:
+            present &= ~errors.missed(impairment_draws(self.streams, round_index, devices)["synchronisation"])
+        return present
+
     def check_recording(self, frame: Frame) -> None:
-        """Check that a recorded channel covers the resource elements of a message; raises UserError otherwise."""
-        if self.replay is None:
-            return
-        with self.reading():
-            self.replay.check(frame, self.grid.used_subcarriers, self.grid.spacing_hz)
+        """Check that recorded channels and measured errors cover the resource elements of a message; raises UserError
+        otherwise."""
+        if self.replay is not None:
+            with self.reading():
+                self.replay.check(frame, self.grid.used_subcarriers, self.grid.spacing_hz)
+        if self.measured is not None:
+            with self.reading("csi.residual_file", self.imperfections.synchronisation.file):
+                self.measured.replay.check(frame, self.grid.used_subcarriers, self.grid.spacing_hz)
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Return the energy of one pilot, divided by the energy unit, [devices]. Pilots that are sent at once have one
@@ -196,7 +237,8 @@ class Radio(TrueChannels):
         blocks, subcarriers = self.response_shape(frame)
         if self._turns:
             blocks = frame.blocks
-        if self.waveform is None and self.imperfections.timing.timing_offset_s:
+        spread = self.measured is not None and self.measured.replay.selective
+        if self.waveform is None and (self.imperfections.timing.timing_offset_s or spread):
             subcarriers = frame.subcarriers
         return blocks, subcarriers
 
@@ -256,6 +298,7 @@ def build_radio(
         mean_power=mean_power,
         directions=directions_of(antennas, devices, streams, placed) if antennas.count > 1 else None,
         pilots_at_once=pilots_at_once,
+        measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
     )
     if not isinstance(fading, OwnChannel):
         return radio

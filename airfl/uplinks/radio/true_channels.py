@@ -209,14 +209,18 @@ class TrueChannels:
         return state
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Convert errors of a recorded channel's file inside the block into UserErrors."""
+    def reading(self, key: str = "channel.replay_file", file: str | None = None) -> Iterator[None]:
+        """Convert errors of a recorded file inside the block into UserErrors.
+
+        key: the setting that gives the file; file: the file, None for that of the recorded channel.
+        """
         try:
             yield
         except (RecordingError, OSError, KeyError) as error:
-            assert isinstance(self.fading, Recorded)
-            text = " ".join(str(error).split())
-            raise UserError(f"channel.replay_file: {self.fading.file}: {text}") from None
+            if file is None:
+                assert isinstance(self.fading, Recorded)
+                file = self.fading.file
+            raise UserError(f"{key}: {file}: {' '.join(str(error).split())}") from None
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         channel = self.sections.channel

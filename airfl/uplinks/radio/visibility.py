@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def beta_depends_on_sample(radio: RadioSections) -> bool:
     """Return whether beta depends on the selected devices, rather than on a schedule or on all devices."""
     power, channel, csi = radio.power, radio.channel, radio.csi.imperfections
-    steady = not (channel.speed_m_s or csi.timing.timing_offset_s or csi.frequency.frequency_offset_hz)
+    offset = csi.timing.timing_offset_s or csi.frequency.frequency_offset_hz or csi.synchronisation.file
+    steady = not (channel.speed_m_s or offset)
     flat = isinstance(channel.fading_model, FlatFading) and steady
     lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
     of_the_sample = power.alignment in ("auto", "sample") and power.power_policy.target is None

@@ -14,13 +14,15 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from airfl.core.checkpoint import carried, put_carried
+from airfl.core.run_files import Progress
 from airfl.core.run_folder import remove_run
 from airfl.errors import RunInterruptedError
 from airfl.runtime.interrupt import told_by
@@ -34,11 +36,13 @@ from airfl.study.sweeps.cluster.orders import (
     SECONDS_TO_SEND,
     SECONDS_TO_STOP,
     STOP,
+    UNWANTED,
     Given,
 )
 from airfl.study.sweeps.cluster.received import SENT
 from airfl.study.sweeps.cluster.reply import send
 from airfl.study.sweeps.cluster.shared import SharedPoint
+from airfl.study.sweeps.feed import Reported, UnwantedError, figure_of
 from airfl.study.sweeps.job import Again, Job, Outcome, cause_of, unpacked_job, unpacked_task
 
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -55,6 +59,8 @@ class _Orders:
         self.asked = 0.0
         """When it was asked to stop; 0 if it was not."""
         self.ended = False
+        self.unwanted = False
+        """Whether the point that is running is no longer wanted."""
         self.over = threading.Event()
         """Set before the folder of the points is removed. A point that ends later has failed for lack of its files."""
         self.send_checkpoint: Callable[[], None] = lambda: None
@@ -77,6 +83,8 @@ class _Orders:
                     self.ended = True
                 elif told == STOP:
                     self.stop()
+                elif told == UNWANTED:
+                    self.unwanted = True
                 else:
                     self.renewed = time.monotonic()
                     self.points.put(told)
@@ -100,10 +108,20 @@ class _Orders:
                 os._exit(ASKED_TO_STOP)
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
-    def after_a_round(self, *_: Any) -> None:
-        """Tell the run to stop after this round, if this process was asked to stop."""
-        if self.asked:
-            os.kill(os.getpid(), signal.SIGTERM)
+    def after_a_round(self, job: Job) -> Progress:
+        """Return a function that reports the figure of a job after evaluations, and stops it when that is asked."""
+
+        def told(finished: int, rounds: int, record: Mapping[str, Any]) -> None:
+            value = figure_of(job, record)
+            if value is not None:
+                with suppress(OSError):  # the worker is lost
+                    self._pipe.send(Reported(job.name, finished, value))
+            if self.unwanted:
+                raise UnwantedError
+            if self.asked:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        return told
 
 
 def main(descriptor: int) -> None:
@@ -146,12 +164,16 @@ def _outcome(given: Given, folder: Path, data: dict[str, Any], orders: _Orders) 
                 put_carried(given.start, at)
             orders.send_checkpoint = _sender(given, job.name, at)
         task = unpacked_task(given.task) if given.task else None
-        job = Job(job.name, job.settings, job.data_dir, given.device or job.device)
-        attempt(job, at, task, data.get(given.dataset), orders.after_a_round)
+        job = replace(job, device=given.device or job.device)
+        orders.unwanted = False
+        attempt(job, at, task, data.get(given.dataset), orders.after_a_round(job), finish_rounds=True)
     except RunInterruptedError:
         assert job is not None
         files = carried(at) if shared is None else None
         return Outcome(job.name, CAUSE, files, again=Again.ASKED)
+    except UnwantedError:
+        assert job is not None
+        outcome = Outcome(job.name, unwanted=True)
     except Exception as error:
         outcome = Outcome(job.name if job else "", cause_of(error))
     else:

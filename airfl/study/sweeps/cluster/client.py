@@ -29,12 +29,13 @@ from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.text import tell
 from airfl.runtime.time_left import duration
 from airfl.study.sweeps.cluster.connection import Connection
-from airfl.study.sweeps.cluster.lease import Lease
+from airfl.study.sweeps.cluster.lease import RENEW_FOR_REPORTS_S, Lease
 from airfl.study.sweeps.cluster.on_worker import end, run_point
 from airfl.study.sweeps.cluster.orders import Order
 from airfl.study.sweeps.cluster.received import checked, put_checkpoint
 from airfl.study.sweeps.cluster.reply import Reply, box, replies
 from airfl.study.sweeps.cluster.workers import Pool
+from airfl.study.sweeps.feed import Feed
 from airfl.study.sweeps.job import Again, Job, Outcome, cause_of, packed_job
 from airfl.study.sweeps.place import DEFAULT, Patience
 
@@ -113,6 +114,7 @@ class Cluster:
         data: Mapping[str | Dataset, RawData],
         task: bytes | None = None,
         shared: Path | None = None,
+        feed: Feed | None = None,
     ) -> Iterator[Outcome]:
         """Run every job, and yield outcomes with their files as they arrive.
 
@@ -122,13 +124,23 @@ class Cluster:
             data: Data sets by name, except that of a user-defined task.
             task: A serialised user-defined task.
             shared: The folder for checkpoints of this sweep that all workers share, if any.
+            feed: Gives out further points while these run.
 
         Raises MachineError if the scheduler, or all workers, are lost and do not come back.
         """
         points = {job.name: _Point(job) for job in jobs}
         sent, waiting = _Sent(data, task), list(points.values())
+        if feed is not None:
+            self._lease.renew_s = RENEW_FOR_REPORTS_S
         try:
-            while points:
+            while points or not (feed is None or feed.over):
+                if feed is not None:
+                    for job in feed.more(self._pool.size):
+                        points[job.name] = _Point(job)
+                        waiting.append(points[job.name])
+                    for point in self._stop(points, feed):
+                        waiting = [one for one in waiting if one is not point]
+                        yield Outcome(point.job.name, unwanted=True)
                 if not self._submit(waiting, sent, running, shared):
                     self._recover(points.values())
                     continue
@@ -152,6 +164,10 @@ class Cluster:
                         yield Outcome(reply.name, files=reply.files, retried=self._retried(point))
                     elif self._keeps(point, reply.files, running):
                         self._forget(point)
+                if feed is not None:
+                    for attempt, values in self._lease.reported.items():
+                        if attempt in self._current:
+                            feed.reported(self._current[attempt].job.name, values)
                 waiting = [point for point in points.values() if not point.attempt]
                 for point in [one for one in waiting if one.lost > self._patience.retries]:
                     waiting.remove(point)
@@ -163,6 +179,15 @@ class Cluster:
             if self._connection.is_open:
                 with suppress(Exception):
                     self._connection.client.cancel([point.future for point in points.values() if point.future])
+
+    def _stop(self, points: dict[str, _Point], feed: Feed) -> list[_Point]:
+        """Stop unwanted points. Return, and remove, those of them that do not run now."""
+        unwanted = [points[name] for name in feed.unwanted() if name in points]
+        self._lease.stop(frozenset(point.attempt for point in unwanted if point.attempt))
+        idle = [point for point in unwanted if not point.attempt]
+        for point in idle:
+            del points[point.job.name]
+        return idle
 
     def _submit(self, points: Sequence[_Point], sent: _Sent, running: Path, shared: Path | None) -> bool:
         """Submit points; return False if the scheduler or the workers are lost."""
@@ -337,15 +362,22 @@ class _Sent:
     """Data sets and a task on the workers of a cluster."""
 
     def __init__(self, data: Mapping[str | Dataset, RawData], task: bytes | None) -> None:
-        self._packed: dict[str | Dataset | None, bytes] = {name: pickle.dumps(raw) for name, raw in data.items()}
-        if task is not None:
-            self._packed[None] = task
-        self.names = {name: secrets.token_hex(6) for name in data}
+        self._data = data
+        self._packed: dict[str | Dataset | None, bytes] = {} if task is None else {None: task}
+        self.names: dict[str | Dataset, str] = {}
+        self._pack()
         self._client: Any = None
         self._futures: dict[str | Dataset | None, Any] = {}
 
+    def _pack(self) -> None:
+        """Serialise the data sets that have been added since."""
+        for name, raw in self._data.items():
+            if name not in self.names:
+                self._packed[name], self.names[name] = pickle.dumps(raw), secrets.token_hex(6)
+
     def on(self, client: Any) -> tuple[dict[str | Dataset, Any], Any]:
         """Return Dask's futures of the data sets by name and of the task, and send what is not there."""
+        self._pack()
         for name, content in self._packed.items():
             there = self._futures.get(name)
             if client is not self._client or there is None or there.status in LOST:

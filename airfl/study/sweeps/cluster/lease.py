@@ -8,11 +8,14 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 RENEW_S = 7.0
 """Time between two renewals, if there is no news."""
+RENEW_FOR_REPORTS_S = 2.0
+"""The same while figures of running points are reported, which come with the answers."""
 LEAST_RENEW_S = 0.5
 LEASE_S = 30.0
 """A lease that was not renewed for this long has ended."""
@@ -30,14 +33,24 @@ class Leases:
         self._renewed: dict[str, float] = {}
         self._running: dict[str, str] = {}
         self._revoked: dict[str, frozenset[str]] = {}
+        self._unwanted: dict[str, frozenset[str]] = {}
+        self._reported: dict[str, dict[int, float]] = {}
 
-    def renew(self, lease: str, revoked: frozenset[str] = frozenset()) -> None:
-        """Renew a lease, or begin it. revoked: attempts under it that are no longer wanted."""
+    def renew(self, lease: str, revoked: frozenset[str] = frozenset(), unwanted: frozenset[str] = frozenset()) -> None:
+        """Renew a lease, or begin it.
+
+        Args:
+            lease: Its name.
+            revoked: Attempts under it that end at once, with their process.
+            unwanted: Attempts under it whose points are no longer wanted. They end after the round.
+        """
         now = time.monotonic()
         self._renewed = {name: at for name, at in self._renewed.items() if now - at < LEASE_S}
         self._renewed[lease] = now
         self._revoked = {name: one for name, one in self._revoked.items() if name in self._renewed}
         self._revoked[lease] = revoked
+        self._unwanted = {name: one for name, one in self._unwanted.items() if name in self._renewed}
+        self._unwanted[lease] = unwanted
 
     def end(self, lease: str) -> None:
         """End a lease."""
@@ -52,6 +65,16 @@ class Leases:
     def done(self, attempt: str) -> None:
         """Note that an attempt has ended."""
         self._running.pop(attempt, None)
+        self._reported.pop(attempt, None)
+
+    def report(self, attempt: str, rounds: int, value: float) -> None:
+        """Keep a figure of a running attempt, until the attempt ends."""
+        self._reported[attempt] = {**self._reported.get(attempt, {}), rounds: value}
+
+    def reported(self, lease: str) -> dict[str, dict[int, float]]:
+        """Return the figures of the attempts that run under a lease: attempt -> finished rounds -> figure."""
+        figures = {attempt: self._reported.get(attempt) for attempt in self.running(lease)}
+        return {attempt: one for attempt, one in figures.items() if one is not None}
 
     def running(self, lease: str) -> frozenset[str]:
         """Return the attempts that run under a lease."""
@@ -66,15 +89,32 @@ class Leases:
         revoked = self._revoked.get(lease, frozenset())
         return time.monotonic() - self.renewed(lease) < LEASE_S and attempt not in revoked
 
+    def is_unwanted(self, lease: str, attempt: str) -> bool:
+        """Whether the client of a lease no longer wants the point of this attempt."""
+        return attempt in self._unwanted.get(lease, frozenset())
+
 
 HERE = Leases()
 """The leases that this process, a worker, knows."""
 
 
-def renew(lease: str, revoked: frozenset[str]) -> frozenset[str]:
-    """Renew a lease on this worker, and return the attempts that run here under it."""
-    HERE.renew(lease, revoked)
-    return HERE.running(lease)
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a worker when a lease is renewed.
+
+    Attributes:
+        running: The attempts that run there under the lease.
+        reported: Figures of these: attempt -> finished rounds -> figure.
+    """
+
+    running: frozenset[str]
+    reported: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+
+def renew(lease: str, revoked: frozenset[str], unwanted: frozenset[str] = frozenset()) -> Answer:
+    """Renew a lease on this worker."""
+    HERE.renew(lease, revoked, unwanted)
+    return Answer(HERE.running(lease), HERE.reported(lease))
 
 
 # At the client
@@ -86,6 +126,8 @@ class Lease:
     Attributes:
         name: Its name.
         running: The attempts that were running by the last answer.
+        reported: Their figures: attempt -> finished rounds -> figure.
+        renew_s: Time between two renewals, if there is no news.
     """
 
     def __init__(self, client: Callable[[], Any]) -> None:
@@ -93,7 +135,10 @@ class Lease:
         self.name, self._client = secrets.token_hex(6), client
         self._answered = False
         self.running: frozenset[str] = frozenset()
+        self.reported: Mapping[str, Mapping[int, float]] = {}
+        self.renew_s = RENEW_S
         self._revoked: dict[str, float] = {}
+        self._unwanted: frozenset[str] = frozenset()
         self._under_way, self._over = threading.Semaphore(MOST_AT_A_TIME), threading.Event()
         self._wake = threading.Event()
         threading.Thread(target=self._keep, daemon=True).start()
@@ -111,6 +156,12 @@ class Lease:
         )
         self._wake.set()
 
+    def stop(self, attempts: frozenset[str]) -> None:
+        """Stop these attempts after the round, and no others: nobody wants their points any more."""
+        if attempts != self._unwanted:
+            self._unwanted = attempts
+            self._wake.set()
+
     def close(self) -> None:
         """Stop renewing. What runs under the lease ends within `LEASE_S`."""
         self._over.set()
@@ -122,13 +173,16 @@ class Lease:
             if self._under_way.acquire(blocking=False):
                 threading.Thread(target=self._renew, daemon=True).start()
             self._over.wait(LEAST_RENEW_S)
-            self._wake.wait(RENEW_S)
+            self._wake.wait(self.renew_s)
             self._wake.clear()
 
     def _renew(self) -> None:
         try:
-            answers = self._client().run(renew, self.name, frozenset(self._revoked), on_error="return")
-            self.running = frozenset().union(*(one for one in answers.values() if isinstance(one, frozenset)))
+            revoked, unwanted = frozenset(self._revoked), self._unwanted
+            answers = self._client().run(renew, self.name, revoked, unwanted, on_error="return")
+            sound = [one for one in answers.values() if isinstance(one, Answer)]
+            self.running = frozenset().union(*(one.running for one in sound))
+            self.reported = {attempt: values for one in sound for attempt, values in one.reported.items()}
             self._answered = True
         except Exception:  # the scheduler is lost
             pass

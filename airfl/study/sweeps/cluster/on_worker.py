@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from airfl.study.sweeps.cluster.lease import HERE
-from airfl.study.sweeps.cluster.orders import ASKED_TO_STOP, END, RENEWED, STOP, Given, Order, Way
+from airfl.study.sweeps.cluster.orders import ASKED_TO_STOP, END, RENEWED, STOP, UNWANTED, Given, Order, Way
+from airfl.study.sweeps.feed import Reported
 from airfl.study.sweeps.job import Again, Outcome
 from airfl.version import __version__
 
@@ -121,6 +122,8 @@ class Child:
             while (told := self._told()) is not None:
                 if isinstance(told, str):
                     self._folder = Path(told)
+                elif isinstance(told, Reported):
+                    HERE.report(order.attempt, told.rounds, told.value)
                 elif isinstance(told, Outcome):
                     self._asked = self._asked or told.again is Again.ASKED  # after such an outcome it ends
                     return told
@@ -172,7 +175,7 @@ class Child:
 
     def _keep(self) -> None:
         """Pass on renewals of the lease, and end the process with the lease."""
-        passed_on = 0.0
+        passed_on, stopped = 0.0, ""
         while self.is_there:
             if not HERE.holds(self.lease, self._attempt):
                 self.end()
@@ -181,6 +184,10 @@ class Child:
             if renewed > passed_on:
                 self._send(RENEWED)
                 passed_on = renewed
+            attempt = self._attempt
+            if attempt and attempt != stopped and HERE.is_unwanted(self.lease, attempt):
+                self._send(UNWANTED)
+                stopped = attempt
             if not self._asked and str(self._worker.status.name) not in ("running", "paused"):
                 self._asked = True
                 self._send(STOP)

@@ -20,6 +20,8 @@ STOP: Literal["stop"] = "stop"
 """Stop after this round."""
 END: Literal["end"] = "end"
 """End at once."""
+UNWANTED: Literal["unwanted"] = "unwanted"
+"""Stop the point that is running after this round, and leave nothing of it."""
 
 
 @dataclass(frozen=True)

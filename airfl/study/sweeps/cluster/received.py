@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def checked(outcome: Outcome, name: str) -> Outcome:
         again = outcome.again if isinstance(outcome.again, Again) else None
         files = outcome.files if again and is_carried(outcome.files) else None
         return Outcome(name, one_line(str(outcome.cause)), files, again=again)
-    return outcome
+    return replace(outcome, files=None) if outcome.unwanted else outcome
 
 
 def are_sent(files: Mapping[Any, Any]) -> bool:
@@ -51,7 +52,7 @@ def put(outcome: Outcome, running: Path) -> Outcome:
     The returned outcome has failed if the worker has sent other files than those of a point. Files are written nowhere
     else, not through links, and replace only an earlier attempt.
     """
-    if outcome.cause is not None:
+    if outcome.cause is not None or outcome.unwanted:
         return outcome
     files: Mapping[str, Any] = outcome.files or {}
     folder = running / outcome.name
