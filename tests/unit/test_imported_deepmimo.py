@@ -194,7 +194,7 @@ def test_scenes_are_rounds(tmp_path: Path) -> None:
 
 def rays(paths: int) -> np.ndarray:
     """Phase, time of arrival, power in dBm, and the four angles, as in files of version 3."""
-    angles = [GENERATOR.uniform(-180, 180, paths), GENERATOR.uniform(60, 120, paths)] * 2
+    angles = [GENERATOR.uniform(*limits, paths) for limits in ((-180, 180), (60, 120)) * 2]
     return np.array([angles[0] + 1, 1e-6 * GENERATOR.random(paths), GENERATOR.uniform(-120, -80, paths), *angles])
 
 
