@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
+from airfl.config.task import OWN
 from airfl.core.fitting import settings_for_scheme
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
@@ -20,6 +21,7 @@ from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
@@ -219,7 +221,20 @@ def _check_robust(settings: Settings) -> None:
         )
 
 
+def _check_records(settings: Settings, recipe: Recipe) -> None:
+    """Refuse a guarantee for records that several devices hold: each of them would change several messages."""
+    partition, release = settings.task.partition, recipe.release
+    shared = partition != OWN and settings.task.partition_rule.shares
+    if shared and isinstance(release, RecordRelease) and release.is_private:
+        raise UserError(
+            f"task.partition: {name_of(partition)!r} gives a record to several devices, and scheme "
+            f"{settings.scheme.name!r} protects a record of one device; choose another partition, a scheme that "
+            "protects devices, or no noise"
+        )
+
+
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
+    _check_records(settings, recipe)
     if recipe.public_data and not settings.task.public_samples:
         raise UserError(
             f"task.public_samples: scheme {settings.scheme.name!r} uses public data; give how many "

@@ -53,6 +53,9 @@ class Purpose(IntEnum):
     SYNCHRONISATION = 35
     MEASURED_ROUNDS = 36
     MEASURED_DEVICES = 37
+    DEVICE_SIZE = 38
+    DEVICE_DATA = 39
+    COMMON_DATA = 40
 
 
 @dataclass(frozen=True)
