@@ -35,7 +35,6 @@ OLD_USERS = re.compile(r"BS(\d+)_UE_(\d+)-(\d+)\.mat")
 FORMATS = ("mat", "npz", "npy")
 WITHOUT_CARRIER = "Sionna"
 """Ray tracer whose phases leave out the turns of the carrier over the delay."""
-FAR_M = 10.0
 
 OPTIONS = {
     "base_station": "transmitter: SET:NUMBER for version 4, a number from 1 for others; by default the first",

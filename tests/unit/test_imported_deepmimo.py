@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py  # before readers are forked, as it starts a process when it is imported
 import numpy as np
 import pytest
 from scipy.io import savemat
@@ -257,6 +258,9 @@ def test_a_dataset_of_the_matlab_generator(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.base_m, [0, 1, 2])
     assert imported(tmp_path / "dataset.mat").sizes()["devices"] == 1
     assert "must be from 1 to 2, got 3" in refused(tmp_path / "dataset.mat", base_station="3")
+    with h5py.File(tmp_path / "new.mat", "w") as file:
+        file["DeepMIMO_dataset"] = np.zeros(2)
+    assert "save it with -v7" in refused(tmp_path / "new.mat")
     data = (tmp_path / "dataset.mat").read_bytes()
     (tmp_path / "dataset.mat").write_bytes(data[: len(data) // 2])
     assert "not a readable dataset.mat" in refused(tmp_path / "dataset.mat")
