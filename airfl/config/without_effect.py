@@ -9,6 +9,7 @@ from airfl.config.digital import DigitalSettings
 from airfl.config.part_keys import keys_of, name_of
 from airfl.config.radio import path_loss_of
 from airfl.config.settings import Settings
+from airfl.config.surface import SurfaceSettings
 from airfl.config.task import OWN
 from airfl.learning.tasks.datasets.registry import DATASETS
 from airfl.learning.tasks.partitions.registry import PARTITIONS
@@ -151,6 +152,7 @@ OF_LINKS = (
 )
 AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
+REFLECTING = Needs("surface.elements", inactive=("0",))
 DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
 IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
@@ -259,6 +261,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
+    **{f"surface.{name}": (REFLECTING,) for name in SurfaceSettings.model_fields if name != "elements"},
     "hardware.back_off_db": (AMPLIFIED,),
     "hardware.amplifier_class": (AMPLIFIED,),
     "hardware.calibrated": (SUPERPOSED, AMPLIFIED),

@@ -25,7 +25,14 @@ from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
-from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size, check_statistics_hold
+from airfl.uplinks.radio import (
+    build_radio,
+    check_blind,
+    check_radio,
+    check_size,
+    check_statistics_hold,
+    check_surface,
+)
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
@@ -67,6 +74,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     blind = link == "analog" and not settings.power.power_policy.coherent
     if blind:
         check_blind(settings.radio, settings.selection.rule)
+    check_surface(settings.radio, settings.selection.rule, link)
     radio = build_radio(
         settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
     )
@@ -196,6 +204,11 @@ def _check_claims(settings: Settings) -> None:
         raise UserError(
             'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
             f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
+        )
+    if settings.surface.elements:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for Gaussian channels, which those over a surface are not (given: '
+            f'surface.elements = {settings.surface.elements}); choose "realised" or "unbounded"'
         )
     if not channel.fading_model.gaussian:
         gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
