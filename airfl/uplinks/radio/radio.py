@@ -194,7 +194,7 @@ class Radio(TrueChannels):
             round_index,
             devices,
             self._times_s(round_index, frame),
-            self.mean_power[devices] / surface.mean_power_factor,
+            self.direct_power[devices],
             element_power,
             noise_energy,
             training_noise,

@@ -86,6 +86,12 @@ class TrueChannels:
     mean_power: Array
     directions: Directions | None
 
+    @cached_property
+    def direct_power(self) -> Array:
+        """E|h|^2 of the channels without a surface, [N]: before the loss of the direct paths, if there is one."""
+        surface = self.sections.surface.surface
+        return self.mean_power / surface.mean_power_factor if surface.elements else self.mean_power
+
     @property
     def physical(self) -> bool:
         """Whether powers are in W and energies in J."""
@@ -178,7 +184,7 @@ class TrueChannels:
         if self.law is None:
             assert self.k_factors is not None
             phase = phase if steering is None else phase + steering
-            return rician_parts(self.k_factors[devices], diffuse, phase, np.sqrt(self.mean_power[devices]))
+            return rician_parts(self.k_factors[devices], diffuse, phase, np.sqrt(self.direct_power[devices]))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
             self.law,
