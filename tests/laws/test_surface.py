@@ -295,6 +295,14 @@ def test_what_does_not_go_with_a_surface(given: str, words: str) -> None:
     assert "\n" not in str(error.value)
 
 
+def test_a_policy_by_mean_powers_has_no_privacy_bound_over_a_surface() -> None:
+    """Nothing bounds the gain, although the direct paths have a largest one."""
+    given = ("channel.fading=rayleigh", "surface.configuration=random", "power.policy=statistical")
+    rest = ("power.objective=mean-power", "scheme.name=pfels")
+    with pytest.raises(UserError, match=r"no largest gain.*; use a policy .*, surface.elements = 0, or"):
+        built(64, *given, *rest, "surface.elements=8")
+
+
 def test_settings_of_a_surface_that_is_not_there() -> None:
     assert small_settings("surface.phase_bits=2").surface.elements == 0
 
