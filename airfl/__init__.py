@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from airfl.config.radio import TopologySettings as Topology
     from airfl.config.run import ComputeSettings as Compute
     from airfl.config.run import TraceSettings as Trace
+    from airfl.config.surface import SurfaceSettings as Surface
     from airfl.config.swept_values import Interval
     from airfl.config.task import TaskSettings as NamedTask
     from airfl.core import callbacks
@@ -83,6 +84,7 @@ _LOCATIONS = {
     "Server": "airfl.config.learning:ServerSettings",
     "Settings": "airfl.config:Settings",
     "Summary": "airfl.core.summary:Summary",
+    "Surface": "airfl.config.surface:SurfaceSettings",
     "Task": "airfl.learning.own_task:Task",
     "Theory": "airfl.theory.of_run:Theory",
     "Topology": "airfl.config.radio:TopologySettings",
@@ -144,6 +146,7 @@ __all__ = [
     "Server",
     "Settings",
     "Summary",
+    "Surface",
     "Task",
     "Theory",
     "Topology",

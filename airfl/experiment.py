@@ -116,8 +116,10 @@ class Radio(_Keywords):
         topology: Positions of the devices, and path loss (`airfl.Topology`).
         csi: Channel state information (`airfl.Csi`).
         antennas: The antennas of the receiver (`airfl.Antennas`).
+        surface: A reconfigurable intelligent surface (`airfl.Surface`).
         grid: The OFDM resource grid, and the downlink (`airfl.Grid`).
         digital: Transmission of bits (`airfl.Digital`).
+        hardware: Hardware of the radios (`airfl.Hardware`).
     """
 
     sections: RadioSections
@@ -129,8 +131,8 @@ class Radio(_Keywords):
             fading: A fading law or channel of `channels.fading`, its name, a table of its name and parameters, or a
                 function that returns H.
             power: A power policy of `channels.power`, its name, or a table of its name and parameters.
-            settings: Keys of [channel] and [power], such as max_snr_db, and topology, csi, antennas, grid and digital
-                as objects or mappings.
+            settings: Keys of [channel] and [power], such as max_snr_db, and topology, csi, antennas, surface, grid,
+                digital and hardware as objects or mappings.
 
         Raises UserError for invalid arguments.
         """

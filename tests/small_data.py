@@ -12,7 +12,7 @@ from airfl.config import Settings
 from airfl.core.state import World
 from airfl.core.world import world_of
 from airfl.learning.task import build_task
-from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets import GeneratedDataset, load_dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.simulation import Progress, Run
@@ -56,9 +56,14 @@ def samples_of(settings: Settings) -> RawData | None:
     return samples() if samples else None
 
 
+def generated(settings: Settings) -> bool:
+    """Whether the samples are generated when a run starts."""
+    return isinstance(settings.task.dataset_part, GeneratedDataset)
+
+
 def world(settings: Settings) -> World:
-    """Return the world that `run` uses, for settings that name one of the samples of this module."""
-    samples = samples_of(settings)
+    """Return the world that `run` uses, for settings that name one of the samples of this module or generate theirs."""
+    samples = samples_of(settings) or (load_dataset(settings.task.dataset) if generated(settings) else None)
     assert samples is not None
     return world_of(settings, build_task(settings, samples, Streams(settings.run.seed)), torch.device("cpu"))
 

@@ -18,6 +18,8 @@ from airfl.cli.app import (
     Plugins,
     Schemes,
     Shard,
+    Styled,
+    check_style_of,
     print_table,
     say,
     say_without_effect,
@@ -25,6 +27,7 @@ from airfl.cli.app import (
 )
 from airfl.core.device import check_kind
 from airfl.errors import DivergedError, UserError
+from airfl.runtime.notebook.style import Style
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]
@@ -174,6 +177,7 @@ def budget(
     plot: Annotated[
         Path | None, typer.Option(metavar="DIR", help="output folder for budget.png and budget.pdf")
     ] = None,
+    style: Styled = None,
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
@@ -183,6 +187,7 @@ def budget(
     from airfl.report.figures import check_new_figures
 
     settings = load_settings(config, overrides or [])
+    check_style_of(plot, style)
     if plot:
         check_new_figures(plot, FILES)
 
@@ -191,7 +196,7 @@ def budget(
     from airfl.analysis.budget import link_budget
 
     result = link_budget(settings, data_dir)
-    files = plot_budget(result, plot) if plot else []
+    files = plot_budget(result, plot, style) if plot else []
     if as_json:
         typer.echo(to_json(result.figures()))
     else:
@@ -204,6 +209,9 @@ def plot(
     folders: Folders,
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="output folder for the figures, as .png and .pdf")],
+    style: Annotated[
+        Style | None, typer.Option(metavar="NAME", help="ieee: widths, fonts and lines for IEEE papers")
+    ] = None,
 ) -> None:
     """Plot learning over rounds, energy, resources; privacy."""
     from airfl.analysis.results import read_some_results
@@ -217,5 +225,5 @@ def plot(
         say(f"left out: {line}")
     names = group_names(results.groups, results.axes)
     groups = [(name, [run.folder for run in group.runs]) for name, group in zip(names, results.groups, strict=True)]
-    files = write_figures(groups, out, lambda line: say(f"left out: {line}"))
+    files = write_figures(groups, out, lambda line: say(f"left out: {line}"), style)
     say("written: " + ", ".join(str(file) for file in files))

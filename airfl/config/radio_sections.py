@@ -14,6 +14,7 @@ from airfl.config.radio import (
     PowerSettings,
     TopologySettings,
 )
+from airfl.config.surface import SurfaceSettings
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class RadioSections:
         topology: Positions of the devices, and path loss.
         csi: Channel state information (CSI).
         antennas: The antennas of the receiver.
+        surface: A reconfigurable intelligent surface.
         power: Power limits of the devices, and power control.
         grid: The OFDM resource grid, and the downlink.
         digital: Transmission of bits, for schemes whose link is digital.
@@ -35,6 +37,7 @@ class RadioSections:
     topology: TopologySettings = field(default_factory=TopologySettings)
     csi: CsiSettings = field(default_factory=CsiSettings)
     antennas: AntennaSettings = field(default_factory=AntennaSettings)
+    surface: SurfaceSettings = field(default_factory=SurfaceSettings)
     power: PowerSettings = field(default_factory=PowerSettings)
     grid: GridSettings = field(default_factory=GridSettings)
     digital: DigitalSettings = field(default_factory=DigitalSettings)

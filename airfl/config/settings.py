@@ -30,6 +30,7 @@ from airfl.config.radio_sections import RadioSections
 from airfl.config.run import ComputeSettings, RunSettings, TraceSettings
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Section
+from airfl.config.surface import SurfaceSettings
 from airfl.config.task import TaskSettings
 from airfl.errors import UserError, nearest
 from airfl.selection.rule import ChannelRule
@@ -50,6 +51,7 @@ class Settings(Section):
         topology: Positions of the devices, and path loss (`TopologySettings`).
         csi: Channel state information (`CsiSettings`).
         antennas: The antennas of the receiver (`AntennaSettings`).
+        surface: A reconfigurable intelligent surface (`SurfaceSettings`).
         power: Power limits of the devices, and power control (`PowerSettings`).
         grid: The OFDM resource grid, and the downlink (`GridSettings`).
         digital: Transmission of bits, for schemes whose link is digital (`DigitalSettings`).
@@ -69,6 +71,7 @@ class Settings(Section):
     topology: TopologySettings = TopologySettings()
     csi: CsiSettings = CsiSettings()
     antennas: AntennaSettings = AntennaSettings()
+    surface: SurfaceSettings = SurfaceSettings()
     power: PowerSettings = PowerSettings()
     grid: GridSettings = GridSettings()
     digital: DigitalSettings = DigitalSettings()

@@ -58,6 +58,8 @@ class _Task(Section):
     def _consistent(self) -> Self:
         if self.partition != OWN:
             PARTITION.of(self)
+        if self.dataset != OWN:
+            DATASET.of(self)
         return self
 
     @property
@@ -67,8 +69,12 @@ class _Task(Section):
 
     @property
     def model_part(self) -> Model:
-        """The model, with its parameters. Raises UserError if it is that of an `airfl.Task`."""
-        return _part(MODEL, self.model, self)
+        """The model, with its parameters and, if it follows the data set, with the shape of that.
+
+        Raises UserError if it is that of an `airfl.Task`.
+        """
+        model: Model = _part(MODEL, self.model, self)
+        return model if self.dataset == OWN else model.fitted(self.dataset_part)
 
     @property
     def partition_rule(self) -> PartitionRule:
@@ -83,12 +89,25 @@ def _part(slot: NamedPart[P], value: str | P, section: Section) -> P:
 
 
 if TYPE_CHECKING:
+    import math
 
     class TaskSettings(_Task):
-        """The section, with the keys of all partitions; `partition_rule` is the chosen one with its parameters."""
+        """The section, with the keys of all partitions and data sets.
+
+        `partition_rule` and `dataset_part` are the chosen ones with their parameters."""
 
         dirichlet_alpha: float = 0.5
         min_samples: int = 0
+        device_samples: int = 100
+        synthetic_alpha: float = 1.0
+        synthetic_beta: float = 1.0
+        synthetic_iid: bool = False
+        synthetic_sizes: str = "lognormal"
+        gaussian_classes: int = 10
+        gaussian_features: int = 20
+        class_separation: float = 4.0
+        label_concentration: float = math.inf
+        shift_std: float = 0.0
 
 else:
-    TaskSettings = with_keys(_Task, "TaskSettings", PARTITIONS, after="partition", places={})
+    TaskSettings = with_keys(_Task, "TaskSettings", (PARTITIONS, DATASETS), after="partition", places={})

@@ -9,7 +9,9 @@ from airfl.config.digital import DigitalSettings
 from airfl.config.part_keys import keys_of, name_of
 from airfl.config.radio import path_loss_of
 from airfl.config.settings import Settings
+from airfl.config.surface import SurfaceSettings
 from airfl.config.task import OWN
+from airfl.learning.tasks.datasets.registry import DATASETS
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.hardware.amplifier import AMPLIFIERS
@@ -75,9 +77,13 @@ class Needs:
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
+SYNTHETIC = Needs("task.dataset", ("synthetic",))
+NOT_ALIKE = Needs("task.synthetic_iid", inactive=("True",))
+EQUAL_SIZES = Needs("task.synthetic_sizes", ("equal",), or_else=Needs("task.dataset", inactive=("synthetic",)))
 NAMES: dict[str, frozenset[str]] = {
     "channel.fading": frozenset(FADINGS.classes.values()),
     "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
+    "task.dataset": frozenset([*DATASETS.classes.values(), OWN]),
     "channel.interference": frozenset(INTERFERENCES.classes.values()),
 }
 """Names of the built-in parts, by the key that selects them."""
@@ -146,6 +152,7 @@ OF_LINKS = (
 )
 AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
+REFLECTING = Needs("surface.elements", inactive=("0",))
 DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
 IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
@@ -235,6 +242,13 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),
     **{f"task.{key}": (Needs("task.partition", tuple(names)),) for key, (_, names) in keys_of(PARTITIONS).items()},
+    **{f"task.{key}": (Needs("task.dataset", tuple(names)),) for key, (_, names) in keys_of(DATASETS).items()},
+    "task.synthetic_alpha": (SYNTHETIC, NOT_ALIKE),
+    "task.synthetic_beta": (SYNTHETIC, NOT_ALIKE),
+    "task.device_samples": (
+        Needs("task.partition", ("shared",), or_else=Needs("task.dataset", ("synthetic", "gaussian-classes"))),
+        EQUAL_SIZES,
+    ),
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(
@@ -247,6 +261,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
+    **{f"surface.{name}": (REFLECTING,) for name in SurfaceSettings.model_fields if name != "elements"},
     "hardware.back_off_db": (AMPLIFIED,),
     "hardware.amplifier_class": (AMPLIFIED,),
     "hardware.calibrated": (SUPERPOSED, AMPLIFIED),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
+from airfl.config.task import OWN
 from airfl.core.fitting import settings_for_scheme
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
@@ -20,10 +21,18 @@ from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
-from airfl.uplinks.radio import build_radio, check_blind, check_radio, check_size, check_statistics_hold
+from airfl.uplinks.radio import (
+    build_radio,
+    check_blind,
+    check_radio,
+    check_size,
+    check_statistics_hold,
+    check_surface,
+)
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
@@ -65,6 +74,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     blind = link == "analog" and not settings.power.power_policy.coherent
     if blind:
         check_blind(settings.radio, settings.selection.rule)
+    check_surface(settings.radio, settings.selection.rule, link)
     radio = build_radio(
         settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
     )
@@ -195,6 +205,11 @@ def _check_claims(settings: Settings) -> None:
             'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
             f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
         )
+    if settings.surface.elements:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for Gaussian channels, which those over a surface are not (given: '
+            f'surface.elements = {settings.surface.elements}); choose "realised" or "unbounded"'
+        )
     if not channel.fading_model.gaussian:
         gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
         raise UserError(
@@ -219,7 +234,20 @@ def _check_robust(settings: Settings) -> None:
         )
 
 
+def _check_records(settings: Settings, recipe: Recipe) -> None:
+    """Refuse a guarantee for records that several devices hold: each of them would change several messages."""
+    partition, release = settings.task.partition, recipe.release
+    shared = partition != OWN and settings.task.partition_rule.shares
+    if shared and isinstance(release, RecordRelease) and release.is_private:
+        raise UserError(
+            f"task.partition: {name_of(partition)!r} gives a record to several devices, and scheme "
+            f"{settings.scheme.name!r} protects a record of one device; choose another partition, a scheme that "
+            "protects devices, or no noise"
+        )
+
+
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
+    _check_records(settings, recipe)
     if recipe.public_data and not settings.task.public_samples:
         raise UserError(
             f"task.public_samples: scheme {settings.scheme.name!r} uses public data; give how many "

@@ -124,6 +124,11 @@ def _settings(trace: xarray.Dataset) -> Settings:
 
 def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     """Return the radio of the run, and the frame that its messages occupy."""
+    if _settings(trace).surface.elements:
+        raise UserError(
+            f"{trace.encoding['source']}: has channels over a surface (surface.elements), which depend on the devices "
+            "that are selected; export a run without a surface"
+        )
     if not trace.sizes["round"]:
         raise UserError(
             f"{trace.encoding['source']}: has no finished round, which gives the length of a round; export another run"

@@ -12,6 +12,8 @@ from airfl.runtime.sampling import distinct
 from airfl.runtime.streams import Purpose, Streams
 
 NOBODY = -1
+DRAWN_AT_ONCE = 1 << 22
+"""Most random numbers that are drawn at a time, unless a single device needs more."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,9 @@ def plan_batches(
     steps than another has whole steps of -1.
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
-    drawn = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices, epochs * largest)
-    uniforms = drawn.reshape(len(devices), epochs, largest)
-    uniforms[np.broadcast_to(np.arange(largest) >= sizes[:, None, None], uniforms.shape)] = np.inf
+    most = int(sizes.max(initial=1))
+    uniforms = _uniforms(streams, round_index, devices, epochs, largest, most)
+    uniforms[np.broadcast_to(np.arange(most) >= sizes[:, None, None], uniforms.shape)] = np.inf
     orders = np.argsort(uniforms, axis=-1, kind="stable")
 
     per_epoch = -(-sizes // rule.batch_size)
@@ -76,8 +78,27 @@ def plan_batches(
     position = (step % per_epoch[:, None])[..., None] * rule.batch_size + np.arange(width)
     valid = (position < sizes[:, None, None]) & (step < steps_of[:, None])[..., None]
     row = np.arange(len(devices))[:, None, None]
-    chosen = orders[row, epoch[..., None], np.minimum(position, largest - 1)]
+    chosen = orders[row, epoch[..., None], np.minimum(position, most - 1)]
     return np.where(valid, chosen, NOBODY)
+
+
+def _uniforms(
+    streams: Streams, round_index: int, devices: NDArray[np.int64], epochs: int, largest: int, most: int
+) -> NDArray[np.float64]:
+    """Return the first `most` of the `largest` numbers that every device draws for each pass, [devices, epochs, most].
+
+    The last pass is drawn no further than is needed, and devices are drawn in parts, so that memory is in proportion to
+    the chunk's samples and not to those of the largest device.
+    """
+    uniforms = np.empty((len(devices), epochs, most))
+    count = (epochs - 1) * largest + most
+    at_once = max(1, DRAWN_AT_ONCE // count)
+    for start in range(0, len(devices), at_once):
+        some = slice(start, start + at_once)
+        drawn = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices[some], count)
+        for epoch in range(epochs):
+            uniforms[some, epoch] = drawn[:, epoch * largest : epoch * largest + most]
+    return uniforms
 
 
 def independent_batches(

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from airfl.config.settings import Settings
 from airfl.config.task import TaskSettings
 from airfl.errors import UserError
 from airfl.learning.tasks import NO_PARTITION, OWN, check_engine, check_shapes
 from airfl.learning.tasks.datasets import load_dataset
+from airfl.learning.tasks.datasets.generated import GeneratedDataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.storage.fingerprint import is_own
 
@@ -40,9 +43,16 @@ def training_samples(task: TaskSettings, folders: Sequence[Path] | None = None, 
 
 
 def equal_share(task: TaskSettings, devices: int, samples: int) -> int:
-    """Return the samples of a device if the training samples that are not held out are divided equally."""
-    held = round(task.validation_share * samples) + task.public_samples
-    return max((samples - held) // devices, 1)
+    """Return the samples of a device if all devices have the same number of samples.
+
+    For a generated data set, this is the number that half of the devices have at most, and `samples` has no effect.
+    """
+    data = None if task.dataset == OWN else task.dataset_part
+    if isinstance(data, GeneratedDataset):
+        train = int(data.counts(np.array([0.5]))[0][0])
+        return max(train - round(task.validation_share * train), 1)
+    left = samples - round(task.validation_share * samples) - task.public_samples
+    return max(left // devices, 1) if task.partition == OWN else task.partition_rule.samples_of_a_device(left, devices)
 
 
 def check_fit(settings: Settings) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from airfl.config.part_keys import name_of
 from airfl.config.task import OWN, TaskSettings
 from airfl.errors import UserError
+from airfl.learning.generated import population_of
 from airfl.learning.tasks import NO_PARTITION
 from airfl.learning.tasks.datasets import DATASETS
 from airfl.learning.tasks.datasets.dataset import Dataset
@@ -40,6 +41,8 @@ class Division:
 def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, shares: Shares | None = None) -> Division:
     """Divide a data set as `settings.task` says.
 
+    Of a generated data set, only the partition is returned: its samples are no rows of `raw`.
+
     Args:
         task: How much is held out, and how the rest is partitioned.
         devices: Number of devices.
@@ -49,11 +52,16 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
 
     Raises UserError if the data does not allow it.
     """
+    population = population_of(task, devices, streams)
+    if population is not None:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Division(nothing, nothing, population.partition, None)
     generator = streams.generator(Purpose.PARTITION)
     order = generator.permutation(len(raw.train_targets))
     held = round(task.validation_share * len(order))
     samples = order[held + task.public_samples :]
-    if len(samples) < devices:
+    rule = None if task.partition == OWN or shares is not None else task.partition_rule
+    if len(samples) < (1 if rule and rule.shares else devices):
         raise UserError(
             f"run.devices: {devices:,} devices, but only {max(len(samples), 0):,} training samples "
             f"({len(order):,} less {held:,} for validation and {task.public_samples:,} public); every device needs one"

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.learning.flat import FlatModel, Loss, per_sample
+from airfl.learning.generated import SamplesOnDemand
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask, Samples
 from airfl.runtime.beside import Reading, beside
@@ -152,7 +154,7 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTas
 
 def _gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> Tensor:
     point = parameters.detach().clone().requires_grad_()
-    rows = on_device(task.partition.indices, parameters.device)
+    rows = on_device(np.asarray(task.partition.indices), parameters.device)
     total = torch.zeros_like(point, dtype=torch.float64)
     for some in torch.split(rows, BATCH[parameters.device.type]):
         inputs = _channels_last(normalise(task.train.inputs[some], task.mean, task.std), task)
@@ -172,7 +174,7 @@ def _add_up(
     model: FlatModel,
     parameters: Tensor,
     task: DividedTask,
-    samples: Samples,
+    samples: Samples | SamplesOnDemand,
     rows: Tensor | None = None,
     metrics: Mapping[str, Loss] | None = None,
 ) -> _Totals:

@@ -15,7 +15,9 @@ from airfl.config.task import TaskSettings
 from airfl.learning.chosen_task import check_fit
 from airfl.learning.division import Division, divide
 from airfl.learning.flat import Loss
+from airfl.learning.generated import RunData, SamplesOnDemand, generate, population_of
 from airfl.learning.own_task import Task
+from airfl.learning.promises import SAMPLES
 from airfl.learning.samples import Samples, TaskIdentity, normal_parameters, seeded
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.learning.tasks.partitions.rule import Partition
@@ -30,7 +32,8 @@ class DividedTask:
     """Data, partition, model and loss of a run.
 
     Attributes:
-        train: All training samples, including held-out ones, which belong to no device.
+        train: All training samples, including held-out ones, which belong to no device. They may be generated
+            when they are read.
         validation: Held-out samples.
         public: Public samples, which belong to no device.
         test: Samples of the test set.
@@ -44,7 +47,7 @@ class DividedTask:
         own: Identity of a user-defined task; None for named models and data sets.
     """
 
-    train: Samples
+    train: Samples | SamplesOnDemand
     validation: Samples
     public: Samples
     test: Samples
@@ -77,16 +80,21 @@ def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | N
     own = own or own_task(settings.task)
     if own is None:
         check_fit(settings)
-    division = divide(settings.task, settings.run.devices, raw, streams, own.shares if own else None)
+    population = population_of(settings.task, settings.run.devices, streams)
+    if population is None:
+        data = _stored(settings, raw, streams, own)
+    else:
+        data = generate(population, settings.task.public_samples)
+        raw = _first_samples(raw, data)
     module = own.module(streams) if own else seeded(settings.task.model_part.build, streams)
     if settings.task.initial_std is not None:
         module = normal_parameters(module, settings.task.initial_std, streams)
     return DividedTask(
-        train=_samples(raw.train_inputs, raw.train_targets),
-        validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
-        public=_samples(raw.train_inputs[division.public], raw.train_targets[division.public]),
-        test=_test_samples(raw, division),
-        partition=division.partition,
+        train=data.train,
+        validation=data.validation,
+        public=data.public,
+        test=data.test,
+        partition=data.partition,
         mean=raw.mean,
         std=raw.std,
         model=module,
@@ -104,6 +112,30 @@ def _of_own(own: Task, module: nn.Module, raw: RawData) -> dict[str, Any]:
     """Return the fields that a user-defined task has beside data and model."""
     by_pixel = own.try_on(module, raw) if own.by_pixel is None else own.by_pixel
     return {"loss": own.loss, "metrics": own.metrics, "by_pixel": by_pixel, "own": own.identity(module)}
+
+
+def _stored(settings: Settings, raw: RawData, streams: Streams, own: Task | None) -> RunData:
+    """Divide stored samples."""
+    division = divide(settings.task, settings.run.devices, raw, streams, own.shares if own else None)
+    return RunData(
+        train=_samples(raw.train_inputs, raw.train_targets),
+        validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
+        public=_samples(raw.train_inputs[division.public], raw.train_targets[division.public]),
+        test=_test_samples(raw, division),
+        partition=division.partition,
+    )
+
+
+def _first_samples(raw: RawData, data: RunData) -> RawData:
+    """Return a few generated samples in the form of a loader's result, on which a user-defined model is tried."""
+    some = slice(0, min(SAMPLES, len(data.train)))
+    return replace(
+        raw,
+        train_inputs=data.train.inputs[some].numpy(),
+        train_targets=data.train.targets[some].numpy(),
+        test_inputs=data.test.inputs.numpy(),
+        test_targets=data.test.targets.numpy(),
+    )
 
 
 def _test_samples(raw: RawData, division: Division) -> Samples:

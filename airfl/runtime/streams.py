@@ -53,6 +53,13 @@ class Purpose(IntEnum):
     SYNCHRONISATION = 35
     MEASURED_ROUNDS = 36
     MEASURED_DEVICES = 37
+    DEVICE_SIZE = 38
+    DEVICE_DATA = 39
+    COMMON_DATA = 40
+    SURFACE = 41
+    SURFACE_TO_BASE = 42
+    SURFACE_TRAINING = 43
+    SURFACE_PHASES = 44
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,11 @@ class RecordRelease:
     attained: bool = True
     level: Literal["record"] = "record"
 
+    @property
+    def is_private(self) -> bool:
+        """Whether every batch is released with noise."""
+        return bool(self.batches) and all(noise_of(event).noise_multiplier > 0 for event, _ in self.batches)
+
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
         """Return the smallest noise multiplier of the releases."""
         return min((noise_of(event).noise_multiplier for event, _ in self.batches), default=0.0)

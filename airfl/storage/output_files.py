@@ -170,6 +170,17 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def making_new(path: Path) -> Iterator[Path]:
+    """Yield a temporary file to write in the block, which then gets the name `path`; UserError if `path` exists."""
+    temporary = _new_file(path)
+    try:
+        yield temporary
+        put_new(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def _beside(path: Path) -> Path:
     """Return the path of the temporary file for a file."""
     return path.with_name(f".{path.name}.{os.getpid()}")

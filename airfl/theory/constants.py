@@ -160,7 +160,7 @@ def gradient(model: FlatModel, task: DividedTask, rows: Tensor, point: Tensor) -
 def initial_loss(model: FlatModel, task: DividedTask) -> float:
     """Return f(theta^0), the mean loss over all training samples of all devices, penalty included."""
     total, parts = 0.0, model.split(model.initial())
-    rows = torch.from_numpy(task.partition.indices)
+    rows = torch.from_numpy(np.asarray(task.partition.indices))
     with torch.no_grad():
         for some in torch.split(rows, BATCH["cpu"]):
             total += float(model.losses(parts, *samples_of(task, some)).sum(dtype=torch.float64))

@@ -1,4 +1,5 @@
-"""Combining with the sum of the channels, which aligns devices without precoding if there are many antennas."""
+"""Combining with the sum of the channels, which aligns devices without precoding if there are many antennas, or if
+their channels are aligned."""
 
 import numpy as np
 
@@ -30,3 +31,21 @@ class CoherentSum(Combiner):
     def _sums(response: Response, factors: Array) -> Complex:
         """Return s = sum_l hhat_l over the participating devices, [coefficients, antennas]."""
         return np.asarray(channel_vectors(response, np.sign(factors)).sum(axis=1))
+
+
+class AlignedSum(CoherentSum):
+    """The same weights for channels that are aligned, as by a surface, rather than of independent phases."""
+
+    name = "aligned-sum"
+    source = "the mean of the effective channels, after Liu, Yuan, Zhang, CSIT-free model aggregation, arXiv 2102.10749"
+
+    def mean_gains(self, response: Response, factors: Array, cross_power: Array) -> Array:
+        """Return ||s||/r, the mean of a^H hhat_i over the r participating devices, for each of them, [devices, blocks,
+        subcarriers].
+
+        Decoded with it, the devices' weights have the mean 1.
+        """
+        lengths = np.linalg.norm(self._sums(response, factors), axis=-1).reshape(response.shape[2:])
+        sending = max(int((np.asarray(factors) > 0).sum()), 1)
+        found = np.maximum(lengths / sending, np.finfo(np.float64).tiny)
+        return np.asarray(np.broadcast_to(found, (len(response), *found.shape)))

@@ -11,6 +11,7 @@ COMBINERS: Registry[Combiner] = Registry(
     {
         "first": "channels.antennas.first:First",
         "sum": "channels.antennas.coherent_sum:CoherentSum",
+        "aligned-sum": "channels.antennas.coherent_sum:AlignedSum",
         "principal": "channels.antennas.principal:Principal",
         "max-min": "channels.antennas.max_min:MaxMin",
         "median": "channels.antennas.robust:Median",

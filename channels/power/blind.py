@@ -27,7 +27,7 @@ class Blind(Policy):
         """Return one amplitude for all devices and coefficients, and beta of each coefficient; raise ValueError if the
         combiner has no mean gains."""
         if task.mean_gains is None:
-            raise ValueError('policy "blind" needs a combiner whose mean gain is known, "sum"')
+            raise ValueError('policy "blind" needs a combiner whose mean gain is known, "sum" or "aligned-sum"')
         able = reach(np.ones(len(task.energy_limits)), task.energy_limits, task.rms_norms)
         largest = float(np.max(task.gains, where=carried(task.gains, task.weights), initial=0.0))
         settled = settle(able, task.privacy_bound / largest if largest else task.privacy_bound)

@@ -20,6 +20,7 @@ from channel_effects import (
     privacy,
     selection,
     selective,
+    surface,
     synchronisation,
     waveform,
 )
@@ -42,6 +43,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "statistical": power_statistics.statistical,
     "peak": power.peak,
     "antennas": antennas.antennas,
+    "surface": surface.surface,
     "selection": selection.selection,
     "interference": cell.interference,
     "impulsive": impulsive.impulsive,

@@ -175,6 +175,8 @@ ALL_EFFECTS = {
         "channel.interference_across_antennas=independent",
         "channel.interference_to_noise_db=10 channel.interference=alpha-stable antennas.count=3",
     ),
+    "surface at random": ("surface.elements=8 surface.configuration=random surface.element_gain_db=0", ""),
+    "surface": ("surface.configuration=max-min surface.elements=8 surface.element_gain_db=0", ""),
     "waveform": ("grid.waveform=true grid.clip_db=0", ""),
     "power amplifier": ("hardware.amplifier=rapp", ""),
     "converter": ("hardware.adc_bits=4", ""),

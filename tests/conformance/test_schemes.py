@@ -183,6 +183,6 @@ def test_accuracy_and_losses_are_figures(trace: xarray.Dataset) -> None:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_models_have_their_exact_size_and_shapes(name: str) -> None:
-    entry, module = MODELS[name], MODELS[name]().build()
+    entry, module = MODELS[name](), MODELS[name]().build()
     assert sum(parameter.numel() for parameter in module.parameters()) == entry.parameters
     assert module(torch.zeros(3, *entry.input_shape)).shape == (3, entry.classes)

@@ -37,6 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     "report": ["report", "runs", "--out"],
     "export": ["export", "runs", "--to", "csv", "--out"],
     "data get": ["data", "get", "mnist", "--data-dir"],
+    "channel show": ["channel", "show", "runs", "--out"],
 }
 
 

@@ -26,8 +26,11 @@ BOUNDS = {
     "maximum": "at most",
     "exclusiveMaximum": "less than",
 }
-# Without a clip or a deadline, and without privacy.
-MAY_BE_INFINITE = {"scheme.coordinate_clip", "scheme.gradient_clip", "digital.deadline_s", "privacy.epsilon"}
+# Without a clip or a deadline, without privacy, and with equally likely labels.
+MAY_BE_INFINITE = {
+    *("scheme.coordinate_clip", "scheme.gradient_clip", "digital.deadline_s", "privacy.epsilon"),
+    "task.label_concentration",
+}
 
 
 def schema_of(key: str) -> dict[str, Any]:

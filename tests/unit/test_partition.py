@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from airfl.errors import UserError
-from airfl.learning.tasks.partitions import PARTITIONS, ByClass, Dirichlet, Iid, Partition, Pool, Writer
+from airfl.learning.tasks.partitions import PARTITIONS, ByClass, Dirichlet, Iid, Partition, Pool, Shared, Writer
+from tests.refusals import one_line
 
 LABELS = np.arange(1000) % 10
 
@@ -28,7 +29,7 @@ def skew(partition: Partition) -> float:
     return float(np.mean(tops))
 
 
-@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("kind", [name for name, rule in PARTITIONS.items() if not rule.shares])
 def test_every_device_has_samples_of_its_own(kind: str) -> None:
     """The same generator gives the same partition."""
     given = pool(writers=True)
@@ -95,3 +96,43 @@ def test_unknown_and_too_few_writers_are_refused() -> None:
     ):
         with pytest.raises(UserError, match=said):
             Writer().divide(given, np.random.default_rng(0))
+
+
+def test_shared_samples_are_distinct_on_a_device_and_independent_of_the_others() -> None:
+    """Two devices with 100 of 1,000 samples each share a hypergeometric number: 10, variance 10 0.9 900/999."""
+    partition = Shared(device_samples=100).divide(pool(devices=400), np.random.default_rng(0))
+    parts = np.asarray(partition.indices).reshape(400, 100)
+    np.testing.assert_array_equal(partition.sizes, np.full(400, 100))
+    assert all(len(set(part.tolist())) == 100 and set(part.tolist()) <= set(pool().samples) for part in parts)
+    common = [len(set(one.tolist()) & set(other.tolist())) for one, other in zip(parts[::2], parts[1::2], strict=True)]
+    variance = 10 * 0.9 * 900 / 999
+    assert abs(np.mean(common) - 10) < 5 * np.sqrt(variance / 200)
+    assert abs(np.var(common) / variance - 1) < 5 * np.sqrt(2 / 200)
+    held = np.bincount(parts.ravel() // 3, minlength=1000)  # devices that hold a sample: binomial (400, 1/10)
+    assert abs(held.var() / (400 * 0.1 * 0.9) - 1) < 5 * np.sqrt(2 / 1000)
+
+
+def test_a_device_shares_the_same_samples_however_many_devices_there_are() -> None:
+    """A million devices with 7 of 20 samples each: only those that are asked for are drawn."""
+    few, many = (
+        Shared(device_samples=7).divide(pool(devices=count, samples=20), np.random.default_rng(3))
+        for count in (4, 1_000_000)
+    )
+    np.testing.assert_array_equal(few.indices[:], many.indices[:28])
+    places = np.array([[6_999_999, 6_999_993], [21, 27]])
+    again = many.indices[places]
+    np.testing.assert_array_equal(again[1], few.indices[:][[21, 27]])
+    np.testing.assert_array_equal(again[0], many.indices[6_999_993:7_000_000][[6, 0]])
+    other = Shared(device_samples=7).divide(pool(devices=4, samples=20), np.random.default_rng(4))
+    assert not np.array_equal(few.indices[:], other.indices[:])
+    with pytest.raises(UserError, match=one_line("all 2,000,000,000 samples", "decrease run.devices")):
+        np.asarray(
+            Shared(device_samples=20).divide(pool(devices=100_000_000, samples=20), np.random.default_rng(0)).indices
+        )
+
+
+def test_all_samples_may_be_shared_by_all_devices_but_not_more() -> None:
+    everything = Shared(device_samples=20).divide(pool(devices=3, samples=20), np.random.default_rng(0))
+    np.testing.assert_array_equal(everything.indices[:], np.tile(pool(samples=20).samples, 3))
+    with pytest.raises(UserError, match=one_line("task.device_samples", "21 different samples of 20", "at most 20")):
+        Shared(device_samples=21).divide(pool(devices=3, samples=20), np.random.default_rng(0))

@@ -34,7 +34,9 @@ NAMES = (
     *("PRIVACY_NOISE", "POWER_LIMIT", "PLACEMENT", "INTERFERENCE", "FEEDBACK", "AGEING", "PHASE", "TIMING"),
     *("FREQUENCY", "CANDIDATES", "SNAPSHOT", "LOCAL_NOISE", "ROTATION", "PROJECTION", "BLOCK_ERRORS"),
     *("INITIAL_ROUND", "AUDIT", "ANGLE", "IMPULSES", "SYMBOL_PHASE", "OSCILLATOR", "SEQUENCES", "CODEBOOK"),
-    *("REPLAY_ROUNDS", "REPLAY_DEVICES"),
+    *("REPLAY_ROUNDS", "REPLAY_DEVICES", "SYNCHRONISATION", "MEASURED_ROUNDS", "MEASURED_DEVICES"),
+    *("DEVICE_SIZE", "DEVICE_DATA", "COMMON_DATA"),
+    *("SURFACE", "SURFACE_TO_BASE", "SURFACE_TRAINING", "SURFACE_PHASES"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 
@@ -117,7 +119,7 @@ def test_noise_and_phases_of_energies_are_drawn_apart(drawn: set[Purpose]) -> No
 
 
 def test_impairments_draw_apart() -> None:
-    names = ("feedback", "ageing", "phase", "timing", "frequency", "oscillator")
+    names = ("feedback", "ageing", "phase", "timing", "frequency", "oscillator", "synchronisation")
     assert {"estimation": Purpose.CSI, **{name: Purpose[name.upper()] for name in names}} == IMPAIRMENT_PURPOSES
 
 

@@ -41,7 +41,10 @@ ANOTHER = {
     **of("csi", gain_bits="2", estimation="ls", delay_s="1e-3", residual_variable="h", residual_target="2.0"),
     **of("csi", residual_missed_below="0.2", residual_rounds="wrap", residual_devices="draw"),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
-    **of("task", dirichlet_alpha="0.1", min_samples="3"),
+    **of("task", dirichlet_alpha="0.1", min_samples="3", device_samples="7"),
+    **of("task", synthetic_alpha="2.0", synthetic_beta="2.0", synthetic_iid="true", synthetic_sizes="equal"),
+    **of("task", gaussian_classes="3", gaussian_features="30", class_separation="2.0", label_concentration="0.5"),
+    **of("task", shift_std="1.0"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
     **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
@@ -50,6 +53,8 @@ ANOTHER = {
     **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
     # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
     **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
+    **of("surface", configuration="random", phase_bits="1", element_gain_db="0.0", direct_loss_db="3.0"),
+    **of("surface", device_k="2.0", base_k="2.0"),
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
     **of("hardware", coefficients="[-0.1]", coefficients_imag="[0.1]", amplifier_class="a", calibrated="false"),
     **of("privacy", gains="private", csi_error="unbounded"),
@@ -61,7 +66,10 @@ IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
 PLACES = f"topology.coordinates={[[50 + place, 0] for place in range(12)]}"
 LOG_DISTANCE = ("topology.kind=disc", "topology.path_loss=log-distance")
 REPLAYED = ("channel.fading=replay", "channel.replay_file={}")
+GENERATED = ("task.dataset=synthetic", "task.partition=writer", "task.model=softmax")
 WITHOUT = {
+    reasons.NOT_ALIKE: (*GENERATED, "task.synthetic_iid=true"),
+    reasons.EQUAL_SIZES: GENERATED,
     reasons.LINE_OF_SIGHT: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
     reasons.IN_AREA: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates", PLACES),
     reasons.SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),

@@ -17,6 +17,7 @@ from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
 from airfl.runtime.notebook.html import html_table
 from airfl.runtime.notebook.plots import Line, in_plotly, on_axes
+from airfl.runtime.notebook.style import Style
 from airfl.runtime.text import brief
 
 if TYPE_CHECKING:
@@ -175,7 +176,13 @@ class Results:
         return html_table(", ".join([f"{len(self.runs):,} runs", *counted]), rows, headings)
 
     def plot(
-        self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None, ax: Axes | None = None
+        self,
+        x: str | None = None,
+        y: str = "test_accuracy",
+        hue: str | None = None,
+        ax: Axes | None = None,
+        *,
+        style: Style | None = None,
     ) -> Axes:
         """Draw a figure against a swept setting on Matplotlib axes, and return the axes.
 
@@ -187,14 +194,15 @@ class Results:
             hue: A column whose values have a line each; by default "label" if the runs have labels, else the second
                 swept key if there is one.
             ax: The axes to draw on; None for a new figure.
+            style: "ieee" for a new figure of one column of an IEEE paper; None for the current style of Matplotlib.
 
         Raises UserError for other names.
         """
         lines, along, shown = self._lines(x, y, hue)
-        return on_axes(lines, along, shown, ax)
+        return on_axes(lines, along, shown, ax, style)
 
     def plotly(self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None) -> Figure:
-        """Return the same as an interactive Plotly figure; arguments as in `plot`."""
+        """Return the same as an interactive Plotly figure; x, y and hue as in `plot`."""
         lines, along, shown = self._lines(x, y, hue)
         return in_plotly(lines, along, shown)
 

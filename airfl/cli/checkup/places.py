@@ -38,8 +38,10 @@ def found_datasets(folders: Sequence[Path]) -> dict[str, str | None]:
 
 
 def _location(name: str, folders: Sequence[Path]) -> str | None:
-    from airfl.learning.tasks.datasets import find_dataset
+    from airfl.learning.tasks.datasets import DATASETS, GeneratedDataset, find_dataset
 
+    if issubclass(DATASETS[name], GeneratedDataset):
+        return "generated when a run starts"
     try:
         folder = find_dataset(name, folders)
     except UserError as error:

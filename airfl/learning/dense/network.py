@@ -19,6 +19,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, as_layers
 from airfl.learning.layers.elementwise import Flatten, Identity, Relu, Sigmoid, Tanh
 from airfl.learning.layers.linear import Linear
+from airfl.learning.samples import Samples
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask
 
@@ -166,14 +167,14 @@ class DenseSamples:
     held: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, task: DividedTask) -> DenseSamples:
-        """Return the training data of a task that `dense_network_of` has a network for."""
-        inputs, targets = task.train.inputs.contiguous(), task.train.targets.contiguous()
-        if not task.mean:
+    def of(cls, train: Samples, mean: tuple[float, ...], std: tuple[float, ...]) -> DenseSamples:
+        """Return the samples of a task that `dense_network_of` has a network for; mean, std: their normalisation."""
+        inputs, targets = train.inputs.contiguous(), train.targets.contiguous()
+        if not mean:
             return cls(CSamples(floats=inputs.data_ptr(), targets=targets.data_ptr()), (inputs, targets))
-        channels = len(task.mean)
+        channels = len(mean)
         every = torch.arange(256, dtype=torch.uint8).expand(channels, 256)[:, :, None]
-        values = normalise(every, task.mean, task.std)[..., 0].contiguous()
+        values = normalise(every, mean, std)[..., 0].contiguous()
         numbers = inputs[0].numel() // channels
         pointers = CSamples(
             bytes=inputs.data_ptr(), values=values.data_ptr(), channel=numbers, targets=targets.data_ptr()
@@ -197,7 +198,9 @@ def _takes(network: DenseNetwork, task: DividedTask) -> bool:
 
     kernel.c reads and writes memory accordingly.
     """
-    inputs, targets = task.train.inputs, task.train.targets
+    inputs, every = task.train.inputs, task.train.targets
+    # kernel.c checks the targets that it reads, and those that are generated when they are read are many.
+    targets = every if isinstance(every, Tensor) else every[:1]
     if targets.dtype != torch.int64 or targets.dim() != 1 or not len(targets):
         return False
     typed = inputs.dtype == (torch.uint8 if task.mean else torch.float32)

@@ -30,6 +30,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import measured_chunk
 from airfl.learning.layers import as_layers
 from airfl.learning.sample_layers import numbers_in
+from airfl.learning.samples import Samples
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask
 from airfl.runtime.streams import Streams
@@ -93,7 +94,9 @@ def choose(
     name: str = local.engine
     chunk = run.chunk
     work = model.dimension * workload.batch * workload.steps * workload.selected * workload.rounds
-    left_open = local.measure and (name == "auto" or not chunk)
+    # Samples that are generated when needed are few at a time, and the largest devices may have very many.
+    stored = isinstance(task.train, Samples)
+    left_open = stored and local.measure and (name == "auto" or not chunk)
     if left_open and work >= WORK_WORTH_MEASURING:
         name, chunk = _measured(local, chunk, spec, workload, streams)
     if name == "auto":
@@ -115,7 +118,8 @@ def _choose_for_own(
     name: str = local.engine
     usual, measured, given = _usual_for_own(spec, workload, verifier), False, chunk
     work = spec.model.dimension * workload.batch * workload.steps * workload.selected * workload.rounds
-    if local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
+    stored = isinstance(spec.task.train, Samples)
+    if stored and local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
         measured = True
         name, chunk = _measured(local, chunk, spec, workload, streams, usual, verifier)
     if name == "auto":

@@ -24,6 +24,7 @@ from airfl.learning.engines.parallel import run_in_threads
 from airfl.learning.engines.steps import fastest_move
 from airfl.learning.engines.vmap import VmapEngine
 from airfl.learning.flat import FlatModel
+from airfl.learning.samples import Samples
 from airfl.learning.sgd import Move, Parameters, in_place
 from airfl.learning.task import DividedTask
 
@@ -77,6 +78,7 @@ class CompiledEngine:
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Split the chunk among the threads, and write theta_i - theta into `updates`."""
         width, data = self.shape.devices, work.task.train
+        assert isinstance(data, Samples)  # as `compiled_engine` has found
         devices, steps, batch = work.plan.shape
         rows = np.full((self.shape.steps, self.threads * width, self.shape.batch), NOBODY)
         rows[:steps, :devices, :batch] = np.where(work.present, work.rows.numpy(), NOBODY).swapaxes(0, 1)
@@ -135,10 +137,11 @@ def training_by(move: Move) -> Training:
 def compiled_engine(model: FlatModel, task: DividedTask, momentum: float, shape: Shape, threads: int) -> Engine | None:
     """Return the engine for work of this shape, with this many threads on a CPU.
 
-    The code is compiled now, by a call with empty work. Returns None if there is no compiler or it fails on the model.
+    The code is compiled now, by a call with empty work. Returns None if there is no compiler or it fails on the
+    model, and for samples that are generated when needed, whose tensors change from chunk to chunk.
     """
     device = task.train.targets.device
-    if not compiler_found(device):
+    if not isinstance(task.train, Samples) or not compiler_found(device):
         return None
     key = (_signature(task), _NotInKey(model), task.mean, task.std)
     engine: Engine

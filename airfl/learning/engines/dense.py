@@ -14,22 +14,30 @@ from airfl.learning.dense import DenseNetwork, DenseSamples, dense_network_of
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.parallel import equal_parts, run_in_threads
 from airfl.learning.engines.spec import EngineSpec
+from airfl.learning.generated import SamplesOnDemand
+from airfl.learning.samples import Samples
 
 
 class DenseEngine:
-    """PFELS algorithm 2, lines 6 to 11, with momentum, for linear layers and activations under cross-entropy."""
+    """PFELS algorithm 2, lines 6 to 11, with momentum, for linear layers and activations under cross-entropy.
 
-    def __init__(self, network: DenseNetwork, samples: DenseSamples, momentum: float, threads: int) -> None:
+    samples: the training data; None if it is generated when needed.
+    """
+
+    def __init__(self, network: DenseNetwork, samples: DenseSamples | None, momentum: float, threads: int) -> None:
         self._network, self._samples, self._momentum, self._threads = network, samples, momentum, threads
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Split the devices among the threads, and write theta_i - theta into `updates`."""
-        rows = np.where(work.present, work.rows.numpy(), NOBODY)
+        samples, places = self._samples, work.rows.numpy()
+        if isinstance(work.task.train, SamplesOnDemand):
+            held, places = work.task.train.around(places)
+            samples = DenseSamples.of(held, work.task.mean, work.task.std)
+        assert samples is not None
+        rows = np.where(work.present, places, NOBODY)
 
         def train(part: slice) -> None:
-            self._network.train(
-                parameters, self._samples, rows[part], work.learning_rate, self._momentum, updates[part]
-            )
+            self._network.train(parameters, samples, rows[part], work.learning_rate, self._momentum, updates[part])
 
         run_in_threads([functools.partial(train, part) for part in equal_parts(len(rows), self._threads)])
 
@@ -40,4 +48,6 @@ def dense_engine(spec: EngineSpec) -> DenseEngine | None:
     network = dense_network_of(spec.model, spec.task)
     if network is None or math.isfinite(spec.gradient_clip_norm):
         return None
-    return DenseEngine(network, DenseSamples.of(spec.task), spec.momentum, torch.get_num_threads())
+    train = spec.task.train
+    samples = DenseSamples.of(train, spec.task.mean, spec.task.std) if isinstance(train, Samples) else None
+    return DenseEngine(network, samples, spec.momentum, torch.get_num_threads())

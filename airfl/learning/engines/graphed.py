@@ -17,6 +17,7 @@ from airfl.errors import UserError
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.spec import EngineSpec
 from airfl.learning.engines.steps import fastest_move
+from airfl.learning.samples import Samples
 from airfl.learning.sgd import in_place
 from airfl.runtime.beside import side_stream
 from channels.transfer import on_device
@@ -109,6 +110,11 @@ def graphed_engine(spec: EngineSpec) -> GraphedEngine:
         raise UserError(
             f"local.engine: 'graphed' records a CUDA graph, and the run is on {spec.device.type!r}; "
             "give --device cuda, or use 'auto'"
+        )
+    if not isinstance(spec.task.train, Samples):
+        raise UserError(
+            "local.engine: 'graphed' needs all training samples on the GPU, and those of the task are so many that "
+            "they are generated when a device is selected; use 'auto'"
         )
     try:
         return GraphedEngine(spec, record_graph)

@@ -35,7 +35,8 @@ def check_shapes(model: Model, data: Dataset) -> None:
     needed = (tuple(data.input_shape), data.classes)
     if (tuple(model.input_shape), model.classes) == needed:
         return
-    fitting = [name for name in MODELS.classes.values() if (MODELS[name].input_shape, MODELS[name].classes) == needed]
+    fitted = {name: MODELS[name]().fitted(data) for name in MODELS.classes.values()}
+    fitting = [name for name, one in fitted.items() if (tuple(one.input_shape), one.classes) == needed]
     raise UserError(
         f"task.model: {display_name(model)} takes inputs of shape {tuple(model.input_shape)} in {model.classes} "
         f"classes, but data set {display_name(data)} has {needed[0]} in {data.classes} (models that fit: "

@@ -1,6 +1,6 @@
 """The radio of a run, built from its settings on what `channels` has."""
 
-from airfl.uplinks.radio.checks import check_radio, check_size
+from airfl.uplinks.radio.checks import check_radio, check_size, check_surface
 from airfl.uplinks.radio.laws import cut_by_bounds, interpolated
 from airfl.uplinks.radio.power import check_blind, check_statistics_hold, power_policy
 from airfl.uplinks.radio.radio import Radio, build_radio
@@ -12,6 +12,7 @@ __all__ = [
     "check_radio",
     "check_size",
     "check_statistics_hold",
+    "check_surface",
     "cut_by_bounds",
     "interpolated",
     "power_policy",

@@ -9,6 +9,7 @@ from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, T
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
 from airfl.runtime.memory import machine_bytes
+from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
 from airfl.uplinks.radio.parts import (
     base_height_m,
@@ -50,6 +51,8 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
+    if radio.surface.elements:
+        _check_surface(radio)
     if radio.grid.waveform:
         _check_waveform(radio)
 
@@ -268,6 +271,58 @@ def _check_hardware(radio: RadioSections) -> None:
         raise UserError(
             'hardware.amplifier: is for devices that send bits at their limit, digital.power = "total" (given: '
             '"per-element")'
+        )
+
+
+def _check_surface(radio: RadioSections) -> None:
+    channel, csi, surface = radio.channel, radio.csi.imperfections, radio.surface.surface
+    if not isinstance(channel.fading_model, FlatFading):
+        raise UserError(
+            f"surface.elements: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
+            f"{name_of(channel.fading)!r}); use one of these, or 0 elements"
+        )
+    if radio.grid.waveform:
+        raise UserError("surface.elements: does not support grid.waveform; use false, or 0 elements")
+    if csi.ageing.delay_s and channel.speed_m_s:
+        raise UserError(
+            f"csi.delay_s: ageing is not modelled for the paths over a surface (given: {csi.ageing.delay_s:g} s at "
+            f"{channel.speed_m_s:g} m/s); use 0, or surface.elements = 0"
+        )
+    if not surface.follows_channels:
+        return
+    which = f"surface.configuration = {surface.configuration!r}"
+    if csi.estimation.method == "mmse":
+        raise UserError(f'csi.estimation: "mmse" needs the mean power of the channels, which {which} changes; use "ls"')
+    if radio.power.power_policy.statistical:
+        raise UserError(
+            f"power.policy: {name_of(radio.power.policy)!r} needs the statistics of the channels, which {which} "
+            "changes; use another policy"
+        )
+    if radio.power.alignment == "population":
+        raise UserError(
+            f'power.alignment: "population" needs the channels of all devices, but {which} is for the selected ones; '
+            'use "sample" or "schedule"'
+        )
+
+
+def check_surface(radio: RadioSections, rule: SelectionRule, link: str) -> None:
+    """Check that the phases of a surface can follow the channels of the selected devices; raises UserError.
+
+    Args:
+        radio: The sections of the radio.
+        rule: Of the selection of devices.
+        link: Kind of the uplink.
+    """
+    surface = radio.surface.surface
+    if surface.follows_channels and link == "noncoherent":
+        raise UserError(
+            "surface.configuration: the noncoherent link sends no pilots, by which the phases could be set (given: "
+            f'{surface.configuration!r}); use "random"'
+        )
+    if surface.follows_channels and isinstance(rule, ChannelRule) and rule.needs_csi:
+        raise UserError(
+            f"selection.kind: {rule.name!r} selects by the channels, but surface.configuration = "
+            f'{surface.configuration!r} sets these for the selected devices; use uniform or poisson, or "random"'
         )
 
 

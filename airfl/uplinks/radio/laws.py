@@ -93,9 +93,12 @@ def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop
     return np.where(placed.line_of_sight, fading.k, 0.0)
 
 
-def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> str:
+def missing_law_reason(radio: RadioSections) -> str:
     """Return the reason why there are no fading statistics for all devices."""
-    if k_varies(channel, topology):
+    channel = radio.channel
+    if radio.surface.elements:
+        return f"the fading law with a surface of {radio.surface.elements} elements is not known"
+    if k_varies(channel, radio.topology):
         return (
             "devices have different Rician K-factors, so there is no common fading law (for one, set topology.los to "
             "los or nlos, and channel.rician_k to a number)"
@@ -208,6 +211,6 @@ def cut_by_bounds(radio: RadioSections) -> str | None:
 
 def statistics_of(radio: RadioSections) -> FadeStatistics | None:
     """Return the fading statistics of a coefficient within the bounds. None if the law is not known (replayed gains,
-    Sionna's models) or devices have different laws."""
-    law = gain_law(radio)
+    Sionna's models, a surface) or devices have different laws."""
+    law = None if radio.surface.elements else gain_law(radio)
     return fade_statistics(law) if law else None

@@ -30,9 +30,7 @@ def power_policy(radio: RadioSections) -> Policy:
     if power.participation is not None:
         fades = statistics_of(radio)
         if fades is None:
-            raise UserError(
-                f"power.participation: {missing_law_reason(radio.channel, radio.topology)}; set power.threshold"
-            )
+            raise UserError(f"power.participation: {missing_law_reason(radio)}; set power.threshold")
         changes["threshold"] = _threshold_for(power.participation, fades)
     if power.alignment == "schedule":  # the coefficient is announced and not a target of the policy
         changes["coefficient"] = None
@@ -71,7 +69,7 @@ def check_power(radio: RadioSections) -> None:
         )
     policy = power_policy(radio)
     if policy.over_fading and fades is None:
-        raise UserError(f'power.average_over: {missing_law_reason(channel, radio.topology)}; use "round"')
+        raise UserError(f'power.average_over: {missing_law_reason(radio)}; use "round"')
     for key, policies in POLICY.foreign(power):
         if not (key == "coefficient" and power.alignment == "schedule"):
             raise UserError(
@@ -95,7 +93,7 @@ def check_power(radio: RadioSections) -> None:
         _check_statistical(radio, policy, fades, one_gain)
     _check_alignment(power, antennas, policy, one_gain)
     if power.divide_by == "expected" and fades is None and policy.truncates:
-        raise UserError(f'power.divide_by: {missing_law_reason(channel, radio.topology)}; use "selected" or "active"')
+        raise UserError(f'power.divide_by: {missing_law_reason(radio)}; use "selected" or "active"')
     if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
             f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); use "selected" or "active"'
@@ -123,6 +121,11 @@ def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
         raise UserError(
             f"selection.kind: {rule.name!r} needs the channel of every candidate, but the receiver of power policy "
             f"{name!r} knows only the sum of the channels; use uniform, poisson or energy-budget"
+        )
+    if radio.surface.surface.follows_channels and antennas.combiner.name == "sum":
+        raise UserError(
+            "antennas.combining: 'sum' is for channels of independent phases, but surface.configuration = "
+            f'{radio.surface.surface.configuration!r} sets them; use "aligned-sum"'
         )
     if radio.grid.waveform:
         raise UserError(
@@ -172,7 +175,7 @@ def _check_statistical(radio: RadioSections, policy: Policy, fades: FadeStatisti
         remedy = 'use power.objective = "mean-power", or another power.policy'
         if "objective" not in policy.values():
             remedy = "use another power.policy"
-        raise UserError(f"power.policy: {missing_law_reason(radio.channel, radio.topology)}; {remedy}")
+        raise UserError(f"power.policy: {missing_law_reason(radio)}; {remedy}")
     if power.divide_by != "selected":
         raise UserError(
             f"power.divide_by: beta of power policy {name!r} allows for devices that do not send (given: "

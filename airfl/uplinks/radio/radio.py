@@ -22,6 +22,7 @@ from airfl.uplinks.radio.parts import (
     settings_of,
     whole_population,
 )
+from airfl.uplinks.radio.reflected import Reflections
 from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
 from channels.csi import ChannelInformation, ChannelState, Imperfections, impair, perfect_csi
@@ -68,6 +69,15 @@ class Radio(TrueChannels):
     def imperfections(self) -> Imperfections:
         """The imperfections of the CSI."""
         return self.sections.csi.imperfections
+
+    @cached_property
+    def reflections(self) -> Reflections | None:
+        """The paths over a surface, None without one."""
+        surface, channel = self.sections.surface.surface, self.sections.channel
+        if not surface.elements:
+            return None
+        antennas = self.sections.antennas.count
+        return Reflections(surface, self.streams, antennas, channel.variation, self.around.doppler_hz)
 
     @property
     def silent(self) -> bool:
@@ -148,6 +158,8 @@ class Radio(TrueChannels):
             measured = None if measured is None else measured[rows]
         mean_power = self.mean_power[devices]
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
+        if self.reflections is not None:
+            state, sight = self._reflected(self.reflections, state, round_index, devices, frame, element_power), None
         if self.pilots_at_once:
             noise *= mean_power / mean_power.sum()
         csi = perfect_csi(
@@ -160,6 +172,32 @@ class Radio(TrueChannels):
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
             csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices), measured
+        )
+
+    def _reflected(
+        self,
+        reflections: Reflections,
+        state: ChannelState,
+        round_index: int,
+        devices: Ids,
+        frame: Frame,
+        element_power: Array,
+    ) -> ChannelState:
+        """Return the channels with the paths over the surface."""
+        surface, estimation, noise_energy = reflections.surface, self.imperfections.estimation, 2 * self.noise_std**2
+        training_noise = None
+        if estimation.method != "perfect":  # of all M + 1 gains together, from M + 1 orthogonal patterns of phases
+            training = estimation.pilots * (surface.elements + 1)
+            training_noise = noise_energy / self.pilot_energy(element_power) / training
+        return reflections.added(
+            state,
+            round_index,
+            devices,
+            self._times_s(round_index, frame),
+            self.mean_power[devices] / surface.mean_power_factor,
+            element_power,
+            noise_energy,
+            training_noise,
         )
 
     def _measured(self, round_index: int, devices: Ids, frame: Frame) -> Complex | None:
@@ -215,9 +253,13 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        coefficients = int(np.prod(shape[2:]))
+        coefficients, estimation = int(np.prod(shape[2:])), self.imperfections.estimation
         orthogonal = min(len(estimated), 1) if self.pilots_at_once else len(estimated)
-        elements, sent = self.imperfections.estimation.pilots_charged(orthogonal, coefficients)
+        elements, sent = estimation.pilots_charged(orthogonal, coefficients)
+        surface = self.sections.surface.surface
+        if surface.follows_channels:  # each device's gains over every element and without the surface, by its pilots
+            training = estimation.pilots_charged(len(estimated), surface.elements + 1)
+            elements, sent = elements + training[0], sent + training[1]
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
@@ -281,6 +323,8 @@ def build_radio(
             mean_square = rician_mean_square(own_k)
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
     mean_power = scale**2 * mean_square * bounds_factor(sections)
+    if sections.surface.elements:
+        mean_power = mean_power * sections.surface.surface.mean_power_factor
     if replay is not None:
         mean_power = replay.mean_power
     radio = Radio(

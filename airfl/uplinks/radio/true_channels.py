@@ -69,7 +69,8 @@ class TrueChannels:
         k_factors: K of every device's Rician law, linear, [N]; None if devices do not have their own K.
         replay: Recorded gains; None if the channel is drawn.
         scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N].
-        mean_power: E|h|^2 within the bounds, [N]; before them for Sionna's models, as their law is unknown.
+        mean_power: E|h|^2 within the bounds, [N]; before them for Sionna's models, as their law is unknown. With a
+            surface it is that of random phases.
         directions: Directions of the devices from the antennas, [N]; None for one antenna, where they have no effect.
     """
 
@@ -159,16 +160,15 @@ class TrueChannels:
         """Return the gains and their line-of-sight part, [devices, antennas x blocks], with blocks innermost."""
         channel, antennas = self.sections.channel, self.sections.antennas.count
         per_round, per_run = self._draws(round_index, devices)
-        within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
-        times_s = round_index * channel.round_s + within_s
+        times_s = self._times_s(round_index, frame)
         diffuse = VARIATIONS[channel.variation](per_round, per_run, antennas, self.around.doppler_hz, times_s)
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
         if self.directions is not None:
             steering = steering_phase(self.sections.antennas.geometry, self.directions.take(devices))
-            steering = np.repeat(steering, len(within_s), axis=1)
-        diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
+            steering = np.repeat(steering, len(times_s), axis=1)
+        diffuse = diffuse.reshape(len(devices), antennas * len(times_s))
         phase = np.zeros((len(devices), 1))
         if self.law is None or self.law.line_of_sight > 0:
             phase = line_of_sight_phase(channel.variation, per_round, per_run, antennas)[:, None]
@@ -190,6 +190,12 @@ class TrueChannels:
             bounds=channel.bounds,
             steering=steering,
         )
+
+    def _times_s(self, round_index: int, frame: Frame) -> Array:
+        """Return the times since the start of the run at which flat fading is drawn, [blocks]."""
+        channel = self.sections.channel
+        within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
+        return np.asarray(round_index * channel.round_s + within_s)
 
     def _recorded(self, replay: Replay, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         """Return the recorded channel, 0 for devices without a path and for those in outage."""

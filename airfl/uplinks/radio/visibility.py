@@ -30,6 +30,8 @@ def is_granted(radio: RadioSections, weights: str, link: str, device_noise: bool
     """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
     assumed to know it. weights: of the mean (server.weights); device_noise: whether devices add noise; silent: whether
     some devices have no channel in some rounds."""
+    if link in ("analog", "noncoherent") and radio.surface.surface.follows_channels:
+        return True  # its phases, and with them every device's channel, depend on who was selected
     policy = radio.power.power_policy
     unequal = policy.coherent and not policy.within_beta  # where no device knows its channel, beta alone decides
     if link == "analog" and (imperfect_csi(radio) or combined_robustly(radio) or unequal):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from airfl.errors import UserError
 from airfl.learning.tasks.datasets.dataset import Dataset
+from airfl.learning.tasks.datasets.generated import GeneratedDataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.learning.tasks.datasets.registry import DATASETS
 from airfl.storage import resources as shipped
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from airfl.learning.tasks.datasets.fashion_mnist import FashionMnist
     from airfl.learning.tasks.datasets.fashion_mnist_sample import FashionMnistSample
     from airfl.learning.tasks.datasets.femnist import Femnist
+    from airfl.learning.tasks.datasets.gaussian_classes import GaussianClasses
     from airfl.learning.tasks.datasets.mnist import Mnist
     from airfl.learning.tasks.datasets.shakespeare import Shakespeare
     from airfl.learning.tasks.datasets.shakespeare_plays import ShakespearePlays
     from airfl.learning.tasks.datasets.svhn import Svhn
     from airfl.learning.tasks.datasets.svhn_extra import SvhnExtra
+    from airfl.learning.tasks.datasets.synthetic import Synthetic
 
 T = TypeVar("T")
 
@@ -50,12 +53,15 @@ __all__ = [
     "FashionMnist",
     "FashionMnistSample",
     "Femnist",
+    "GaussianClasses",
+    "GeneratedDataset",
     "Mnist",
     "RawData",
     "Shakespeare",
     "ShakespearePlays",
     "Svhn",
     "SvhnExtra",
+    "Synthetic",
     "data_folders",
     "find_dataset",
     "load_dataset",
@@ -96,6 +102,8 @@ def load_dataset(dataset: str | Dataset, folders: Sequence[Path] | None = None) 
         raise UserError(_not_found(part, searched))
     if own:
         return _load_own(part, place)
+    if part.folders is None:
+        return part.load(place)
     if not part.cached:
         return copy.deepcopy(_decoded(part, place.resolve(), _state(place)))
 

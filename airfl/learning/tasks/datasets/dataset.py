@@ -29,6 +29,7 @@ class Dataset(Part):
         licence: Terms of use, as far as the publisher states them.
         writers: The source of the writer of each sample; empty if there is none.
         kind: Kind of the inputs.
+        bytes: Whether the inputs are bytes, as in files, rather than float32.
         cached: Whether the decoded arrays are cached on disk, for as long as the files, the class and the code it uses
             are unchanged.
     """
@@ -41,6 +42,7 @@ class Dataset(Part):
     licence: ClassVar[str] = "not stated"
     writers: ClassVar[str] = ""
     kind: ClassVar[Kind] = "pixels"
+    bytes: ClassVar[bool] = True
     cached: ClassVar[bool] = False
 
     def files(self, folder: Path) -> list[Path]:

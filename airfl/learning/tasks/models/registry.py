@@ -24,6 +24,7 @@ MODELS: Registry[Model] = Registry(
         "cnn-svhn": "airfl.learning.tasks.models.cnn_svhn:CnnSvhn",
         "lstm": "airfl.learning.tasks.models.lstm:Lstm",
         "logistic": "airfl.learning.tasks.models.logistic:Logistic",
+        "softmax": "airfl.learning.tasks.models.softmax:Softmax",
         "logistic-bias": "airfl.learning.tasks.models.logistic_bias:LogisticBias",
     },
     group="airfl.models",

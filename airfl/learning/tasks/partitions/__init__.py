@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airfl.learning.tasks.partitions.by_class import ByClass
     from airfl.learning.tasks.partitions.dirichlet import Dirichlet
     from airfl.learning.tasks.partitions.iid import Iid
+    from airfl.learning.tasks.partitions.shared import Shared
     from airfl.learning.tasks.partitions.writer import Writer
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Partition",
     "PartitionRule",
     "Pool",
+    "Shared",
     "Writer",
 ]
 

@@ -12,6 +12,7 @@ PARTITIONS: Registry[PartitionRule] = Registry(
         "iid": "airfl.learning.tasks.partitions.iid:Iid",
         "class": "airfl.learning.tasks.partitions.by_class:ByClass",
         "dirichlet": "airfl.learning.tasks.partitions.dirichlet:Dirichlet",
+        "shared": "airfl.learning.tasks.partitions.shared:Shared",
         "writer": "airfl.learning.tasks.partitions.writer:Writer",
     },
     group="airfl.partitions",
