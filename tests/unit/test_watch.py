@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Snapshots(Callback):
         self.follower, self.copies, self.folder = Follower(folder), copies, folder
         self.seen: list[dict[str, Any]] = []
 
-    def on_round(self, info: Any, record: Record) -> None:
+    def on_round(self, record: Mapping[str, Any]) -> None:
         self.follower.look()
         self.seen.append(self.follower.series())
         shutil.copytree(self.folder, self.copies / str(len(self.seen)))
@@ -306,7 +306,9 @@ def test_only_get_is_allowed(server: WatchServer, method: str) -> None:
     assert (status, headers["Allow"]) == (405, "GET")
 
 
-@pytest.mark.parametrize("path", ["/../trace.h5", "/trace.h5", "/%2e%2e/etc/passwd", "//etc/passwd", "/data/", "/data/.."])
+@pytest.mark.parametrize(
+    "path", ["/../trace.h5", "/trace.h5", "/%2e%2e/etc/passwd", "//etc/passwd", "/data/", "/data/.."]
+)
 def test_no_file_is_served(server: WatchServer, path: str) -> None:
     assert ask(server, path)[0] == 404
 

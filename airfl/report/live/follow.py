@@ -49,6 +49,8 @@ SOON_S = 10.0
 """A run whose checkpoint was begun within this time after the run has not been resumed."""
 MOST_PLACES = 5000
 """Number of devices above which only the selected ones are on the map."""
+MOST_DEVICES = 10_000_000
+"""Number of devices above which there is no map, since all positions are drawn together."""
 
 WAITING, RUNNING, INTERRUPTED = "waiting", "running", "interrupted"
 COMPLETE, FAILED, UNREADABLE = "complete", "failed", "unreadable"
@@ -119,9 +121,11 @@ class Follower:
                 self.state = WAITING
         except FileNotFoundError:
             pass  # removed between two lines, as at the end of a run
-        except (UserError, DamagedCheckpointError, OSError, ValueError, TypeError) as error:
+        except (UserError, OSError) as error:
             said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self.state, self.note = UNREADABLE, said
+        except (ValueError, TypeError, KeyError, RecursionError):
+            self.state, self.note = UNREADABLE, f"{self.folder}: the files of its run are damaged"
 
     def seconds_left(self, now: float | None = None) -> float:
         """Return an estimate of the time left in s, by the mean duration of the rounds so far; nan while unknown."""
@@ -168,10 +172,13 @@ class Follower:
     def places(self) -> dict[str, Any] | None:
         """Return the positions of the devices in m, with the base station at the origin; None without a topology."""
         settings = self._settings
-        if settings is None or settings.topology.kind == "none":
+        if settings is None or settings.run.devices > MOST_DEVICES:
             return None
         run = settings.run
-        placed = placed_devices(settings.channel, settings.topology, devices=run.devices, streams=Streams(run.seed))
+        try:
+            placed = placed_devices(settings.channel, settings.topology, devices=run.devices, streams=Streams(run.seed))
+        except UserError:
+            return None  # the settings are not those of a run that has begun
         if placed is None:
             return None
         shown = np.arange(run.devices)
@@ -287,7 +294,10 @@ class Follower:
         for name in PER_ROUND:
             self.columns[name].append(float(record[name]) if name in record else math.nan)
         if all(name in record for name in PER_SLOT):
-            self.last = {name: np.array(record[name]) for name in PER_SLOT}  # not a view of the whole record
+            last = {name: np.array(record[name]) for name in PER_SLOT}  # not a view of the whole record
+            if len({one.shape for one in last.values()}) > 1 or last["device_id"].ndim != 1:
+                raise ValueError("a record whose devices, gains and transmissions differ in number")
+            self.last = last
 
     def _take_settings(self, tables: Any) -> None:
         if not isinstance(tables, dict):

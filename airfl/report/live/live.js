@@ -41,7 +41,9 @@
 
   const shownNames = () => {
     if (chosen) return chosen;
-    const points = table ? table.points : [];
+    // The run of a folder that holds a single one has the empty name.
+    if (!table) return [""];
+    const { points } = table;
     const running = points.filter((point) => point.state === "running" || point.state === "interrupted");
     const begun = points.filter((point) => point.done);
     return (running.length ? running : begun).slice(0, 4).map((point) => point.name);

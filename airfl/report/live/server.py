@@ -157,8 +157,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _request(text: str) -> Request | None:
     """Return the request GENERATION:ROUNDS:NAME; None if it is none."""
-    generation, _, rest = text.partition(":")
-    rounds, _, name = rest.partition(":")
+    parts = text.split(":", 2)
+    if len(parts) < 3:
+        return None
+    generation, rounds, name = parts
     if not (generation.isdecimal() and rounds.isdecimal() and max(len(generation), len(rounds)) < 16):
         return None
     return Request(name, int(generation), int(rounds))
