@@ -14,13 +14,12 @@ from airfl.selection import Ids
 from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
-    cell_of,
     directions_of,
     grid_of,
     impairment_draws,
     noise_std_of,
+    placed_devices,
     settings_of,
-    whole_population,
 )
 from airfl.uplinks.radio.reflected import Reflections
 from airfl.uplinks.radio.true_channels import TrueChannels
@@ -36,7 +35,6 @@ from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
-from channels.topology import drop
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -306,7 +304,7 @@ def build_radio(
     Raises UserError if no radio can be built from the settings.
     """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
-    law, placed = fading_law(channel, topology), None
+    law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
@@ -315,9 +313,9 @@ def build_radio(
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
-    if topology.kind != "none":
+    placed = placed_devices(channel, topology, devices=devices, streams=streams)
+    if placed is not None:
         with settings_of("topology"):
-            placed = drop(cell_of(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
             own_k = k_factors(channel, topology, placed)
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
