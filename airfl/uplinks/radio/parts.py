@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
-from channels.antennas import Directions
+from channels.antennas import AntennaArray, Directions
 from channels.csi import IMPAIRMENTS, Surroundings
 from channels.draws import Draw
 from channels.fading import doppler_hz
@@ -127,7 +128,8 @@ def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float
 
 
 def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:
-    """Return the direction of every device of the run as seen from the array. A device's line of sight and its other
+    """Return the direction of every device of the run as seen from the array, that of an access point if there are
+    several. A device's line of sight and its other
     paths share one direction."""
     zeros = np.zeros(devices)
     if antennas.angle == "broadside":
@@ -136,6 +138,12 @@ def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, pla
         return Directions(placed.azimuth_rad - math.radians(antennas.broadside_deg), placed.elevation_rad)
     uniforms = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
     return Directions(math.radians(antennas.sector_deg) * (uniforms - 0.5), zeros)
+
+
+def array_of(antennas: AntennaSettings, points: int) -> AntennaArray:
+    """Return the array of an access point, which has the antennas divided by the number of points."""
+    geometry = antennas.geometry
+    return geometry if points == 1 else replace(geometry, count=geometry.count // points)
 
 
 def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:

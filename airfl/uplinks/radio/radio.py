@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -36,7 +37,7 @@ from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
-from channels.topology import drop
+from channels.topology import Drop, drops
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -168,6 +169,7 @@ class Radio(TrueChannels):
             noise,
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
+            None if self.point_power is None else self.of_antennas(self.point_power[devices]),
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
@@ -306,8 +308,9 @@ def build_radio(
     Raises UserError if no radio can be built from the settings.
     """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
-    law, placed = fading_law(channel, topology), None
+    law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
+    placed: tuple[Drop, ...] = ()
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model
@@ -317,12 +320,21 @@ def build_radio(
     scale = np.full(devices, channel.mean_gain)
     if topology.kind != "none":
         with settings_of("topology"):
-            placed = drop(cell_of(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
-            own_k = k_factors(channel, topology, placed)
+            placed = drops(
+                cell_of(channel, topology),
+                whole_population(streams, Purpose.TOPOLOGY, devices),
+                whole_population(streams, Purpose.ACCESS_POINTS, devices),
+                whole_population(streams, Purpose.PLACED_AGAIN, devices),
+            )
+            own_k = _of_points([k_factors(channel, topology, one) for one in placed])
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
-        scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
-    mean_power = scale**2 * mean_square * bounds_factor(sections)
+        amplitude = _of_points([one.amplitude for one in placed])
+        assert amplitude is not None
+        scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
+    mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
+    if mean_power.ndim == 2:
+        mean_power, point_power = mean_power.mean(axis=1), mean_power
     if sections.surface.elements:
         mean_power = mean_power * sections.surface.surface.mean_power_factor
     if replay is not None:
@@ -333,14 +345,17 @@ def build_radio(
         streams=streams,
         grid=grid_of(sections.grid),
         noise_std=noise_std_of(channel, sections.grid),
-        drop=placed,
+        drops=placed,
         law=law,
         k_factors=own_k,
         replay=replay,
         fades=statistics_of(sections),
         scale=scale,
         mean_power=mean_power,
-        directions=directions_of(antennas, devices, streams, placed) if antennas.count > 1 else None,
+        point_power=point_power,
+        directions=tuple(
+            directions_of(antennas, devices, streams, one) for one in (placed or (None,)) if antennas.count > 1
+        ),
         pilots_at_once=pilots_at_once,
         measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
     )
@@ -351,3 +366,11 @@ def build_radio(
         radio,
         mean_power=own_mean_power(fading, devices, rounds, lambda index, ids: radio.channel(index, ids, band).response),
     )
+
+
+def _of_points(values: Sequence[Array | None]) -> Array | None:
+    """Return values of devices at each access point, [N, points], or [N] if there is one; None if any is missing."""
+    if len(values) == 1:
+        return values[0]
+    given = [one for one in values if one is not None]
+    return np.stack(given, axis=1) if len(given) == len(values) else None
