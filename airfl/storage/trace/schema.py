@@ -181,8 +181,22 @@ PER_DEVICE: tuple[Variable, ...] = (
 )
 
 PER_PLACED_DEVICE = (
-    Variable("device_distance_m", ("population",), "f8", NAN, "m", "distance to the base station, antenna to antenna"),
-    Variable("device_path_loss_db", ("population",), "f8", NAN, "dB", "path loss, shadowing included"),
+    Variable(
+        "device_distance_m",
+        ("population",),
+        "f8",
+        NAN,
+        "m",
+        "distance to the base station, or to the access point of the least path loss, antenna to antenna",
+    ),
+    Variable(
+        "device_path_loss_db",
+        ("population",),
+        "f8",
+        NAN,
+        "dB",
+        "path loss to the base station, or the least to an access point, shadowing included",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
 from airfl.uplinks.radio.parts import (
+    array_of,
     base_height_m,
     cell_of,
     grid_of,
@@ -53,6 +54,8 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
+    if radio.topology.points > 1:
+        _check_points(radio)
     if radio.surface.elements:
         _check_surface(radio)
     if radio.grid.waveform:
@@ -276,6 +279,40 @@ def _check_hardware(radio: RadioSections) -> None:
         raise UserError(
             'hardware.amplifier: is for devices that send bits at their limit, digital.power = "total" (given: '
             '"per-element")'
+        )
+
+
+def _check_points(radio: RadioSections) -> None:
+    """Check that the channels to several access points can be drawn and are known."""
+    channel, antennas, csi, points = radio.channel, radio.antennas, radio.csi.imperfections, radio.topology.points
+    fading, given = channel.fading_model, f"{points} of topology.access_points"
+    if antennas.count % points:
+        raise UserError(f"antennas.count: must be a multiple of the {given}, got {antennas.count}")
+    with settings_of("antennas.rows"):
+        array_of(antennas, points)
+    if not isinstance(fading, FlatFading):
+        raise UserError(
+            "topology.access_points: several need a flat fading law, channel.fading = "
+            f"{', '.join(FADING_LAWS)} (given: {name_of(channel.fading)!r}); use one of these, or one access point"
+        )
+    if radio.surface.elements:
+        raise UserError(
+            f"surface.elements: a surface is for one base station, got {given}; use 0 elements, or one access point"
+        )
+    if radio.grid.downlink:
+        raise UserError(
+            f"grid.downlink: the broadcast of several access points is not modelled, got {given}; use false, or one "
+            "access point"
+        )
+    if fading.line_of_sight and channel.variation == "jakes":
+        raise UserError(
+            f"channel.variation: the Doppler shifts of the lines of sight to {given} are not modelled (given: 'jakes' "
+            f"and channel.fading = {name_of(channel.fading)!r}); use another one, or one access point"
+        )
+    if fading.line_of_sight and csi.ageing.delay_s and channel.speed_m_s:
+        raise UserError(
+            f"csi.delay_s: ageing is not modelled for the lines of sight to {given} (given: "
+            f"{csi.ageing.delay_s:g} s at {channel.speed_m_s:g} m/s); use 0, or one access point"
         )
 
 

@@ -122,6 +122,11 @@ def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
             f"selection.kind: {rule.name!r} needs the channel of every candidate, but the receiver of power policy "
             f"{name!r} knows only the sum of the channels; use uniform, poisson or energy-budget"
         )
+    if radio.topology.points > 1 and csi.estimation.method != "perfect":
+        raise UserError(
+            f"csi.estimation: pilots that are sent at once, as under power policy {name!r}, are not modelled for "
+            f'several access points (given: {csi.estimation.method!r}); use "perfect", or one of topology.access_points'
+        )
     if radio.surface.surface.follows_channels and antennas.combiner.name == "sum":
         raise UserError(
             "antennas.combining: 'sum' is for channels of independent phases, but surface.configuration = "
