@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +10,9 @@ from typing import Any
 import pytest
 
 from airfl.report.page import write_page
+from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors
 from tests.report_page import SCRIPT, make_comparison, make_sweep
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser")
-
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-DRIVER = shutil.which("chromedriver")
-ARGUMENTS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
-)
-PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 LEAST_FONT = 14
 PATIENCE_S = 20.0
 PLOTS = """return Array.from(document.querySelectorAll("script[data-plot]")).map((island) => {
@@ -34,19 +25,13 @@ PLOTS = """return Array.from(document.querySelectorAll("script[data-plot]")).map
     };
 })"""
 
-pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason="Chromium and chromedriver are wanted")
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason=MISSING)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(BROWSER)
-    for argument in (*ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=str(DRIVER)))
-    yield driver
-    driver.quit()
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +64,6 @@ def wait_for_plots(browser: Any) -> None:
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end and not all(plot["shapes"] for plot in browser.execute_script(PLOTS)):
         time.sleep(0.05)
-
-
-def no_errors(browser: Any) -> bool:
-    return [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
 
 
 def test_it_draws_every_plot_without_an_error(opened: Any) -> None:
