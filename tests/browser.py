@@ -1,26 +1,31 @@
-"""Headless Chromium for tests of pages; they are skipped where it, its driver or selenium is missing."""
+"""Headless Chromium for tests of pages."""
 
-import importlib.util
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DRIVER = shutil.which("chromedriver")
-AVAILABLE = bool(BROWSER and DRIVER and importlib.util.find_spec("selenium"))
-MISSING = "Chromium, chromedriver and selenium are wanted"
 ARGUMENTS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--window-size=1280,900"),
 )
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+LEAST_FONT = 14
+
+AVAILABLE = bool(BROWSER and DRIVER and find_spec("selenium"))
+MISSING = "Chromium, chromedriver and selenium are wanted"
+WITH_A_BROWSER = pytest.mark.skipif(not AVAILABLE, reason=MISSING)
 
 
 @contextmanager
 def chromium(profile: Path) -> Iterator[Any]:
-    """A driver of a browser with an empty profile in this folder; its log keeps what pages write."""
+    """Yield a driver of Chromium with an empty profile in this folder."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -36,5 +41,18 @@ def chromium(profile: Path) -> Iterator[Any]:
 
 
 def no_errors(browser: Any) -> bool:
-    """Whether pages have written no error or warning since this was last asked."""
+    """Whether the page has logged neither errors nor warnings since this was asked last."""
     return [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
+
+
+def small_texts(browser: Any) -> list[str]:
+    """Return the visible elements whose text is smaller than can be read on a phone."""
+    small: list[str] = browser.execute_script(
+        "return Array.from(document.querySelectorAll('body *')).filter((one) => one.checkVisibility()"
+        " && Array.from(one.childNodes).some((node) => node.nodeType === 3 && node.data.trim())"
+        " && !['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(one.tagName)"
+        " && parseFloat(getComputedStyle(one).fontSize) < arguments[0])"
+        ".map((one) => `${one.tagName} ${one.textContent.slice(0, 40)} ${getComputedStyle(one).fontSize}`)",
+        LEAST_FONT,
+    )
+    return small

@@ -34,6 +34,7 @@ from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.theory import theory
 from airfl.cli.tune import tune
+from airfl.cli.watch import watch
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.runtime.text import let_streams_fall_back
 from airfl.storage.cache import give_libraries_a_place
@@ -63,6 +64,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
         (check, "airfl check my_parts.py"),
     ),
     "Look at runs": (
+        (watch, "airfl watch runs/first"),
         (results, "airfl results runs/ratios --at energy --target 0.75"),
         (report, "airfl report runs/ratios"),
         (figures, "airfl figures runs/ratios --only accuracy-ratio,table --out runs/figures"),

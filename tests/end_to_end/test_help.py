@@ -12,6 +12,7 @@ import typer
 
 from airfl.cli import COMMANDS, app
 from airfl.learning.tasks.downloads import download
+from airfl.report.live import WatchServer
 from tests.conftest import SMALL
 
 COLUMNS = 80
@@ -109,6 +110,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(folder)
         patch.delenv("AIRFL_DATA", raising=False)
         patch.setattr(download, "get", lambda name, target, report: [target / name])
+        patch.setattr(WatchServer, "serve_forever", lambda server: None)  # which would wait for Ctrl-C
         found = helps()
         (folder / "my_parts.py").write_text(MY_PARTS)
         (folder / "street.csv").write_text("device,gain_db\n0,-80\n1,-90\n")
@@ -136,6 +138,7 @@ OUTCOMES = {
     "audit": "confidence",
     "bench": "rounds/s",
     "check": "checks passed",
+    "watch": "http://127.0.0.1:",
     "results": "accuracy",
     "report": "runs/ratios/report.html",
     "figures": "runs/figures/accuracy-ratio.pdf",

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from airfl.report.page import write_page
-from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors
+from tests.browser import PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts
 from tests.report_page import SCRIPT, make_comparison, make_sweep
 
-LEAST_FONT = 14
 PATIENCE_S = 20.0
 PLOTS = """return Array.from(document.querySelectorAll("script[data-plot]")).map((island) => {
     const plot = document.getElementById(island.dataset.plot);
@@ -25,7 +24,7 @@ PLOTS = """return Array.from(document.querySelectorAll("script[data-plot]")).map
     };
 })"""
 
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason=MISSING)
+pytestmark = WITH_A_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -187,14 +186,7 @@ def test_it_can_be_read_on_a_phone(browser: Any, opened: Any) -> None:
     width, inner = browser.execute_script("return [document.scrollingElement.scrollWidth, innerWidth]")
     assert inner == PHONE["width"]
     assert width <= inner
-    small = browser.execute_script(
-        "return Array.from(document.querySelectorAll('body *')).filter((one) => one.checkVisibility()"
-        " && Array.from(one.childNodes).some((node) => node.nodeType === 3 && node.data.trim())"
-        " && !['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(one.tagName)"
-        " && parseFloat(getComputedStyle(one).fontSize) < arguments[0])"
-        ".map((one) => `${one.tagName} ${one.textContent.slice(0, 40)} ${getComputedStyle(one).fontSize}`)",
-        LEAST_FONT,
-    )
+    small = small_texts(browser)
     assert small == []
     box, table, first = browser.execute_script(
         "const box = document.querySelector('#comparison .scroll'); box.scrollLeft = 200;"

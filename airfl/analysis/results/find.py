@@ -37,12 +37,13 @@ def _runs_in(folder: Path) -> list[tuple[str, Path]]:
     if (folder / TRACE_NAME).exists():
         return [(folder.name, folder)]
     if (folder / ROWS_NAME).exists():
-        rows = _read_rows(folder / ROWS_NAME)
+        rows = read_rows(folder / ROWS_NAME)
         return [(label, path.parent) for label, row in rows for path in _in_order(row.glob(f"*/{TRACE_NAME}"))]
     return [(path.parent.name, path.parent) for path in _in_order(folder.glob(f"*/{TRACE_NAME}"))]
 
 
-def _read_rows(path: Path) -> list[tuple[str, Path]]:
+def read_rows(path: Path) -> list[tuple[str, Path]]:
+    """Return (label, folder) of the rows in the list of a comparison; UserError if it is damaged."""
     try:
         rows = [(str(row["label"]), str(row["folder"])) for row in json.loads(read_regular(path, LIST_BYTES))]
         if not all(is_a_name(name) for _, name in rows):

@@ -18,12 +18,27 @@ from airfl.core.checkpoint.fingerprint import (
     recorded_files,
 )
 from airfl.core.checkpoint.fits import check_fits
-from airfl.core.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
+from airfl.core.checkpoint.folder import (
+    ABOUT_NAME,
+    LOCK_NAME,
+    STATE_PREFIX,
+    Saved,
+    check_own,
+    discard,
+    has_begun,
+    has_state,
+    read_fingerprint,
+    read_saved,
+)
+from airfl.core.checkpoint.records import RECORDS_NAME, read_new_records
 from airfl.core.checkpoint.serialisation import DamagedCheckpointError
 from airfl.core.checkpoint.writer import Cadence, CheckpointWriter, checkpointing, stored_records
 
 __all__ = [
+    "ABOUT_NAME",
     "LOCK_NAME",
+    "RECORDS_NAME",
+    "STATE_PREFIX",
     "Cadence",
     "CheckpointWriter",
     "DamagedCheckpointError",
@@ -43,6 +58,8 @@ __all__ = [
     "has_state",
     "is_carried",
     "put_carried",
+    "read_fingerprint",
+    "read_new_records",
     "read_saved",
     "recorded_files",
     "rounds_of",

@@ -84,6 +84,20 @@ def read_saved(out: Path) -> Saved | None:
         raise UserError(f"{path}: {_reason(error)}; start again with another --out") from None
 
 
+def read_fingerprint(out: Path) -> RunFingerprint | None:
+    """Return the metadata of the unfinished run in OUT, or None if there is none.
+
+    Nothing else of the checkpoint is read. Raises UserError if the metadata is damaged.
+    """
+    path = out / CHECKPOINT_NAME / ABOUT_NAME
+    try:
+        return _fingerprint(_read(path)[0])
+    except FileNotFoundError:
+        return None
+    except (DamagedCheckpointError, OSError) as error:
+        raise UserError(f"{path}: {_reason(error)}") from None
+
+
 def check_own(out: Path) -> None:
     """Raise UserError if OUT/checkpoint is a link, was not made by airfl, or contains links or foreign files."""
     folder = out / CHECKPOINT_NAME

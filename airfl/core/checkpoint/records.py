@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.core.checkpoint.serialisation import deserialise, serialise
+from airfl.core.checkpoint.serialisation import CutOffError, deserialise, serialise
 from airfl.core.record import Record
 from airfl.storage.atomic_io import sync
+from airfl.storage.input_files import open_regular
 from airfl.storage.own_files import opener
 
 RECORDS_NAME = "records"
@@ -26,8 +28,9 @@ class Records:
         self.length = self._file.seek(0, 2)
 
     def append(self, record: Record) -> None:
-        """Append the record of one round. It is on disk only after `sync`."""
+        """Append the record of one round. Other processes can read it at once; it is on disk only after `sync`."""
         self.length += serialise(self._file, None, {name: np.asarray(value) for name, value in record.items()})
+        self._file.flush()
 
     def sync(self) -> None:
         """Flush all records to disk."""
@@ -48,3 +51,25 @@ def read_records(path: Path, length: int) -> Iterator[dict[str, NDArray[Any]]]:
             _, arrays, size = deserialise(file, length - position)
             position += size
             yield arrays
+
+
+def read_new_records(path: Path, position: int) -> Iterator[tuple[dict[str, NDArray[Any]], int]]:
+    """Yield the records from this position on, each with the position after it, while a run appends to the file.
+
+    A record that is not yet written as a whole ends the iteration. Nothing is locked, and nothing is yielded if the
+    file does not reach the position, as when a resumed run has truncated it.
+
+    Raises:
+        DamagedCheckpointError: If a record is damaged.
+        OSError: If the file cannot be read.
+    """
+    with open_regular(path) as file:
+        file.seek(position)
+        size = os.fstat(file.fileno()).st_size
+        while position < size:
+            try:
+                _, arrays, length = deserialise(file, size - position)
+            except CutOffError:
+                return
+            position += length
+            yield arrays, position

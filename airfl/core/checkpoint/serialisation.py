@@ -32,6 +32,10 @@ class DamagedCheckpointError(Exception):
     """The bytes differ from those that were written."""
 
 
+class CutOffError(DamagedCheckpointError):
+    """There are fewer bytes than were to be written; perhaps the rest is still being written."""
+
+
 def serialise(file: BinaryIO, value: Any, arrays: Arrays) -> int:
     """Append value and arrays to the file and return the number of bytes written. The arrays are not copied."""
     parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
@@ -57,14 +61,16 @@ def deserialise(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]]
 
     Raises:
         DamagedCheckpointError: If there is no such pack, or it is damaged or larger than the memory of this machine.
+        CutOffError: If a pack begins there that is longer than `room`.
     """
     before = len(MAGIC) + LENGTHS
     start = file.read(min(before, room))
     if len(start) < before or not start.startswith(MAGIC):
-        raise DamagedCheckpointError("is cut off, or no checkpoint")
+        begun = len(start) < before and MAGIC.startswith(start[: len(MAGIC)])
+        raise (CutOffError if begun else DamagedCheckpointError)("is cut off, or no checkpoint")
     total = int.from_bytes(start[-LENGTHS:-8], "little")
     if not before + DIGEST <= total <= room:
-        raise DamagedCheckpointError("is cut off, or damaged")
+        raise (CutOffError if total > room else DamagedCheckpointError)("is cut off, or damaged")
     if total > machine_bytes():
         raise DamagedCheckpointError(f"takes {total / 1e9:.3g} GB, more than this machine has")
     rest = file.read(total - before)

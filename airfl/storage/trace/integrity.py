@@ -222,6 +222,26 @@ class _Checked(io.RawIOBase):
         super().close()
 
 
+def is_being_written(path: Path) -> bool | None:
+    """Whether a process has the trace open for writing; None if locks do not tell.
+
+    The lock that is asked for is the one that every reader of a trace takes. It is released at once, and never waited
+    for. A run creates its trace under another name, so that it cannot be in the way of one that begins.
+    """
+    if not hdf5_locks():
+        return None
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None  # a file system without locks
+    finally:
+        os.close(file)
+    return False
+
+
 def hdf5_locks() -> bool:
     """Whether HDF5 locks files: True unless HDF5_USE_FILE_LOCKING says otherwise."""
     return os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in ("FALSE", "0")

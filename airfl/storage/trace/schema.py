@@ -109,8 +109,8 @@ PER_ROUND = (
     _per_round(
         "unreachable",
         "1",
-        "devices without a path or in outage, of those selected, or of the candidates of a rule by channel; they take "
-        "no part",
+        "devices without a path, in outage, or that missed the trigger, of those selected, or of the candidates of a "
+        "rule by channel; they take no part",
         "i8",
     ),
     _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),

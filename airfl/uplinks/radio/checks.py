@@ -7,7 +7,7 @@ import numpy as np
 from airfl.config.part_keys import name_of
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
@@ -34,6 +34,8 @@ from channels.topology import PATH_LOSS, check_topology
 MEMORY_SHARE = 0.5
 # Measured: a response, its estimate, precoders and the temporaries of power control.
 BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
+# Measured: the paths over an element of a surface to an antenna, and those to the element with their temporaries.
+BYTES_A_REFLECTION, BYTES_AN_ELEMENT = 16, 50
 # The square root of a correlation matrix, complex in double precision, and a copy of it.
 BYTES_A_PAIR = 32
 # A delay spread of 1 us over 400 MHz needs 1,400 taps.
@@ -69,15 +71,18 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     flat = not radio.channel.fading_model.selective and not spread
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
+    each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
     memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
+        elements = radio.surface.elements
+        over, fewer = (f", {elements:,} elements", ", fewer elements") if elements else ("", "")
         raise UserError(
-            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas, {blocks:,} blocks and "
-            f"{subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; use a "
-            "longer coherence, fewer devices or fewer antennas"
+            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas{over}, {blocks:,} blocks "
+            f"and {subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; "
+            f"use a longer coherence, fewer devices{fewer} or fewer antennas"
         )
 
 
@@ -336,7 +341,7 @@ def _check_surface(radio: RadioSections) -> None:
             "changes; use another policy"
         )
     if radio.power.alignment == "population":
-        raise UserError(
+        raise AlignmentError(
             f'power.alignment: "population" needs the channels of all devices, but {which} is for the selected ones; '
             'use "sample" or "schedule"'
         )

@@ -25,7 +25,7 @@ from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.topology import PATH_LOSS, Drop, Topology
+from channels.topology import PATH_LOSS, Drop, Topology, drops
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -120,6 +120,24 @@ def waveform_of(section: GridSettings) -> Waveform | None:
 def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
     """Return the placement of devices and the path loss of a topology other than "none"."""
     return topology.cell(path_loss=path_loss_of(channel, topology), carrier_hz=channel.carrier_hz)
+
+
+def placed_devices(
+    channel: ChannelSettings, topology: TopologySettings, *, devices: int, streams: Streams
+) -> tuple[Drop, ...]:
+    """Return the positions of all devices of a run, and their path losses to each access point; () without a topology.
+
+    Raises UserError if they cannot be placed.
+    """
+    if topology.kind == "none":
+        return ()
+    with settings_of("topology"):
+        return drops(
+            cell_of(channel, topology),
+            whole_population(streams, Purpose.TOPOLOGY, devices),
+            whole_population(streams, Purpose.ACCESS_POINTS, devices),
+            whole_population(streams, Purpose.PLACED_AGAIN, devices),
+        )
 
 
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:

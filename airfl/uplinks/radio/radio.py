@@ -15,13 +15,12 @@ from airfl.selection import Ids
 from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
-    cell_of,
     directions_of,
     grid_of,
     impairment_draws,
     noise_std_of,
+    placed_devices,
     settings_of,
-    whole_population,
 )
 from airfl.uplinks.radio.reflected import Reflections
 from airfl.uplinks.radio.true_channels import TrueChannels
@@ -37,7 +36,6 @@ from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
-from channels.topology import Drop, drops
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -196,7 +194,7 @@ class Radio(TrueChannels):
             round_index,
             devices,
             self._times_s(round_index, frame),
-            self.mean_power[devices] / surface.mean_power_factor,
+            self.direct_power[devices],
             element_power,
             noise_energy,
             training_noise,
@@ -310,7 +308,6 @@ def build_radio(
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
-    placed: tuple[Drop, ...] = ()
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model
@@ -318,14 +315,9 @@ def build_radio(
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
-    if topology.kind != "none":
+    placed = placed_devices(channel, topology, devices=devices, streams=streams)
+    if placed:
         with settings_of("topology"):
-            placed = drops(
-                cell_of(channel, topology),
-                whole_population(streams, Purpose.TOPOLOGY, devices),
-                whole_population(streams, Purpose.ACCESS_POINTS, devices),
-                whole_population(streams, Purpose.PLACED_AGAIN, devices),
-            )
             own_k = _of_points([k_factors(channel, topology, one) for one in placed])
         if own_k is not None:
             mean_square = rician_mean_square(own_k)

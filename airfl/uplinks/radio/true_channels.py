@@ -112,6 +112,12 @@ class TrueChannels:
         points]. Values [devices] are those of all antennas, and stay."""
         return values if values.ndim == 1 else np.repeat(values, self.array.count, axis=1)
 
+    @cached_property
+    def direct_power(self) -> Array:
+        """E|h|^2 of the channels without a surface, [N]: before the loss of the direct paths, if there is one."""
+        surface = self.sections.surface.surface
+        return self.mean_power / surface.mean_power_factor if surface.elements else self.mean_power
+
     @property
     def physical(self) -> bool:
         """Whether powers are in W and energies in J."""
@@ -208,7 +214,7 @@ class TrueChannels:
         if self.law is None:
             assert self.k_factors is not None
             phase = phase if steering is None else phase + steering
-            power = self.mean_power if self.point_power is None else self.point_power
+            power = self.direct_power if self.point_power is None else self.point_power
             return rician_parts(at(self.k_factors), diffuse, phase, np.sqrt(at(power)))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
