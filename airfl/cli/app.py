@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="airfl",
     cls=Commands,
-    help="Simulation of federated learning over a radio channel.\n\n\b\n"
+    help="\b\nSimulation of federated learning over a radio channel.\n"
     "First run:                            airfl run demo --out runs/first\n"
     "Options and an example of a command:  airfl COMMAND --help",
     epilog="Exit codes: 0 success, 1 failure or bug, 2 invalid input, 130 interrupted\n"
