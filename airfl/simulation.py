@@ -49,9 +49,11 @@ from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.interrupt import asked_to_stop
 from airfl.runtime.notebook.plots import in_plotly, on_axes
+from airfl.runtime.notebook.style import Style
 from airfl.runtime.precision import precision
 from airfl.runtime.streams import Streams
 from airfl.runtime.text import brief
+from airfl.storage.addresses import check_no_address
 from airfl.storage.output_files import TRACE_NAME, check_no_run
 from airfl.storage.trace import open_trace
 from airfl.storage.trace.integrity import read_seal
@@ -105,22 +107,25 @@ class Run:
         with self.trace() as dataset:
             return summarise(dataset)
 
-    def plot(self, y: str = "test_accuracy", x: str = "round", ax: Axes | None = None) -> Axes:
+    def plot(
+        self, y: str = "test_accuracy", x: str = "round", ax: Axes | None = None, *, style: Style | None = None
+    ) -> Axes:
         """Draw the course of the run on Matplotlib axes, and return the axes.
 
         Args:
             y: A variable of the trace with one value per round, such as "test_loss", "energy_j" or "epsilon".
             x: "round", or a cost such as "energy_j", "resource_elements" or "latency_s", whose sum so far is shown.
             ax: The axes to draw on; None for a new figure.
+            style: "ieee" for a new figure of one column of an IEEE paper; None for the current style of Matplotlib.
 
         Raises UserError for other names.
         """
         with self.trace() as dataset:
             line, along, shown = course_of(dataset, y, x)
-        return on_axes([line], along, shown, ax)
+        return on_axes([line], along, shown, ax, style)
 
     def plotly(self, y: str = "test_accuracy", x: str = "round") -> Figure:
-        """Return the course of the run as an interactive Plotly figure; arguments as in `plot`."""
+        """Return the course of the run as an interactive Plotly figure; y and x as in `plot`."""
         with self.trace() as dataset:
             line, along, shown = course_of(dataset, y, x)
         return in_plotly([line], along, shown)
@@ -172,6 +177,7 @@ def run(
     if task and task.raw and data:
         raise UserError("data: a task has its own data; pass data= or task=, not both")
     settings, folder = with_task(settings, task), Path(out)
+    check_no_address(folder)
     if not resume:
         check_no_run(folder)
     torch_device = find_device(device)

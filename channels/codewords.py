@@ -207,13 +207,6 @@ class DigitEnergies(Codewords):
         import torch
 
         each = weights[:, None]
-        if self.base == 3 and not self.zero_sent:
-            roots = weights.sqrt()
-            signed = messages * (roots / weights.clamp(min=torch.finfo(weights.dtype).tiny))[:, None]
-            pair = signed.new_empty(len(signed), 2, signed.shape[1])
-            torch.clamp(signed, min=0, out=pair[:, 0])
-            torch.sub(pair[:, 0], signed, out=pair[:, 1])
-            return pair
         codes = messages.new_empty(len(messages), self.resources, messages.shape[1])
         for row, value in enumerate(self.values):
             torch.lt((messages - value * each).abs_(), each / 2, out=codes[:, row])

@@ -12,6 +12,7 @@ Here the whole law of a count is learned from the blocks that are received at on
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -40,8 +41,8 @@ TINY = 1e-300
 """Added to likelihoods, which are 0 beyond the last point of a table."""
 LEARNED = (2, 4)
 """Iterations, from 0, in which the law of counts is learned: the first ones see little but noise."""
-SETTLED = 1e-3
-"""Change of an estimated count below which a block is finished."""
+SETTLED = 0.02
+"""Change of an estimated count below which a block is finished, in standard deviations of the noise on it."""
 
 
 def sequences(words: int, length: int, generator: np.random.Generator) -> Array:
@@ -110,11 +111,12 @@ class CountDenoiser:
             blocks = np.zeros(len(near) * STEPS)
             blocks[: self.points] = often
             parts = near * ((blocks.reshape(-1, STEPS) / (near @ kernel + TINY)) @ kernel.T)
-            reach = kernel.shape[0] // 2
-            padded = np.zeros(len(near) + 2 * reach)
-            for offset, part in enumerate(parts.T):
-                padded[offset : offset + len(near)] += part
-            law += padded[reach + 1 : reach + 1 + len(law)]
+            # Row n belongs to the counts n + j: shifted by n, the sums of columns are those of a count.
+            number, width = parts.shape
+            shifted = np.zeros((number, number + width))
+            shifted[:, :width] = parts
+            sums = shifted.reshape(-1)[: number * (number + width - 1)].reshape(number, -1).sum(axis=0)
+            law += sums[width // 2 + 1 :][: len(law)]
         law = np.maximum(law / max(law.sum(), LEAST_SHARE), LEAST_SHARE)
         return np.asarray(law / law.sum())
 
@@ -133,7 +135,8 @@ class CountDenoiser:
         reach = min(math.ceil(REACH * std_of_line(line)) + 1, len(self.law))
         padded = np.zeros(len(self.law) + 2 * reach + 2)
         padded[reach + 1 : reach + 1 + len(self.law)] = self.law
-        return _kernel(line, reach), np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+        windows = np.arange(len(padded) - 2 * reach)[:, None] + np.arange(2 * reach + 1)
+        return _kernel(line, reach), padded[windows]
 
 
 @lru_cache(maxsize=64)
@@ -188,6 +191,41 @@ def state_evolution(law: Array, ratio: float, noise_std: float, iterations: int)
 
 
 @dataclass(frozen=True)
+class Steps:
+    """The two steps of an iteration of message passing on the blocks that are not finished.
+
+    Attributes:
+        correlate: (state, counts, active) -> r = x + A'z of the active blocks, [active, words], and the variance of its
+            noise, |z|^2/length, [active]. state: z, [blocks, length]; counts: x, [blocks, words]; active: int64.
+        decide: (state, counts, active, r, tables, lines) -> largest change of a count, [active]. It replaces the active
+            blocks' x by E[count | r] and z by y - A x + z sum_q d x_q/d r_q/length, in place. tables: of the
+            conditional mean, [lines, points], float32; lines: that of each active block, int32 [active].
+    """
+
+    correlate: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    decide: Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def torch_steps(received: Tensor, columns: Tensor) -> Steps:
+    """Return the steps by torch's operations, for y = `received`, [blocks, length], and A = `columns`."""
+    rows, length = columns.T, len(columns)
+
+    def correlate(state: Tensor, counts: Tensor, active: Tensor) -> tuple[Tensor, Tensor]:
+        own = state[active]
+        return (own @ columns).add_(counts[active]), own.square().mean(dim=1)
+
+    def decide(state: Tensor, counts: Tensor, active: Tensor, noisy: Tensor, tables: Tensor, lines: Tensor) -> Tensor:
+        new, slopes = _looked_up(tables, lines, noisy)
+        onsager = state[active] * (slopes.sum(dim=1, keepdim=True) / length)
+        state.index_copy_(0, active, received[active] - new @ rows + onsager)
+        changes = (new - counts[active]).abs().amax(dim=1)
+        counts.index_copy_(0, active, new)
+        return changes
+
+    return Steps(correlate, decide)
+
+
+@dataclass(frozen=True)
 class Detection:
     """Counts that were detected.
 
@@ -203,7 +241,13 @@ class Detection:
 
 
 def detect_counts(
-    received: Tensor, columns: Tensor, most: int, iterations: int, law: Array | None = None, learn: bool = True
+    received: Tensor,
+    columns: Tensor,
+    most: int,
+    iterations: int,
+    law: Array | None = None,
+    learn: bool = True,
+    steps: Steps | None = None,
 ) -> Detection:
     """Detect the counts of many blocks, for which the sequences and the law of a count are the same.
 
@@ -212,6 +256,8 @@ def detect_counts(
 
         r = x + A'z,    x <- E[count | r],    z <- y - A x + z sum_q d x_q/d r_q/length
 
+    A block is finished when no count changes by more than `SETTLED` tau, or 1e-3 where tau is below `LEAST_STD`.
+
     Args:
         received: y/u, in units of one device's sequence, [blocks, length].
         columns: A, with columns of norm 1, [length, words].
@@ -219,6 +265,7 @@ def detect_counts(
         iterations: Largest number of iterations.
         law: The law of a count, [K + 1]; None for `first_law`.
         learn: Whether the law is learned from the blocks.
+        steps: Computes an iteration for this y and A; None for `torch_steps`.
     """
     import torch
 
@@ -228,29 +275,25 @@ def detect_counts(
         return Detection(received.new_zeros(len(received), words), law, np.zeros(0))
     if length >= words:
         return _detect_orthogonal(received, columns, law, iterations, learn)
-    state = received
-    counts = received.new_zeros(len(received), words)
-    active = None  # all blocks
+    steps = steps or torch_steps(received, columns)
+    state, counts = received.clone(), received.new_zeros(len(received), words)
+    active = torch.arange(len(received), device=received.device)
     variances = []
-    denoiser = CountDenoiser(law)
+    denoiser, tables, of_lines = CountDenoiser(law), None, np.zeros(0, dtype=np.int64)
     for iteration in range(iterations):
-        noise = state.square().mean(dim=1)
+        noisy, noise = steps.correlate(state, counts, active)
         variances.append(noise.double().mean())
         stds = noise.sqrt()
-        old = counts if active is None else counts[active]
-        noisy = (state @ columns).add_(old)
+        lines, own = _lines(stds)
         if learn and iteration in LEARNED:
-            denoiser = _learn(denoiser, noisy, stds)
-        new, slopes = denoised(denoiser, noisy, stds)
-        y = received if active is None else received[active]
-        state = y - new @ columns.T + state * (slopes.sum(dim=1, keepdim=True) / length)
-        counts = new if active is None else counts.index_copy(0, active, new)
+            denoiser, tables = _learn(denoiser, noisy, lines, own), None
+        if tables is None or not np.array_equal(lines, of_lines):
+            tables, of_lines = _tables(denoiser, lines, noisy), lines
+        changes = steps.decide(state, counts, active, noisy, tables, own)
         if iteration >= LEARNED[-1]:
-            kept = ((new - old).abs().amax(dim=1) > SETTLED).nonzero()[:, 0]
-            if not len(kept):
+            active = active[changes > stds.clamp_(min=LEAST_STD) * SETTLED]
+            if not len(active):
                 break
-            active = kept if active is None else active[kept]
-            state = state[kept]
     return Detection(counts, denoiser.law, torch.stack(variances).cpu().numpy())
 
 
@@ -265,7 +308,7 @@ def _detect_orthogonal(received: Tensor, columns: Tensor, law: Array, iterations
     denoiser = CountDenoiser(law)
     for _ in range(iterations if learn else 0):
         stds = noisy.new_full((len(noisy),), math.sqrt(variance))
-        denoiser = _learn(denoiser, noisy, stds)
+        denoiser = _learn(denoiser, noisy, *_lines(stds))
         if not beside:
             counts, slopes = denoised(denoiser, noisy, stds)
             variance = float(((noisy - counts).square() + variance * slopes).double().mean())
@@ -282,12 +325,22 @@ def denoised(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> tuple[Tens
         noisy: r, [blocks, words].
         stds: Standard deviation of the noise in every block, [blocks].
     """
-    lines, rows = _lines(stds)
-    table = on_device(denoiser.means(lines), noisy.device, noisy.dtype).view(-1)
-    places = noisy.add(1).mul_(STEPS).clamp_(0, denoiser.points - 1)
-    below = places.int().clamp_(max=denoiser.points - 2)
+    lines, own = _lines(stds)
+    return _looked_up(_tables(denoiser, lines, noisy), own, noisy)
+
+
+def _tables(denoiser: CountDenoiser, lines: NDArray[np.int64], like: Tensor) -> Tensor:
+    """Return the tables of these lines, [lines, points], as a tensor of the same type and device."""
+    return on_device(denoiser.means(lines), like.device, like.dtype)
+
+
+def _looked_up(tables: Tensor, lines: Tensor, noisy: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the values of the blocks' tables at r and their derivatives, [blocks, words], linear between points."""
+    table, points = tables.view(-1), tables.shape[1]
+    places = noisy.add(1).mul_(STEPS).clamp_(0, points - 1)
+    below = places.int().clamp_(max=points - 2)
     fraction = places.sub_(below)
-    below += (rows * denoiser.points)[:, None]
+    below += (lines * points)[:, None]
     flat = below.view(-1)
     low = table.index_select(0, flat).view(noisy.shape)
     rise = table.index_select(0, flat + 1).view(noisy.shape).sub_(low)
@@ -296,19 +349,19 @@ def denoised(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> tuple[Tens
 
 def _lines(stds: Tensor) -> tuple[NDArray[np.int64], Tensor]:
     """Return the lines that are nearest to the blocks' standard deviations, and the place of each block's."""
+    nearest = stds.clamp(min=LEAST_STD).div_(LEAST_STD).log_().div_(math.log(FINENESS)).round_()
+    places = nearest.int().clamp_(min=0).cpu().numpy()  # of what is not finite, which becomes negative, the first
+    present = np.bincount(places) > 0
+    own = (np.cumsum(present) - 1)[places].astype(np.int32)
+    return np.flatnonzero(present), on_device(own, stds.device)
+
+
+def _learn(denoiser: CountDenoiser, noisy: Tensor, lines: NDArray[np.int64], own: Tensor) -> CountDenoiser:
+    """Return the denoiser for the law that is learned from what was received; own: the place of each block's line."""
     import torch
 
-    nearest = stds.clamp(min=LEAST_STD).div_(LEAST_STD).log_().div_(math.log(FINENESS)).round_().int()
-    lines, rows = torch.unique(nearest, return_inverse=True)
-    return lines.cpu().numpy().astype(np.int64), rows.int()
-
-
-def _learn(denoiser: CountDenoiser, noisy: Tensor, stds: Tensor) -> CountDenoiser:
-    """Return the denoiser for the law that is learned from what was received."""
-    import torch
-
-    (lines, rows), points = _lines(stds), denoiser.points
+    points = denoiser.points
     places = noisy.add(1).mul_(STEPS).round_().clamp_(0, points - 1).int()
-    places += (rows * points)[:, None]
+    places += (own * points)[:, None]
     seen = torch.bincount(places.view(-1), minlength=len(lines) * points).cpu().numpy()
     return CountDenoiser(denoiser.learned(lines, seen.reshape(len(lines), points).astype(np.float64)))

@@ -74,7 +74,7 @@ class EnergyDetector:
             self._tables = [_parts(of_antenna[:, None] * self._table) for of_antenna in gains.T]
             self._powers = np.mean(np.abs(gains) ** 2, axis=1)
 
-    def send(self, amplitudes: Tensor, phases: Tensor, devices: slice) -> Tensor:
+    def send(self, amplitudes: Tensor, phases: Tensor, devices: slice, energy: Tensor | None = None) -> Tensor:
         """Superpose some devices.
 
         Args:
@@ -82,6 +82,7 @@ class EnergyDetector:
             phases: Random bytes, uint8, [devices, resources, slots], or [devices, 1, slots] for one symbol on all
                 resources of a slot.
             devices: Their rows of `response`.
+            energy: The sums of b_i^2 where these are known, float64 [devices]; not used under a peak.
 
         Returns:
             Of each device the transmitted energy, the energy in which that arrives without the other devices, averaged
@@ -94,10 +95,11 @@ class EnergyDetector:
         if self._peak is not None:
             limits = on_device(np.sqrt(self._peak[devices]), amplitudes.device, amplitudes.dtype)[:, None, None]
             clipped = (amplitudes > limits).sum(dim=(1, 2)).double()
-            amplitudes = amplitudes.minimum(limits)
+            amplitudes, energy = amplitudes.minimum(limits), None
         if self._sum is None:
             self._sum = amplitudes.new_zeros(self._shape)
-        energy = amplitudes.square().flatten(1).sum(dim=1).double()  # pairwise sums, which a norm's are not
+        if energy is None:
+            energy = amplitudes.square().flatten(1).sum(dim=1).double()  # pairwise sums, which a norm's are not
         if self._flat:
             arrived = self._add_flat(amplitudes, phases, devices, energy)
         else:

@@ -28,7 +28,7 @@ extensions = [
 ]
 root_doc = "index"
 external_toc_path = "_site/toc.yml"
-exclude_patterns = ["_site", "comparison.md", "figures/table.md"]
+exclude_patterns = ["_site", "comparison.md", "figures/table*.md"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4

@@ -18,9 +18,9 @@ ARGUMENTS = (
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 LEAST_FONT = 14
 
-WITH_A_BROWSER = pytest.mark.skipif(
-    not (BROWSER and DRIVER and find_spec("selenium")), reason="Chromium, chromedriver and selenium are wanted"
-)
+AVAILABLE = bool(BROWSER and DRIVER and find_spec("selenium"))
+MISSING = "Chromium, chromedriver and selenium are wanted"
+WITH_A_BROWSER = pytest.mark.skipif(not AVAILABLE, reason=MISSING)
 
 
 @contextmanager

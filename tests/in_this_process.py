@@ -1,6 +1,6 @@
 """Run points of sweeps in the test process, which saves seconds; in their own processes: tests/end_to_end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from airfl.study.sweeps.job import Job, Outcome, packed_job, unpacked_job, unpac
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     running: Path,
     processes: int,
     task: bytes | None = None,
@@ -20,7 +20,7 @@ def run_jobs(
 ) -> Iterator[Outcome]:
     """Replace `run_jobs` of sweeps/local.py: run jobs one after another, each packed and unpacked as for a worker."""
     for job in jobs if feed is None else fed(feed):
-        attempt(unpacked_job(packed_job(job)), running / job.name, unpacked_task(task) if task else None)
+        attempt(unpacked_job(packed_job(job)), running / job.name / job.attempt, unpacked_task(task) if task else None)
         yield Outcome(job.name)
 
 

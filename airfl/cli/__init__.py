@@ -20,6 +20,7 @@ from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
 from airfl.cli.bench import bench
+from airfl.cli.channel import channel_app
 from airfl.cli.check import check
 from airfl.cli.data import data_app
 from airfl.cli.doctor import doctor
@@ -83,6 +84,7 @@ for heading, commands in COMMANDS.items():
     for command, example in commands:
         app.command(cls=Command, rich_help_panel=heading, epilog=example)(command)
 app.add_typer(data_app, rich_help_panel=heading)
+app.add_typer(channel_app, rich_help_panel=heading)
 
 
 RETRY_S = 0.01

@@ -15,6 +15,8 @@ import typer
 from airfl.cli import completion
 from airfl.cli.help import Commands
 from airfl.core.device import KINDS
+from airfl.errors import UserError
+from airfl.runtime.notebook.style import Style
 from airfl.runtime.text import sayable, sayable_table, tell
 from airfl.version import __version__
 
@@ -70,6 +72,14 @@ DataDir = Annotated[
     typer.Option(metavar="DIR", help="folder of data sets, searched before AIRFL_DATA and ./data", show_default=False),
 ]
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="folders of sweeps, comparisons or runs")]
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        metavar="I/N",
+        help="share DIR with other processes, as number I of N; they may start and end at any time",
+        show_default=False,
+    ),
+]
 Schemes = Annotated[
     str,
     typer.Option(
@@ -90,6 +100,10 @@ def _allow(value: bool) -> None:
 Plugins = Annotated[
     bool,
     typer.Option("--plugins", callback=_allow, is_eager=True, help="run the plugin files (code) that CONFIG names"),
+]
+Styled = Annotated[
+    Style | None,
+    typer.Option("--style", metavar="NAME", help="ieee: widths, fonts and lines for IEEE papers; needs --plot"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON value on standard output")]
 
@@ -113,6 +127,12 @@ def say(message: str | None) -> None:
     """Print a message as one line on standard error."""
     if message:
         tell(" ".join(message.split()))
+
+
+def check_style_of(plot: Path | None, style: str | None) -> None:
+    """Raise UserError for --style without --plot, on which alone it has an effect."""
+    if style and plot is None:
+        raise UserError("--style needs --plot DIR; give it, or leave --style out")
 
 
 def show(text: str) -> None:

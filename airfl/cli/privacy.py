@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, Plugins, print_table, say
+from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, Plugins, Styled, check_style_of, print_table, say
 from airfl.errors import UserError
 
 Sampling = Literal["poisson", "without_replacement", "none"]
@@ -51,12 +51,14 @@ def privacy(
     plot: Annotated[
         Path | None, typer.Option(metavar="DIR", help="output folder for privacy.png and privacy.pdf")
     ] = None,
+    style: Styled = None,
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
     """Claimed and accounted epsilon, of CONFIG or of numbers."""
     from airfl.config import to_json
 
+    check_style_of(plot, style)
     if config is None:
         from airfl.analysis.dp_calculator import AccountedRun, accounted_figures
         from airfl.report.privacy import bare_table
@@ -93,7 +95,7 @@ def privacy(
     from airfl.analysis.calculator import privacy_of
 
     result = privacy_of(settings, data_dir)
-    files = plot_privacy(result, plot) if plot else []
+    files = plot_privacy(result, plot, style) if plot else []
     if as_json:
         typer.echo(to_json(result.figures()))
     else:

@@ -17,13 +17,17 @@ from airfl.cli.app import (
     Overrides,
     Plugins,
     Schemes,
+    Shard,
+    Styled,
+    check_style_of,
     print_table,
     say,
     say_without_effect,
     table_after,
 )
 from airfl.core.device import check_kind
-from airfl.errors import DivergedError
+from airfl.errors import DivergedError, UserError
+from airfl.runtime.notebook.style import Style
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]
@@ -94,6 +98,7 @@ def compare(
         Path | None, typer.Option(metavar="DIR", help="folder for copies of table and figure, which are overwritten")
     ] = None,
     resume: Resume = False,
+    shard: Shard = None,
     tensorboard: Tensorboard = False,
     plugins: Plugins = False,
 ) -> None:
@@ -104,12 +109,16 @@ def compare(
     from airfl.learning.chosen_task import check_fit
     from airfl.report.comparison import check_copies, check_report
     from airfl.study.rows import check_comparison
+    from airfl.study.shards import shard_of
 
+    one_of_several = shard_of(shard)
+    if one_of_several and tensorboard:
+        raise UserError("--shard and --tensorboard: processes that share a comparison cannot share its event files")
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
-    check_comparison(out, [row.label for row in rows], resume)
-    if resume:
+    check_comparison(out, [row.label for row in rows], resume or one_of_several is not None)
+    if resume or one_of_several:
         check_report(out)
     if copy_to:
         check_copies(copy_to)
@@ -131,8 +140,21 @@ def compare(
     with round_progress(plan_of(rows, seeds)) as progress:
         report = progress.labelled_reporter()
         results = compare_rows(
-            rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks
+            rows,
+            seeds,
+            out,
+            device,
+            report,
+            data_dir,
+            resume=resume,
+            finish_rounds=True,
+            callbacks=callbacks,
+            shard=one_of_several,
         )
+    ended = sum(len(result.folders) for result in results)
+    if ended < len(rows) * seeds:  # only with --shard: the process that ends last writes table and figure
+        say(f"{out}: {ended} of {len(rows) * seeds} runs have ended; other processes run the others")
+        return
     with table_after(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
         files = write_report(results, out)
         if copy_to:
@@ -155,6 +177,7 @@ def budget(
     plot: Annotated[
         Path | None, typer.Option(metavar="DIR", help="output folder for budget.png and budget.pdf")
     ] = None,
+    style: Styled = None,
     data_dir: DataDir = None,
     plugins: Plugins = False,
 ) -> None:
@@ -164,6 +187,7 @@ def budget(
     from airfl.report.figures import check_new_figures
 
     settings = load_settings(config, overrides or [])
+    check_style_of(plot, style)
     if plot:
         check_new_figures(plot, FILES)
 
@@ -172,7 +196,7 @@ def budget(
     from airfl.analysis.budget import link_budget
 
     result = link_budget(settings, data_dir)
-    files = plot_budget(result, plot) if plot else []
+    files = plot_budget(result, plot, style) if plot else []
     if as_json:
         typer.echo(to_json(result.figures()))
     else:
@@ -185,6 +209,9 @@ def plot(
     folders: Folders,
     *,
     out: Annotated[Path, typer.Option(metavar="DIR", help="output folder for the figures, as .png and .pdf")],
+    style: Annotated[
+        Style | None, typer.Option(metavar="NAME", help="ieee: widths, fonts and lines for IEEE papers")
+    ] = None,
 ) -> None:
     """Plot learning over rounds, energy, resources; privacy."""
     from airfl.analysis.results import read_some_results
@@ -198,5 +225,5 @@ def plot(
         say(f"left out: {line}")
     names = group_names(results.groups, results.axes)
     groups = [(name, [run.folder for run in group.runs]) for name, group in zip(names, results.groups, strict=True)]
-    files = write_figures(groups, out, lambda line: say(f"left out: {line}"))
+    files = write_figures(groups, out, lambda line: say(f"left out: {line}"), style)
     say("written: " + ", ".join(str(file) for file in files))

@@ -16,6 +16,7 @@ from airfl.cli.app import (
     Device,
     Folders,
     Plugins,
+    Shard,
     print_table,
     say,
     say_without_effect,
@@ -86,6 +87,7 @@ def sweep(
     retries: Retries = 3,
     worker_wait_s: WorkerWait = 3600.0,
     scheduler_wait_s: SchedulerWait = 300.0,
+    shard: Shard = None,
     plugins: Plugins = False,
 ) -> None:
     """Run a grid of settings; continues a previous sweep."""
@@ -98,7 +100,7 @@ def sweep(
     points = build_points(config, fixed, SweepPlan(axes, zipped, rows=rows, seeds=seeds))
     from airfl.study.sweeps.place import check_points, place_of
 
-    place = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
+    place = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s, shard)
     check_points(points, out, place)
     check_files(out, replace=True)
     say_without_effect([*fixed, *axes], [point.settings for point in points])
@@ -113,7 +115,10 @@ def sweep(
     except KeyboardInterrupt:
         say(f"{out}: finished points are kept; run the same command to continue")
         raise
-    if results.runs:
+    left = results.left_of(str(out / point.folder) for point in points)
+    if left:  # only with --shard: the process that ends last writes the tables
+        say(f"{out}: {len(points) - left} of {len(points)} points have ended; other processes run the others")
+    elif results.runs:
         with table_after(results_table(results, str(out))):
             files = write(results.frame(), out, replace=True)
         say("written: " + ", ".join(str(file) for file in files))
@@ -176,6 +181,8 @@ def results(
         say(f"left out: {line}")
     for folder, cause in read.failed.items():
         say(f"failed: {folder}: {cause}")
+    for point, who in read.running.items():
+        say(f"running: {point}: {who}")
     if read.missing:
         say(f"{read.missing} points are not finished; run the same `airfl sweep` command to continue")
     if files:

@@ -88,7 +88,7 @@ def _plain(value: Any) -> Any:
     if callable(value):
         named = value if hasattr(value, "__qualname__") else type(value)
         return f"{named.__module__}.{named.__qualname__}"
-    return list(value) if isinstance(value, tuple) else value
+    return _listed(value)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def _tupled(value: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return [_listed(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def _is_plain(value: Any) -> bool:

@@ -186,6 +186,11 @@ class _Topology(Section):
         "channel.fading if it is one of the latter, else umi",
     )
 
+    @property
+    def points(self) -> int:
+        """Number of access points, 1 without a topology."""
+        return 1 if self.kind == "none" else len(getattr(self, "access_points", ()))
+
     def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
         """Return the cell, for kinds other than none.
 
@@ -211,7 +216,7 @@ else:
         "TopologySettings",
         {"cell": Topology},
         after="path_loss",
-        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates"), "kind"),
+        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates", "access_points"), "kind"),
     )
 
 

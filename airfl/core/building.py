@@ -205,6 +205,11 @@ def _check_claims(settings: Settings) -> None:
             'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
             f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
         )
+    if settings.topology.points > 1:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for antennas of equal mean power (given: '
+            f'{settings.topology.points} of topology.access_points); choose "realised" or "unbounded"'
+        )
     if settings.surface.elements:
         raise UserError(
             'privacy.csi_error: "quantile" is for Gaussian channels, which those over a surface are not (given: '

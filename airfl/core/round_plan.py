@@ -40,7 +40,8 @@ class RoundPlan:
         divisor: The number by which the link divides the sum of the messages to give the mean.
         device_noise_factor: Factor on the noise that the devices' stages add themselves.
         disclosure: What beta reveals about the selected devices; None if it reveals nothing that is accounted for.
-        unreachable: Number of selected or considered devices without a path or in outage, which take no part.
+        unreachable: Number of selected or considered devices without a path, in outage, or that missed the trigger;
+            they take no part.
         selected: Number of devices that the rule selected, including those without a channel, which take no part.
     """
 

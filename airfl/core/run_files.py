@@ -30,7 +30,15 @@ from airfl.core.state import State, World
 from airfl.errors import CallbackError, MachineError, RunInterruptedError, UserError
 from airfl.storage.atomic_io import sync_path
 from airfl.storage.lock import locked
-from airfl.storage.output_files import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, TRACE_NAME, check_no_run, check_nothing_of
+from airfl.storage.output_files import (
+    CHECKPOINT_NAME,
+    OF_A_SWEEP,
+    OF_ROWS,
+    SHARDS_NAME,
+    TRACE_NAME,
+    check_no_run,
+    check_nothing_of,
+)
 from airfl.storage.output_files import LOCK_NAME as LOCK_OF_A_SWEEP
 from airfl.storage.own_files import check_no_link, check_own_file, is_begun_hdf5, not_own
 from airfl.storage.trace import TraceWriter
@@ -40,6 +48,7 @@ Progress = Callable[[int, int, Record], None]
 """Called after every round: finished rounds, rounds of the run, the round's record (a `KeptRecord` for rounds that an
 earlier process has finished)."""
 SECONDS_BETWEEN_LOOKS = 1.0
+OF_OTHERS = (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP, SHARDS_NAME)
 BEING_MADE = f".{TRACE_NAME}.resumed"
 """Name of the trace until the finished rounds are in it again; it then replaces the earlier one."""
 
@@ -48,7 +57,7 @@ BEING_MADE = f".{TRACE_NAME}.resumed"
 def written_alone(folder: Path, resume: bool) -> Iterator[None]:
     """Lock the run for this process during the block; UserError if another process writes it or has just written it."""
     checkpoint = folder / CHECKPOINT_NAME
-    check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
+    check_nothing_of(folder, OF_OTHERS)
     check_own(folder)
     with locked(
         checkpoint / LOCK_NAME, f"{folder}: another process is writing its run; wait for it, or choose another --out"
@@ -56,7 +65,7 @@ def written_alone(folder: Path, resume: bool) -> Iterator[None]:
         try:
             # Checked again under the lock: a process that uses the folder for a sweep or comparison checks for this
             # lock after it has taken its own.
-            check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
+            check_nothing_of(folder, OF_OTHERS)
             check_own(folder)
             check_own_trace(folder)
             if not resume and any(file.name != LOCK_NAME for file in checkpoint.iterdir()):

@@ -26,6 +26,7 @@ from airfl.storage.trace.schema import (
     signal_variables,
 )
 from airfl.version import __version__
+from channels.topology import nearest_by_loss
 from channels.units import linear_to_db
 
 
@@ -50,8 +51,8 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     dimensions = {"slot": slots_of(scenario), "population": run.devices}
     variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if scenario.radio.physical else NORMALISED)
     variables += [metric_variable(name) for name in world.task.metrics]
-    placed = scenario.radio.drop
-    if placed is not None:
+    placed = scenario.radio.drops
+    if placed:
         variables += PER_PLACED_DEVICE
     if scenario.trace.any_signals and scenario.link == "analog":
         dimensions |= signal_dimensions(scenario)
@@ -104,9 +105,10 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
     writer.write_population("device_samples", world.task.partition.sizes)
     writer.write_population("device_power_limit", scenario.power_limits * scenario.radio.energy_unit)
-    if placed is not None:
-        writer.write_population("device_distance_m", placed.distance_m)
-        writer.write_population("device_path_loss_db", placed.path_loss_db)
+    if placed:
+        distance_m, loss_db = nearest_by_loss(placed)
+        writer.write_population("device_distance_m", distance_m)
+        writer.write_population("device_path_loss_db", loss_db)
     return writer
 
 

@@ -29,8 +29,8 @@ class Schedule(NamedTuple):
         estimated: Ids of the devices whose channel was estimated, [c].
         rows: Positions of `devices` in `estimated`, [r].
         sampled: Ids of the devices that the rule selected, those without a channel among them, [s].
-        unreachable: Number of devices without a path or in outage, among those that were selected, or among the
-            candidates of a rule by channel. They take no part and are charged nothing.
+        unreachable: Number of devices without a path, in outage, or that missed the trigger, among those that were
+            selected, or among the candidates of a rule by channel. They take no part and are charged nothing.
     """
 
     devices: Ids

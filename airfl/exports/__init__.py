@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
 from airfl.storage.input_files import as_path
-from airfl.storage.output_files import TRACE_NAME, check_can_be_folder, put_new
+from airfl.storage.output_files import SHARDS_NAME, TRACE_NAME, check_can_be_folder, put_new
 
 if TYPE_CHECKING:
     import xarray
@@ -53,7 +53,7 @@ def find_traces(path: str | Path) -> list[tuple[Path, Path]]:
         raise UserError(f"{path}: no such file or folder; check the path")
     if (path / TRACE_NAME).is_file():
         return [(path / TRACE_NAME, Path())]
-    found = sorted(file for file in path.rglob(TRACE_NAME) if file.is_file())
+    found = sorted(file for file in path.rglob(TRACE_NAME) if SHARDS_NAME not in file.parts and file.is_file())
     if not found:
         raise UserError(f"{path}: no run ({TRACE_NAME}) in this folder or below; check the path")
     return [(file, file.parent.relative_to(path)) for file in found]

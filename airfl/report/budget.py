@@ -10,6 +10,7 @@ import numpy as np
 from airfl.analysis.budget import Budget
 from airfl.report.figures import COLOURS, check_new_figures, lighten, write_figure
 from airfl.report.terminal import AT_BOUND, two_columns
+from airfl.runtime.notebook.style import PAGE, Style
 from airfl.runtime.numbers import figure, scientific
 
 if TYPE_CHECKING:
@@ -88,10 +89,11 @@ def _in_d(budget: Budget) -> str:
     return f"{budget.entries_per_device / budget.dimension:,.6g}"
 
 
-def plot_budget(budget: Budget, out: Path) -> list[Path]:
+def plot_budget(budget: Budget, out: Path, style: Style | None = None) -> list[Path]:
     """Write the figure to out/budget.png and out/budget.pdf, which must not exist, and return these files."""
     check_new_figures(out, FILES)
-    return write_figure(lambda drawing: draw_budget(drawing, budget), [out / name for name in FILES], (10, 3.8))
+    files, size = [out / name for name in FILES], (PAGE, 2.7) if style else (10, 3.8)
+    return write_figure(lambda drawing: draw_budget(drawing, budget), files, size, style)
 
 
 def draw_budget(drawing: Figure, budget: Budget) -> None:
@@ -120,6 +122,8 @@ def _draw_coefficients(axis: Axes, budget: Budget) -> None:
     share = private.mean()
     style: dict[str, Any] = {"color": [COLOURS[0], COLOURS[1]], "stacked": True}
     labels = [f"set by the power limit ({100 * (1 - share):.0f}%)", f"set by the privacy bound ({100 * share:.0f}%)"]
-    axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **style)
+    bars: Any = axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **style)[2]
+    for bar in bars[1]:  # distinct in greyscale
+        bar.set(hatch="////", edgecolor="white", linewidth=0)
     axis.set(xlabel="alignment coefficient β", ylabel="rounds")
     axis.legend(frameon=False, fontsize="small", loc="upper center")

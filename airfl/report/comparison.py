@@ -15,6 +15,7 @@ from airfl.storage.own_files import check_own_files
 if TYPE_CHECKING:
     from airfl.analysis.results.row_result import RowResult
     from airfl.core.summary import Summary
+    from airfl.runtime.notebook.style import Style
 
 TABLES = ("comparison.csv", "comparison.md")
 FIGURES = (*figures.FILES, *privacy_figure.FILES)
@@ -57,7 +58,10 @@ def _runs(result: RowResult) -> list[tuple[Path, Summary]]:
 
 
 def write_figures(
-    groups: Sequence[tuple[str, Sequence[Path]]], out: Path, left_out: Callable[[str], None] | None = None
+    groups: Sequence[tuple[str, Sequence[Path]]],
+    out: Path,
+    left_out: Callable[[str], None] | None = None,
+    style: Style | None = None,
 ) -> list[Path]:
     """Write the figures of learning and, if any epsilon is finite, of privacy; return the files.
 
@@ -65,6 +69,7 @@ def write_figures(
         groups: (label, run folders) of each line.
         out: The output folder.
         left_out: Called with a message for each folder without a readable trace, as long as there are other folders.
+        style: "ieee" for figures of IEEE papers; None for the current style of Matplotlib.
 
     Raises UserError, before anything is written, if one of the files exists or, without `left_out`, if a folder has no
     readable trace.
@@ -88,7 +93,7 @@ def write_figures(
     for message in map(str, unreadable):
         assert left_out is not None
         left_out(message)
-    return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
+    return [*figures.plot(runs, out, style), *privacy_figure.plot(runs, out, style)]
 
 
 def check_copies(target: Path) -> None:

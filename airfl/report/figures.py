@@ -17,6 +17,7 @@ from airfl.report.table import mark_of
 from airfl.runtime.notebook.plots import COLOURS as COLOURS
 from airfl.runtime.notebook.plots import MARKERS as MARKERS
 from airfl.runtime.notebook.plots import STYLES as STYLES
+from airfl.runtime.notebook.style import DOTS_PER_INCH, PAGE, Style, styled
 from airfl.runtime.text import in_figure
 from airfl.storage.output_files import check_can_be_folder, replacing
 from airfl.storage.trace import open_trace
@@ -113,7 +114,7 @@ def curves_of(label: str, runs: Sequence[RecordedRounds]) -> LearningCurves:
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> list[Path]:
+def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path, style: Style | None = None) -> list[Path]:
     """Draw one line per (label, runs), write out/learning.png and out/learning.pdf, and return these files.
 
     Lines are means over seeds; over rounds they have a band of one standard deviation. Raises UserError if a file
@@ -122,7 +123,7 @@ def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> l
     files = [out / name for name in FILES]
     check_new_files(files)
     curves = [curves_of(label, runs) for label, runs in groups]
-    return write_figure(lambda figure: draw(figure, curves), files, (11, 6.2))
+    return write_figure(lambda figure: draw(figure, curves), files, (PAGE, 4.4) if style else (11, 6.2), style)
 
 
 def check_new_files(files: Sequence[Path]) -> None:
@@ -141,7 +142,10 @@ def check_new_figures(out: Path, names: Sequence[str], option: str = "--plot") -
 
 
 def write_figure(
-    draw: Callable[[Figure], None], files: Sequence[Path], size: tuple[float, float] | None = None
+    draw: Callable[[Figure], None],
+    files: Sequence[Path],
+    size: tuple[float, float] | None = None,
+    style: Style | None = None,
 ) -> list[Path]:
     """Draw a figure, write it to each file in the format of its suffix, and return the files.
 
@@ -149,31 +153,41 @@ def write_figure(
         draw: Draws on a figure.
         files: The files.
         size: Width and height in inches; None if `draw` sets it.
+        style: The style, in which no text is smaller than its font size; None for the current one of Matplotlib.
     """
+    from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure)
-    for file in files:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Without a date, the same numbers give the same file.
-        metadata: dict[str, Any] = (
-            {"CreationDate": None, "Creator": MARK} if file.suffix == ".pdf" else {"Software": MARK}
-        )
-        with replacing(file) as temporary:
-            figure.savefig(temporary, format=file.suffix.removeprefix("."), dpi=150, metadata=metadata)
+    with styled(style):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        draw(figure)
+        if style:
+            for text in figure.findobj(Text):
+                assert isinstance(text, Text)
+                text.set_fontsize(max(text.get_fontsize(), rcParams["font.size"]))
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Without a date, the same numbers give the same file.
+            metadata: dict[str, Any] = (
+                {"CreationDate": None, "Creator": MARK} if file.suffix == ".pdf" else {"Software": MARK}
+            )
+            dots = DOTS_PER_INCH if style else 150
+            with replacing(file) as temporary:
+                figure.savefig(temporary, format=file.suffix.removeprefix("."), dpi=dots, metadata=metadata)
     return list(files)
 
 
 def look(number: int) -> dict[str, Any]:
-    """Return colour, line style and marker of line `number`. The first 49 combinations are distinct."""
-    shifted = number + number // len(COLOURS)
+    """Return colour, line style and marker of line `number`. Of the first 49, any two of the three are distinct, so
+    that lines with markers can be told apart in greyscale."""
+    turn = number // len(COLOURS)
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[shifted % len(STYLES)],
-        "marker": MARKERS[shifted % len(MARKERS)],
+        "linestyle": STYLES[(number + turn) % len(STYLES)],
+        "marker": MARKERS[(number + 2 * turn) % len(MARKERS)],
     }
 
 

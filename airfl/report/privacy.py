@@ -12,6 +12,7 @@ from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, write_figure
 from airfl.report.table import BETA_TELLS
 from airfl.report.terminal import AT_BOUND, two_columns
+from airfl.runtime.notebook.style import PAGE, Style
 from airfl.runtime.numbers import figure
 
 if TYPE_CHECKING:
@@ -114,10 +115,11 @@ def bare_table(figures: dict[str, Any]) -> Table:
     return two_columns("privacy of the given numbers", "", lines, caption)
 
 
-def plot_privacy(privacy: RunPrivacy, out: Path) -> list[Path]:
+def plot_privacy(privacy: RunPrivacy, out: Path, style: Style | None = None) -> list[Path]:
     """Write the figure to out/privacy.png and out/privacy.pdf, which must not exist, and return these files."""
     check_new_figures(out, FILES)
-    return write_figure(lambda drawing: draw_privacy(drawing, privacy), [out / name for name in FILES], (7.2, 4.6))
+    files, size = [out / name for name in FILES], (PAGE, 3.6) if style else (7.2, 4.6)
+    return write_figure(lambda drawing: draw_privacy(drawing, privacy), files, size, style)
 
 
 def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:

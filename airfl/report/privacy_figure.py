@@ -24,6 +24,7 @@ from airfl.report.figures import (
     write_figure,
 )
 from airfl.report.legend import legend_layout, wrap
+from airfl.runtime.notebook.style import COLUMN, PAGE, Style
 from airfl.runtime.numbers import figure, scientific
 from airfl.runtime.text import in_figure
 
@@ -96,7 +97,7 @@ def curves_of(label: str, runs: Sequence[RecordedRounds]) -> PrivacyCurves:
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> list[Path]:
+def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path, style: Style | None = None) -> list[Path]:
     """Draw one panel per (label, runs), write out/privacy.png and out/privacy.pdf, and return these files.
 
     Nothing is written if no run has a finite epsilon. Raises UserError if a file exists.
@@ -106,14 +107,18 @@ def plot(groups: Sequence[tuple[str, Sequence[RecordedRounds]]], out: Path) -> l
     rows = [curves_of(label, runs) for label, runs in groups]
     if not any(row.any_finite for row in rows):
         return []
-    return write_figure(lambda drawing: draw(drawing, rows), files)
+    widths = (COLUMN, PAGE) if style else (6.0, 11.0)
+    return write_figure(lambda drawing: draw(drawing, rows, widths), files, style=style)
 
 
-def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
-    """Draw epsilon over rounds, one panel per row on shared axes. Rows beyond the first `PANELS` are left out."""
+def draw(drawing: Figure, rows: Sequence[PrivacyCurves], widths: tuple[float, float] = (6.0, 11.0)) -> None:
+    """Draw epsilon over rounds, one panel per row on shared axes. Rows beyond the first `PANELS` are left out.
+
+    widths: of the figure in inches, with one column of panels and with several.
+    """
     drawn = rows[:PANELS]
     lines, columns = grid(len(drawn))
-    width = 11.0 if columns > 1 else 6.0
+    width = widths[columns > 1]
     # The axis labels take some of the width. Long titles are wrapped.
     titles = [wrap(in_figure(row.label), (width - 0.6) / columns - 0.3) for row in drawn]
     extra_lines = max(title.count("\n") for title in titles)

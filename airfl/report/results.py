@@ -63,8 +63,8 @@ def plain_results(
         target: Accuracy, from 0 to 1, whose cost is computed.
 
     Returns:
-        The axes, the groups with mean, deviation and interval of each figure, failed and missing points, and unreadable
-        runs.
+        The axes, the groups with mean, deviation and interval of each figure, failed and missing points, unreadable
+        runs, and the points that processes with --shard run now.
     """
     plain: dict[str, Any] = {
         "axes": list(results.axes),
@@ -72,6 +72,7 @@ def plain_results(
         "failed": dict(results.failed),
         "missing": results.missing,
         "unreadable": dict(results.unreadable),
+        "running": dict(results.running),
     }
     if budgets:
         plain["at"] = dict(budgets)

@@ -60,6 +60,9 @@ class Purpose(IntEnum):
     SURFACE_TO_BASE = 42
     SURFACE_TRAINING = 43
     SURFACE_PHASES = 44
+    ACCESS_POINTS = 45
+    PLACED_AGAIN = 46
+    ACCESS_POINT_PHASE = 47
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,24 @@ def locked(path: Path, busy: str) -> Iterator[None]:
             return
 
 
+def check_unlocked(path: Path, busy: str) -> None:
+    """Raise UserError, with the line `busy`, if another process has the lock. The lock is not taken.
+
+    Also raises what `locked` raises of locks that were left behind, and of files that are no locks.
+    """
+    try:
+        lock = os.fdopen(open_own(path), "rb", buffering=0)
+    except FileNotFoundError:
+        return
+    with lock:
+        flocked = _flocked(lock, path, busy, fcntl.LOCK_SH)
+        if not _is_there(path, lock):
+            return
+        _check_holder(lock, path, busy, wait=not flocked)
+        if not flocked:
+            raise _left_behind(path)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
     """Yield the open file, and whether this call created it."""
@@ -123,10 +141,10 @@ def _unwritable(path: Path, error: OSError) -> UserError | MachineError:
     return kind(f"{path.parent}: cannot be written to ({error.strerror})")
 
 
-def _flocked(lock: BinaryIO, path: Path, busy: str) -> bool:
+def _flocked(lock: BinaryIO, path: Path, busy: str, how: int = fcntl.LOCK_EX) -> bool:
     """Return whether `flock` took the lock; False on a file system without locks."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in HELD_BY_ANOTHER:
             raise UserError(busy) from None
@@ -192,15 +210,19 @@ class Holder:
 def _claim(lock: BinaryIO, path: Path, made: bool) -> None:
     """Take the lock without `flock`, which only the process that created the file can do."""
     if not made:
-        raise UserError(
-            f"{path}: already exists, and this file system has no locks that tell whether a process still writes; if "
-            "none does, delete the file"
-        )
+        raise _left_behind(path)
     try:
         os.pwrite(lock.fileno(), MARKER + json.dumps(asdict(Holder.this())).encode(), 0)
     except OSError as error:
         path.unlink(missing_ok=True)
         raise MachineError(f"{path}: cannot be written to ({error.strerror})") from None
+
+
+def _left_behind(path: Path) -> UserError:
+    return UserError(
+        f"{path}: already exists, and this file system has no locks that tell whether a process still writes; if "
+        "none does, delete the file"
+    )
 
 
 def _check_holder(lock: BinaryIO, path: Path, busy: str, wait: bool) -> None:

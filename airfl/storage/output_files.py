@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.storage.addresses import check_no_address
 from airfl.storage.lock import may_be_lock
-from airfl.storage.own_files import check_no_link, is_file
+from airfl.storage.own_files import check_no_link, is_file, is_folder
 
 TRACE_NAME = "trace.h5"
 DIGEST_NAME = "digest.json"  # the run in small
@@ -21,12 +22,14 @@ LONGEST_NAME = 255  # bytes in a file name that file systems allow
 MOST_BELOW = 128  # longest path in bytes below an output folder
 SWEEP_NAME = "sweep.json"  # points of a sweep, in order
 LOCK_NAME = ".lock"  # lock of a sweep or a comparison that is being written
+SHARDS_NAME = ".shards"  # folder of processes that share a sweep or a comparison; see airfl.storage.shards
 OF_A_RUN, OF_ROWS, OF_A_SWEEP = (CHECKPOINT_NAME, TRACE_NAME), (ROWS_NAME,), (SWEEP_NAME,)
 HOLDS = {
     **dict.fromkeys(OF_A_RUN, "a run"),
     **dict.fromkeys(OF_ROWS, "a comparison"),
     **dict.fromkeys(OF_A_SWEEP, "a sweep"),
     LOCK_NAME: "a sweep or a comparison that is being written",
+    SHARDS_NAME: "a sweep or a comparison that several processes write",
 }
 """What a folder contains, by the names of files that show it."""
 
@@ -74,13 +77,14 @@ def check_no_run(folder: Path) -> None:
 def check_can_be_folder(folder: Path, option: str = "--out") -> None:
     """Raise UserError if a folder cannot be created, or no file can be written into it. Nothing is created.
 
-    Checks for a file in the place of the folder or a parent, missing permissions, read-only file systems, and names
-    that are too long.
+    Checks for a file in the place of the folder or a parent, missing permissions, read-only file systems, names that
+    are too long, and addresses such as s3://bucket/runs.
 
     Args:
         folder: The folder.
         option: The command-line option that gives it, for the message.
     """
+    check_no_address(folder, option)
     other = f"choose another {option}"
     if not folder.is_absolute() and current_folder() is None:
         raise UserError(f"{folder}: the current folder has been removed; change to one that exists")
@@ -137,7 +141,10 @@ def check_new(folder: Path, listed: str) -> None:
 
 
 def is_left_over(path: Path, listed: str) -> bool:
-    """Whether a file is a lock, or a temporary file that `replacing` left of the file `listed` when it was killed."""
+    """Whether a file is a lock, the folder of shards, or a temporary file that `replacing` left of the file `listed`
+    when it was killed."""
+    if path.name == SHARDS_NAME:
+        return is_folder(path)
     if path.name == LOCK_NAME:
         return may_be_lock(path)
     return is_file(path) and is_temporary(path.name, listed)
@@ -159,6 +166,17 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def making_new(path: Path) -> Iterator[Path]:
+    """Yield a temporary file to write in the block, which then gets the name `path`; UserError if `path` exists."""
+    temporary = _new_file(path)
+    try:
+        yield temporary
+        put_new(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 

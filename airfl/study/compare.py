@@ -29,7 +29,10 @@ from airfl.learning.tasks.datasets import data_folders
 from airfl.runtime.callable import calls
 from airfl.runtime.streams import Streams
 from airfl.simulation import failure_of, is_complete, run
+from airfl.study.attempts import take_over
 from airfl.study.rows import check_comparison, exclusive, row_folders, write_rows
+from airfl.study.sharded_comparison import PlannedRun, run_shared
+from airfl.study.shards import Shard, shard_of
 
 if TYPE_CHECKING:
     from airfl.learning.own_task import Task
@@ -81,6 +84,7 @@ def compare(
     finish_rounds: bool = False,
     callbacks: Sequence[Callback] = (),
     task: Task | None = None,
+    shard: str | Shard | None = None,
 ) -> list[RowResult]:
     """Run every row on the same devices, fading and noise, and write the runs to out/ROW/seed-S.
 
@@ -102,6 +106,9 @@ def compare(
         finish_rounds: As in `airfl.run`.
         callbacks: Callbacks of every run, each with a new copy (`Callback.for_run`).
         task: As in `airfl.run`.
+        shard: "2/10" for the second of ten processes, also of several machines, that share the folder `out`: each
+            claims one run after the other, and returns when every run has ended or is run by another process. Rows then
+            have the runs that have ended. Runs of earlier processes are continued, as with `resume`.
 
     Raises UserError for invalid settings or arguments, and if `out` already holds something else.
     """
@@ -111,8 +118,10 @@ def compare(
     loaded = _rows(config, overrides, rows, schemes)
     of_rows = [key for row in loaded for key, *_ in differences(loaded[0].settings, row.settings)]
     task = task_of(config, task, [*changes_of(overrides), *of_rows])
+    one_of_several = shard_of(shard)
     with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(loaded, seeds)) as report:
-        return _compare(loaded, seeds, Path(out), device, report, data_dir, resume, finish_rounds, callbacks, task)
+        where = _Where(Path(out), device, data_dir, finish_rounds, callbacks, task)
+        return _compare(loaded, seeds, where, report, resume, one_of_several)
 
 
 def _rows(
@@ -129,51 +138,80 @@ def _rows(
     return load_rows(config, overrides, schemes, rows)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
+class _Where:
+    """Arguments of `compare` that are the same for all runs; `out` is the folder of the comparison."""
+
+    out: Path
+    device: str
+    data_dir: str | Path | None
+    finish_rounds: bool
+    callbacks: Sequence[Callback]
+    task: Task | None
+
+    def run(self, one: PlannedRun, folder: Path, resume: bool, progress: LabelledProgress | None) -> None:
+        run(
+            one.settings,
+            folder,
+            self.device,
+            _labelled(progress, one.what),
+            self.data_dir,
+            resume=resume,
+            finish_rounds=self.finish_rounds,
+            callbacks=[callback.for_run(one.what) for callback in self.callbacks],
+            task=self.task,
+        )
+
+
 def _compare(
     rows: Sequence[Row],
     seeds: int,
-    out: Path,
-    device: str,
+    where: _Where,
     progress: LabelledProgress | None,
-    data_dir: str | Path | None,
     resume: bool,
-    finish_rounds: bool,
-    callbacks: Sequence[Callback],
-    task: Task | None,
+    shard: Shard | None,
 ) -> list[RowResult]:
-    labels = [row.label for row in rows]
+    labels, out, task = [row.label for row in rows], where.out, where.task
     folders = row_folders(labels)
-    check_comparison(out, labels, resume)
-    find_device(device)
+    check_comparison(out, labels, resume or shard is not None)
+    find_device(where.device)
     rows = [replace(row, settings=with_task(row.settings, task)) for row in rows]
-    check_tasks(rows, data_folders(data_dir), task)
-    results = []
-    with exclusive(out, labels, resume):
-        write_rows(out, labels)
-        for row, name in zip(rows, folders, strict=True):
-            places, failures = [], []
-            for one in runs_of(row, seeds):
-                what, settings = one.what, one.settings
-                places.append(out / name / f"seed-{settings.run.seed}")
-                failure = failure_of(places[-1]) if resume else None
-                if failure is None and not (resume and is_complete(places[-1], settings, task)):
+    check_tasks(rows, data_folders(where.data_dir), task)
+    planned_runs = [_runs_in(out / name, row, seeds) for row, name in zip(rows, folders, strict=True)]
+    every = [one for runs in planned_runs for one in runs]
+    failures: dict[Path, str | None] = {}
+    if shard is not None:
+        for one in every:
+            if one.has_ended and failure_of(one.folder) is None:
+                is_complete(one.folder, one.settings, task)  # raises UserError for a run of other settings
+        run_shared(every, out, labels, shard, lambda one, at, again: where.run(one, at, again, progress))
+        failures = {one.folder: failure_of(one.folder) for one in every if one.has_ended}
+    else:
+        with exclusive(out, labels, resume):
+            write_rows(out, labels)
+            by_key = {one.key: one.folder for one in every}
+            take_over(out, lambda key: by_key.get(key) if resume else None)
+            for one in every:
+                failure = failure_of(one.folder) if resume else None
+                if failure is None and not (resume and is_complete(one.folder, one.settings, task)):
                     try:
-                        run(
-                            settings,
-                            places[-1],
-                            device,
-                            _labelled(progress, what),
-                            data_dir,
-                            resume=resume,
-                            finish_rounds=finish_rounds,
-                            callbacks=[one.for_run(what) for one in callbacks],
-                            task=task,
-                        )
+                        where.run(one, one.folder, resume, progress)
                     except DivergedError as error:
                         failure = str(error)
-                failures += [f"{what}: {failure}"] if failure else []
-            results.append(RowResult(row.label, tuple(places), tuple(map(summary_of, places)), tuple(failures)))
-    return results
+                failures[one.folder] = failure
+    return [_row_result(row.label, runs, failures) for row, runs in zip(rows, planned_runs, strict=True)]
+
+
+def _runs_in(folder: Path, row: Row, seeds: int) -> list[PlannedRun]:
+    return [PlannedRun(one.what, one.settings, folder / f"seed-{one.settings.run.seed}") for one in runs_of(row, seeds)]
+
+
+def _row_result(label: str, runs: Sequence[PlannedRun], failures: Mapping[Path, str | None]) -> RowResult:
+    """Return the result of a row from those of its runs that have ended, each with its failure."""
+    ended = [one for one in runs if one.folder in failures]
+    failed = tuple(f"{one.what}: {failures[one.folder]}" for one in ended if failures[one.folder])
+    places = tuple(one.folder for one in ended)
+    return RowResult(label, places, tuple(map(summary_of, places)), failed)
 
 
 def check_tasks(rows: Sequence[Row], folders: Sequence[Path], task: Task | None = None) -> None:

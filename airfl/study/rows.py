@@ -22,6 +22,7 @@ from airfl.storage.output_files import (
     replace_text,
 )
 from airfl.storage.own_files import check_no_link
+from airfl.storage.shards import check_no_shards
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
@@ -58,6 +59,7 @@ def exclusive(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
             # Checked again under the lock: a process that uses the folder for something else checks for this lock
             # after it has taken its own.
             check_comparison(out, labels, resume)
+            check_no_shards(out)
             yield
         finally:
             lock.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure, beta_disclosure, whole_sample_named
 from airfl.uplinks.uplink import Array, UplinkContext
 from channels.antennas import COMBINERS, Combiner, check_weights, combine
-from channels.csi import Response
+from channels.csi import ChannelInformation, Response
 from channels.part import is_built_in
 from channels.power import (
     POLICIES,
@@ -169,7 +169,7 @@ class PowerControl:
             rms_norms=context.rms_norms,
             noise_energy=context.entries * self.noise_std**2,
             privacy_bound=self.privacy_bound,
-            mean_power=csi.mean_power,
+            mean_power=_mean_power(csi, self.receiver),
             inverse_power=context.fades.inverse_power if context.fades else None,
             amplitude_ratio=context.fades.amplitude_ratio if context.fades else None,
             survival=context.fades.survival if context.fades else None,
@@ -249,6 +249,13 @@ class PowerControl:
         if len(plan.amplitudes) and not self.beta_predetermined:
             used = used & (plan.amplitudes > 0).any(axis=0)
         return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
+
+
+def _mean_power(csi: ChannelInformation, receiver: Combiner) -> Array:
+    """Return E|h_i|^2 at the antenna that is used, or the mean over the antennas, [devices]."""
+    if csi.antenna_power is None or not receiver.one_antenna:
+        return csi.mean_power
+    return csi.antenna_power[:, 0]
 
 
 def sum_constant_axes(weights: Array, shape: tuple[int, ...]) -> Array:

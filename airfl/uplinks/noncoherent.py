@@ -108,9 +108,10 @@ class _NoncoherentLink:
         for begin in range(0, len(batch.values), each):
             some = slice(begin, begin + each)
             values, factors = batch.values[some], (batch.scale * energies)[some]
-            amplitudes = self._on_chips(amplitudes_of(uplink.codewords, values, factors, weights[some]))
+            once, energy = amplitudes_of(uplink.codewords, values, factors, weights[some])
+            amplitudes, known = self._on_chips(once), energy if uplink.chips == 1 else None
             rows = slice(first + begin, first + begin + len(amplitudes))
-            self._figures.append(self._channel.send(amplitudes, self._phases(rows), rows))
+            self._figures.append(self._channel.send(amplitudes, self._phases(rows), rows, known))
 
     def close(self) -> Reception:
         """Add noise, measure the energy of every element, and return the mean of the messages."""

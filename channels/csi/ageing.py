@@ -53,8 +53,8 @@ class Ageing(Impairment):
         """
         sight, rho = csi.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
         if sight is None:
-            return _age_diffuse(csi, np.zeros_like(csi.state.response), csi.mean_power, rho, draw)
-        diffuse_power = csi.mean_power * (1 - sight.share)
+            return _age_diffuse(csi, np.zeros_like(csi.state.response), csi.power_of_coefficients, rho, draw)
+        diffuse_power = csi.power_of_coefficients * (1 - sight.share)[:, None, None, None]
         aged = _age_diffuse(csi, sight.part, diffuse_power, rho, draw)
         phases = np.exp(2j * np.pi * sight.doppler_hz * self.delay_s)[:, None, None, None]
         estimate = csi.estimate.response
@@ -77,20 +77,21 @@ def _age_diffuse(
 ) -> ChannelInformation:
     """Apply the Gauss-Markov step to the diffuse part, and return that part only, with its moments.
 
-    sight: line-of-sight component, in the shape of the response; diffuse_power: E|h - s|^2, [devices].
+    sight: line-of-sight component, in the shape of the response; diffuse_power: E|h - s|^2, [devices, 1 or antennas, 1,
+    1].
     """
     diffuse = csi.state.response - sight
     spread = (1 - rho**2) * diffuse_power
     innovation = _innovation(diffuse, draw)
     if csi.spatial_roots is not None:
         innovation = correlate(csi.spatial_roots, innovation)
-    w = innovation * np.sqrt(spread)[:, None, None, None].astype(diffuse.real.dtype)
+    w = innovation * np.sqrt(spread).astype(diffuse.real.dtype)
     error = csi.error_variance
     return replace(
         csi,
         state=replace(csi.state, response=rho * diffuse + w),
         slope=rho * csi.slope,
-        error_variance=None if error is None else rho**2 * error + spread,
+        error_variance=None if error is None or csi.antenna_power is not None else rho**2 * error + spread[:, 0, 0, 0],
     )
 
 

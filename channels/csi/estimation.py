@@ -44,11 +44,15 @@ class Estimation(Impairment):
 
         If h is Gaussian, its error variance given hhat is P (v/L)/(P + v/L) in both cases, and its regression slope on
         hhat is c under "ls" and 1 under "mmse". The noise is independent between coefficients; a coefficient that is
-        constant along an axis is estimated once.
+        constant along an axis is estimated once. If P differs between antennas, so does c; the error then has no common
+        variance, and the law of h given hhat is left open.
         """
-        h = csi.state.response
+        h, power = csi.state.response, csi.antenna_power
         noise_variance = csi.pilot_noise_variance / self.pilots
-        shrinkage = _shrinkage(csi.mean_power, noise_variance)
+        if power is None:
+            shrinkage = _shrinkage(csi.mean_power, noise_variance)
+        else:
+            shrinkage = _shrinkage(power, noise_variance[:, None])
         noise = circular_gaussian(draw(2 * int(np.prod(h.shape[1:])))).reshape(h.shape)
         observed = h + (_rows(np.sqrt(noise_variance)) * noise).astype(h.dtype)
         mmse, sight = self.method == "mmse", csi.line_of_sight
@@ -57,8 +61,8 @@ class Estimation(Impairment):
         return replace(
             csi,
             estimate=ChannelEstimate(observed * _rows(shrinkage).astype(h.real.dtype) if mmse else observed),
-            slope=np.ones_like(shrinkage) if mmse else shrinkage,
-            error_variance=shrinkage * noise_variance,
+            slope=np.ones_like(noise_variance) if mmse or power is not None else shrinkage,
+            error_variance=shrinkage * noise_variance if power is None else None,
             line_of_sight=sight,
             shrinkage=shrinkage if mmse else None,
         )
@@ -81,11 +85,11 @@ class Estimation(Impairment):
 
 
 def _shrinkage(mean_power: Array, noise_variance: Array) -> Array:
-    """Return c = P/(P + v/L), [devices]; 1 without noise."""
+    """Return c = P/(P + v/L), [devices] or [devices, antennas]; 1 without noise."""
     total = mean_power + noise_variance
     return np.divide(mean_power, total, out=np.ones_like(total), where=noise_variance > 0)
 
 
 def _rows(values: Array) -> Array:
-    """Reshape [devices] to broadcast against [devices, antennas, blocks, subcarriers]."""
-    return values[:, None, None, None]
+    """Reshape [devices] or [devices, antennas] to broadcast against [devices, antennas, blocks, subcarriers]."""
+    return values.reshape(len(values), -1, 1, 1)

@@ -57,7 +57,7 @@ class Feedback(Impairment):
         if self.phase_bits:
             phase = quantise_phase(phase, self.phase_bits)
         if self.gain_bits:
-            rms = np.sqrt(csi.mean_power)[:, None, None, None]
+            rms = np.sqrt(csi.power_of_coefficients)
             modulus = quantise_modulus(modulus, rms, self.gain_bits, self.gain_range_db)
         quantised = (modulus * np.exp(1j * phase)).astype(hhat.dtype)
         error_variance = None if self.gain_bits else if_exact(csi.error_variance)

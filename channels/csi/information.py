@@ -20,7 +20,7 @@ class ChannelInformation:
         state: The true channel on a device's own elements. For a useful power |h|^2, an additional power
             |h|^2 leakage/(1 - leakage) leaks to other elements.
         estimate: The channel estimate used by server and devices.
-        mean_power: E|h_i|^2 over fading, [devices].
+        mean_power: E|h_i|^2 over fading, [devices]; the mean over the antennas if it differs between them.
         pilot_noise_variance: Variance of the complex noise on an estimate from one pilot: N_0 over the energy of a
             pilot, [devices].
         slope: Regression coefficient of the true channel on the estimate, [devices], for Gaussian laws only. Given
@@ -39,7 +39,9 @@ class ChannelInformation:
         line_of_sight: Line-of-sight component of the channel at the time of the estimate; None if there is none.
         spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
             antennas]; None if the antennas are independent.
-        shrinkage: Factor by which the estimator has shrunk its observation of the channel, [devices]; None for 1.
+        shrinkage: Factor by which the estimator has shrunk its observation of the channel, [devices], or [devices,
+            antennas] if the mean power differs between antennas; None for 1.
+        antenna_power: E|h_i|^2 over fading at each antenna, [devices, antennas]; None if it is equal at all of them.
     """
 
     state: ChannelState
@@ -56,14 +58,26 @@ class ChannelInformation:
     line_of_sight: LineOfSight | None = None
     spatial_roots: Complex | None = None
     shrinkage: Array | None = None
+    antenna_power: Array | None = None
 
     @property
     def cross_power(self) -> Array:
         """E[hhat_i^* h_i] at the time of the estimate, as far as a receiver knows it from the mean powers, [devices].
+        If it differs between antennas, it is the mean over them.
 
         What happens to the channel after the estimate is not known to the receiver and not included.
         """
-        return self.mean_power if self.shrinkage is None else self.mean_power * self.shrinkage
+        if self.shrinkage is None:
+            return self.mean_power
+        if self.antenna_power is not None:
+            return np.asarray((self.antenna_power * self.shrinkage).mean(axis=1))
+        return self.mean_power * self.shrinkage
+
+    @property
+    def power_of_coefficients(self) -> Array:
+        """E|h_i|^2 over fading, to broadcast against a response, [devices, 1 or antennas, 1, 1]."""
+        power = self.mean_power[:, None] if self.antenna_power is None else self.antenna_power
+        return power[:, :, None, None]
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -88,6 +102,7 @@ class ChannelInformation:
             line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
             spatial_roots=None if self.spatial_roots is None else self.spatial_roots[rows],
             shrinkage=None if self.shrinkage is None else self.shrinkage[rows],
+            antenna_power=None if self.antenna_power is None else self.antenna_power[rows],
         )
 
 
@@ -97,6 +112,7 @@ def perfect_csi(
     pilot_noise_variance: NDArray[np.float64],
     line_of_sight: LineOfSight | None = None,
     spatial_roots: Complex | None = None,
+    antenna_power: Array | None = None,
 ) -> ChannelInformation:
     """Return perfect CSI at both ends (PFELS, section 4.1)."""
     ones, zeros = np.ones(len(state.response)), np.zeros(len(state.response))
@@ -114,6 +130,7 @@ def perfect_csi(
         late=late,
         line_of_sight=line_of_sight,
         spatial_roots=spatial_roots,
+        antenna_power=antenna_power,
     )
 
 

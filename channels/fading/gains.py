@@ -51,7 +51,7 @@ def flat_parts(
         law: Distribution of |h|, scaled to mean 1.
         diffuse: CN(0, 1) numbers g, [devices, antennas].
         phases: Phase of the line of sight in units of 2 pi, [devices] (equal at all antennas) or [devices, antennas].
-        scale: Mean gain, a number or [devices].
+        scale: Mean gain, a number, [devices] or [devices, antennas].
         min_gain: Lower bound of |h|.
         max_gain: Upper bound of |h|.
         bounds: "clip" moves a gain outside the bounds to the nearer one; "redraw" conditions the law on the interval
@@ -61,7 +61,8 @@ def flat_parts(
 
     Raises ValueError for "redraw" if the interval has (almost) no probability.
     """
-    means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
+    means = np.asarray(scale, dtype=np.float64)
+    means = means if means.ndim == 2 else means.reshape(-1, 1)
     sight: Complex | None = None
     if law.line_of_sight > 0:
         phases = phases if phases.ndim == 2 else phases[:, None]
@@ -87,12 +88,13 @@ def flat_parts(
 def rician_parts(k_factors: Array, diffuse: Complex, phases: Array, rms: Array) -> FlatParts:
     """Return gains of Rician fading without bounds, with a K factor for each device; K = 0 is Rayleigh fading.
 
-    k_factors: [devices]; diffuse: CN(0, 1) numbers, [devices, antennas]; phases: phase of the line of sight in units of
-    2 pi, [devices, 1 or antennas]; rms: square root of E|h|^2, [devices].
+    k_factors: [devices] or [devices, antennas]; diffuse: CN(0, 1) numbers, [devices, antennas]; phases: phase of the
+    line of sight in units of 2 pi, [devices, 1 or antennas]; rms: square root of E|h|^2, [devices] or [devices,
+    antennas].
     """
-    share = (k_factors / (k_factors + 1))[:, None]
-    sight = np.asarray(rms[:, None] * np.sqrt(share) * np.exp(2j * np.pi * phases))
-    return FlatParts(np.asarray(sight + rms[:, None] * np.sqrt(1 - share) * diffuse), sight)
+    share, rms = (values if values.ndim == 2 else values[:, None] for values in (k_factors / (k_factors + 1), rms))
+    sight = np.asarray(rms * np.sqrt(share) * np.exp(2j * np.pi * phases))
+    return FlatParts(np.asarray(sight + rms * np.sqrt(1 - share) * diffuse), sight)
 
 
 def keep_within(response: NDArray[np.complexfloating], low: float, high: float) -> None:

@@ -53,6 +53,12 @@ class Hdf5Source(Source):
                 f"chunks below {MAX_CHUNK / 1e6:,.0f} MB"
             )
 
+    def attribute(self, name: str) -> float:
+        """Return a number among the attributes of the file; nan if there is none."""
+        value = self._file.attrs.get(name)
+        number = np.asarray(math.nan if value is None else value)
+        return float(number) if number.ndim == 0 and number.dtype.kind in "iuf" else math.nan
+
     def close(self) -> None:
         """Close the file; a later read opens it again."""
         if os.getpid() in self._open:

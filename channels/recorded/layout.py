@@ -18,8 +18,12 @@ MEAN_POWER, LEAKED_POWER = "mean_power", "leaked_power"
 FREQUENCIES, BLOCK_TIMES = "frequency_hz", "block_time_s"
 PATH_GAINS, DELAYS, DOPPLER = "a", "tau_s", "doppler_hz"
 AZIMUTH, ELEVATION = "azimuth_rad", "elevation_rad"
+POSITIONS, BASE_POSITION = "position_m", "base_position_m"
 BESIDE = frozenset(
-    {MEAN_POWER, LEAKED_POWER, FREQUENCIES, BLOCK_TIMES, DELAYS, DOPPLER, AZIMUTH, ELEVATION},
+    {
+        *(MEAN_POWER, LEAKED_POWER, FREQUENCIES, BLOCK_TIMES, DELAYS, DOPPLER, AZIMUTH, ELEVATION),
+        *(POSITIONS, BASE_POSITION),
+    },
 )
 """Names of arrays beside the gains, which are never taken for them."""
 LONGEST_AXIS = 1 << 20

@@ -62,6 +62,11 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027
         """Let go of the file; a later read opens it again."""
 
+    def attribute(self, name: str) -> float:
+        """Return a number that describes the whole file; nan if there is none, as in formats without attributes."""
+        del name
+        return math.nan
+
     def small(self, name: str) -> NDArray[Any]:
         """Return a whole array that is small by its meaning, such as a list of frequencies."""
         cut = tuple(slice(0, length) for length in self.shapes[name])

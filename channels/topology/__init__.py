@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from channels.draws import Draw
 from channels.part import LEAST_SCALE, MOST_SCALE, Part, parameter
 from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_paths, path_losses
-from channels.topology.placement import PLACEMENTS, Area, Placement
+from channels.topology.placement import PLACEMENTS, Area, Placement, placed_again
 from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
 
@@ -25,14 +25,22 @@ __all__ = [
     "Topology",
     "check_topology",
     "drop",
+    "drops",
+    "nearest_by_loss",
 ]
 
 Array = NDArray[np.float64]
 
 MAX_LOSS_DB = 400.0
 """Largest magnitude of a path loss: an amplitude gain of 1e-20, or 1e20 for a negative loss."""
-# Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws.
-_PLACE, _PATH, _SHADOW, _K_FACTOR, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5, 6
+ORIGIN = ((0.0, 0.0),)
+"""The access points of a cell with one base station."""
+MOST_POINTS = 256
+"""Largest number of access points."""
+# Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
+# the place come first; the rest are drawn again for every further access point.
+_PLACE, _UNIFORMS = 2, 6
+_PATH, _SHADOW, _K_FACTOR, _OF_A_POINT = slice(0, 2), 2, 3, 4
 
 
 class Topology(Part):
@@ -55,12 +63,19 @@ class Topology(Part):
         le=MOST_SCALE,
         also=(0.0,),
         key="min_distance_m",
-        description="smallest horizontal distance to the base station; default the smallest of the path loss model",
+        description="smallest horizontal distance to the origin and to every access point; default the smallest of the "
+        "path loss model",
     )
     coordinates: tuple[tuple[float, float], ...] | None = parameter(
         default=None,
         key="coordinates",
         description="[[x, y], ...] in metres, with the base station at the origin",
+    )
+    access_points: tuple[tuple[float, float], ...] = parameter(
+        default=ORIGIN,
+        key="access_points",
+        description="[[x, y], ...] of the access points in metres, over which antennas.count is divided evenly; "
+        "default one at the origin, the base station",
     )
     path_loss: str = parameter(
         default="umi",
@@ -123,10 +138,10 @@ class Topology(Part):
 
 @dataclass(frozen=True)
 class Drop:
-    """The placed devices.
+    """The placed devices, as seen from the base station or from one access point.
 
     Attributes:
-        positions_m: x, y and z in m, with the base station above the origin, [devices, 3].
+        positions_m: x, y and z in m, with the base station or the access point above the origin, [devices, 3].
         distance_m: Distance between the antennas (3D) in m, [devices].
         path_loss_db: Path loss with shadowing in dB, [devices].
         line_of_sight: Whether a device has a line of sight to the base station, [devices].
@@ -160,13 +175,47 @@ class Drop:
 
 
 def drop(parameters: Topology, draw: Draw) -> Drop:
-    """Place devices and compute their path losses, from six uniform numbers each.
+    """Place devices and compute their path losses to one base station, from six uniform numbers each.
 
-    Raises ValueError as `check_topology` does, and for a path loss beyond `MAX_LOSS_DB`.
+    Raises ValueError as `check_topology` does, for several access points, and for a path loss beyond `MAX_LOSS_DB`.
     """
-    uniforms = draw(_UNIFORMS)
+    if len(parameters.access_points) != 1:
+        raise ValueError(f"access_points: a drop has one, got {len(parameters.access_points)}; use drops()")
+    return drops(parameters, draw)[0]
+
+
+def drops(parameters: Topology, draw: Draw, further: Draw | None = None, again: Draw | None = None) -> tuple[Drop, ...]:
+    """Place devices and compute their path losses to every access point.
+
+    The lines of sight, the shadowing and the K factors of a device to different access points are independent.
+
+    Args:
+        parameters: The cell.
+        draw: Uniform numbers for the places and the first access point, six for each device.
+        further: Uniform numbers for the other access points, four for each device and point.
+        again: Uniform numbers for further places of devices that would be too near to an access point, two for each
+            device and place; needed only if an access point is not at the origin.
+
+    Raises ValueError as `check_topology` does, for a path loss beyond `MAX_LOSS_DB`, and if there is no place for a
+    device.
+    """
+    uniforms, points = draw(_UNIFORMS), parameters.access_points
     check_topology(parameters, len(uniforms))
-    plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
+    placement, area = PLACEMENTS[parameters.kind], _area(parameters)
+    plane = placement.place(uniforms[:, :_PLACE], area)
+    if points != ORIGIN and placement.drawn:
+        assert again is not None
+        plane = placed_again(placement, plane, area, points, again)
+    own = uniforms[:, _PLACE:]
+    if len(points) > 1:
+        assert further is not None
+        own = np.concatenate([own, further(_OF_A_POINT * (len(points) - 1))], axis=1)
+    of_points = zip(points, np.split(own, len(points), axis=1), strict=True)
+    return tuple(_seen_from(parameters, plane - np.array(point), numbers) for point, numbers in of_points)
+
+
+def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
+    """Return the devices as seen from an access point, from x and y relative to it and four uniform numbers each."""
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
     shadowing = _shadowing_scores(parameters, uniforms[:, _SHADOW], plane, line_of_sight)
@@ -181,6 +230,15 @@ def drop(parameters: Topology, draw: Draw) -> Drop:
         k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], shadowing, line_of_sight),
         base_height_m=paths.base_height_m,
     )
+
+
+def nearest_by_loss(placed: tuple[Drop, ...]) -> tuple[Array, Array]:
+    """Return the distance in m and the path loss in dB of every device to the access point of the least path loss,
+    [devices] each."""
+    losses_db = np.stack([one.path_loss_db for one in placed])
+    least = losses_db.argmin(axis=0)[None]
+    distances_m = np.stack([one.distance_m for one in placed])
+    return np.take_along_axis(distances_m, least, axis=0)[0], np.take_along_axis(losses_db, least, axis=0)[0]
 
 
 def _check_losses(loss_db: Array, distance_m: Array) -> None:
@@ -207,7 +265,23 @@ def check_topology(parameters: Topology, devices: int) -> None:
     check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], _area(parameters)
     placement.check(area, devices)
-    check_paths(parameters.path_loss, _paths(parameters, np.array(placement.distances_m(area))), parameters.los)
+    _check_points(parameters.access_points)
+    distances_m = np.array(placement.distances_m(area, parameters.access_points))
+    check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
+
+
+def _check_points(points: tuple[tuple[float, float], ...]) -> None:
+    """Raise ValueError unless there are 1 to `MOST_POINTS` access points at different, finite positions."""
+    if not 1 <= len(points) <= MOST_POINTS:
+        raise ValueError(f"access_points must be 1 to {MOST_POINTS} positions [x, y], got {len(points)}")
+    for point in points:
+        if len(point) != 2 or not all(math.isfinite(value) for value in point):
+            raise ValueError(f"access_points: {list(point)} must be two finite numbers, [x, y] in m")
+    if len(set(points)) < len(points):
+        twice = next(point for point in points if points.count(point) > 1)
+        raise ValueError(
+            f"access_points: {list(twice)} is given twice; for more antennas at one point raise antennas.count"
+        )
 
 
 def _area(parameters: Topology) -> Area:

@@ -9,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.draws import Draw
+
 Array = NDArray[np.float64]
+Points = Sequence[Sequence[float]]
+
+MOST_PLACES = 128
+"""Largest number of places that are drawn for one device."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,15 @@ class Placement:
     Attributes:
         place: (uniforms [devices, 2], area) -> x and y in m, [devices, 2].
         check: (area, devices) -> None; raises ValueError for an area in which devices cannot be placed.
-        distances_m: Area -> smallest and largest possible horizontal distance from the base station in m.
+        distances_m: (area, access points (x, y) in m) -> smallest and largest possible horizontal distance of a device
+            from an access point in m.
+        drawn: Whether places are drawn, so that a device that is too near to an access point can be placed again.
     """
 
     place: Callable[[Array, Area], Array]
     check: Callable[[Area, int], None]
-    distances_m: Callable[[Area], tuple[float, float]]
+    distances_m: Callable[[Area, Points], tuple[float, float]]
+    drawn: bool
 
 
 def _in_ring(uniforms: Array, area: Area) -> Array:
@@ -76,15 +85,60 @@ def _check_coordinates(area: Area, devices: int) -> None:
             raise ValueError(f"coordinates {list(point)} of device {index} must be two finite numbers, [x, y] in m")
 
 
-def _distances_of_points(area: Area) -> tuple[float, float]:
-    distances = [math.hypot(*point) for point in area.coordinates]
+def placed_again(placement: Placement, plane: Array, area: Area, points: Points, draw: Draw) -> Array:
+    """Return places of which none is nearer than `area.min_distance_m` to an access point, [devices, 2].
+
+    A device that is too near is placed again with further uniform numbers of its own, so that devices are uniform over
+    the rest of the area, and do not depend on each other.
+
+    Args:
+        placement: The placement.
+        plane: First places, x and y in m, [devices, 2].
+        area: The area.
+        points: x and y of the access points in m.
+        draw: Uniform numbers for further places, two for each.
+
+    Raises ValueError if `MOST_PLACES` further places of a device are too near.
+    """
+    plane, places = plane.copy(), 1
+    near = _too_near(plane, area, points)
+    while near.any():
+        if places > MOST_PLACES:
+            raise ValueError(
+                f"access_points: no place was found for {np.count_nonzero(near):,} devices at least "
+                f"{area.min_distance_m:g} m from all {len(points)} access points; use fewer points, a smaller "
+                "min_distance_m or a larger radius_m"
+            )
+        uniforms = draw(2 * places)[near]
+        for place in range(places // 2, places):
+            rows = np.flatnonzero(near)
+            plane[rows] = placement.place(uniforms[:, 2 * place : 2 * place + 2], area)
+            still = _too_near(plane[rows], area, points)
+            uniforms, near[rows] = uniforms[still], still
+        places *= 2
+    return plane
+
+
+def _too_near(plane: Array, area: Area, points: Points) -> NDArray[np.bool_]:
+    near = np.zeros(len(plane), dtype=bool)
+    for x, y in points:
+        near |= np.hypot(plane[:, 0] - x, plane[:, 1] - y) < area.min_distance_m
+    return near
+
+
+def _distances_in_ring(area: Area, points: Points) -> tuple[float, float]:
+    return area.min_distance_m, area.radius_m + max(math.hypot(*point) for point in points)
+
+
+def _distances_of_points(area: Area, points: Points) -> tuple[float, float]:
+    distances = [math.dist(place, point) for place in area.coordinates for point in points]
     return min(distances), max(distances)
 
 
 PLACEMENTS: dict[str, Placement] = {
-    "disc": Placement(_in_ring, _check_disc, lambda area: (area.min_distance_m, area.radius_m)),
-    "annulus": Placement(_in_ring, _check_annulus, lambda area: (area.min_distance_m, area.radius_m)),
-    "coordinates": Placement(_as_given, _check_coordinates, _distances_of_points),
+    "disc": Placement(_in_ring, _check_disc, _distances_in_ring, drawn=True),
+    "annulus": Placement(_in_ring, _check_annulus, _distances_in_ring, drawn=True),
+    "coordinates": Placement(_as_given, _check_coordinates, _distances_of_points, drawn=False),
 }
 """disc and annulus: uniform over the area between min_distance_m (positive for annulus) and the radius; coordinates:
 the first of the configured coordinates."""

@@ -213,6 +213,8 @@ def compare_schemes(turns: int, least_s: float = 0.3, clock: Callable[[], float]
         if name != PLAIN:
             works[name] = scheme_rounds(name, single if name in ONE_STEP else [])
     works["affine-oac, affine"] = scheme_rounds("affine-oac", ["scheme.mapping=affine"])
+    works["balanced-digits, one digit"] = scheme_rounds("balanced-digits", ["scheme.digits=1"])
+    works["md-aircomp, fixed words"] = scheme_rounds("md-aircomp", ["scheme.codebook=fixed"])
     times: dict[str, list[float]] = defaultdict(list)
     for _ in range(turns):
         for name, work in works.items():

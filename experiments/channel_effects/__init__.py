@@ -5,6 +5,7 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 
 from channel_effects import (
+    access_points,
     antennas,
     blind,
     cell,
@@ -43,6 +44,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "statistical": power_statistics.statistical,
     "peak": power.peak,
     "antennas": antennas.antennas,
+    "access-points": access_points.access_points,
     "surface": surface.surface,
     "selection": selection.selection,
     "interference": cell.interference,

@@ -25,7 +25,7 @@ import pytest
 
 from tests.breaks import ROOT, Break, kinds, read_breaks
 
-COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "docs", "experiments")
+COPIED, LINKED = ("airfl", "channels", "tests", "docs"), ("data", "experiments")
 LIBRARIES = (
     *("numpy", "torch", "h5py", "pydantic", "typer", "xarray", "rich.table", "dp_accounting", "dp_accounting.rdp"),
     *("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.integrate", "scipy.io", "scipy.spatial"),

@@ -126,6 +126,10 @@ ALL_EFFECTS = {
     "frequency-selective fading": (TAPPED, ""),
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
+    "access points": (
+        "topology.access_points=[[-100,0],[100,0]]",
+        f"{PHYSICAL} topology.kind=disc antennas.count=4 power.tx_power_dbm=-10",
+    ),
     "subcarriers": ("grid.subcarriers=12", ""),
     "subcarrier spacing": ("grid.spacing_hz=30000", ""),
     "used subcarriers": ("grid.used=[[3,9]]", ""),

@@ -39,6 +39,6 @@ def test_what_the_page_says() -> None:
     assert [round(number("REED", "resource elements") / each) for each in sequences] == [2, 4]
     full, half = percent["MD-AirComp"], percent["MD-AirComp, half the length"]
     assert f"at {full} and {half}%. Orthogonal sequences of 64 end at {percent['MD-AirComp, orthogonal']}%" in words
-    assert f"5 points**: {full}% and {percent['MD-AirComp, fixed codebook']}% with words" in words
+    assert f"6 points**: {full}% and {percent['MD-AirComp, fixed codebook']}% with words" in words
     assert f"here, {percent['MD-AirComp, error feedback']}%:" in words
     assert f"{cells['MD-AirComp']['ε run']} for MD-AirComp's run" in words

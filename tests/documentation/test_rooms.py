@@ -117,7 +117,16 @@ def test_no_chain_of_rooms_is_longer() -> None:
 def test_what_stands_at_the_top() -> None:
     loose = {file.name for file in (ROOT / "airfl").iterdir() if file.is_file()}
     assert loose == {
-        *("__init__.py", "__main__.py", "errors.py", "experiment.py", "py.typed", "simulation.py", "version.py")
+        *(
+            "__init__.py",
+            "__main__.py",
+            "errors.py",
+            "experiment.py",
+            "ieee.mplstyle",
+            "py.typed",
+            "simulation.py",
+            "version.py",
+        )
     }
 
 

@@ -63,6 +63,9 @@ def test_every_page_is_on_the_site_and_fetches_nothing_from_elsewhere(site: Path
     for file in site.rglob("*.html"):
         for address in Page(file.read_text()).fetched:
             assert not re.match(r"(https?:)?//", address), f"{file}: {address}"
+            assert address.startswith("data:") or (file.parent / address.partition("?")[0]).exists(), (
+                f"{file}: {address}"
+            )
     for file in site.rglob("*.css"):
         assert not re.search(r"@import|url\(['\"]?(https?:)?//", file.read_text()), file
 

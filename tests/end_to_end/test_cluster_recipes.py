@@ -19,6 +19,7 @@ from airfl.analysis.results import read_results
 from airfl.config.swept_values import split_axes
 from airfl.version import __version__
 from tests.conftest import ROOT, SMALL
+from tests.small_data import OF_PEOPLE
 
 RECIPES = ROOT / "experiments" / "clusters"
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
@@ -125,6 +126,65 @@ def test_a_job_of_slurm_that_is_asked_to_stop(number: int, code: int, requeued: 
     assert not there
     assert list(checkpoints.rglob("state-*"))
     assert not list(tmp.glob("airfl-*"))
+
+
+def array(folder: Path, commands: Path, number: int, count: int) -> dict[str, str]:
+    """The environment of one of the jobs 3, 4, ... of an array that was submitted from this folder."""
+    here = {"PATH": path_with(commands), "PYTHONPATH": str(ROOT), "SLURM_SUBMIT_DIR": str(folder)}
+    of = {"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": str(number)}
+    return {**here, **of, "SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": str(count)}
+
+
+def test_the_shards_of_an_array(tmp_path: Path) -> None:
+    """Jobs 3 to 5 are shards 1/3 to 3/3, and any other numbers are shards too; the first word may be a command."""
+    commands = tmp_path / "commands"
+    pretend(commands, "airfl", 'echo "$OMP_NUM_THREADS: $*"')
+    for number, count, shard in ((3, 3, "1/3"), (4, 3, "2/3"), (5, 3, "3/3"), (9, 2, "1/2"), (3, 1, "1/1")):
+        told = bash(
+            RECIPES / "slurm-array.sh", "demo", "a=1 2", cwd=tmp_path, **array(tmp_path, commands, number, count)
+        )
+        assert told == f"1: sweep demo a=1 2 --shard {shard}\n"
+    told = bash(RECIPES / "slurm-array.sh", "compare", "demo", cwd=tmp_path, **array(tmp_path, commands, 4, 2))
+    assert told == "1: compare demo --shard 2/2\n"
+
+
+@pytest.mark.parametrize(("number", "code", "requeued"), [(signal.SIGUSR1, 0, True), (signal.SIGTERM, 143, False)])
+def test_a_job_of_an_array_that_is_asked_to_stop(number: int, code: int, requeued: bool, tmp_path: Path) -> None:
+    """It asks airfl to stop, and puts itself back before its time limit, but not when it is cancelled."""
+    commands, asked = tmp_path / "commands", tmp_path / "asked"
+    pretend(commands, "airfl", f"trap 'touch {asked}; kill $!; exit 130' TERM; touch {tmp_path}/runs; sleep 60 & wait")
+    pretend(commands, "scontrol", f'test -e {asked} && echo "$*" >> {tmp_path}/told')
+    environment = {**os.environ, **array(tmp_path, commands, 4, 2)}
+    job = subprocess.Popen(["bash", str(RECIPES / "slurm-array.sh"), "demo"], cwd=tmp_path, env=environment)
+    end = time.monotonic() + 60
+    while not (tmp_path / "runs").exists():
+        assert time.monotonic() < end, "airfl was not started"
+        time.sleep(0.02)
+    job.send_signal(number)
+    assert job.wait(60) == code
+    assert asked.exists()
+    assert (tmp_path / "told").exists() == requeued
+    if requeued:
+        assert (tmp_path / "told").read_text() == "requeue 7_4\n"
+
+
+@pytest.mark.full
+def test_an_array_of_slurm(tmp_path: Path) -> None:
+    """Two jobs of it at once, with the sweep of one process as the result."""
+    words = ["demo", *SMALL, *OF_PEOPLE, "run.seed=1,2", "--out", "far"]
+    jobs = [
+        subprocess.Popen(
+            ["bash", str(RECIPES / "slurm-array.sh"), *words],
+            cwd=tmp_path,
+            env={**os.environ, **array(tmp_path, tmp_path / "none", number, 2)},
+        )
+        for number in (3, 4)
+    ]
+    assert [job.wait(300) for job in jobs] == [0, 0]
+    results = read_results(tmp_path / "far")
+    assert len(results.runs) == 2
+    assert not results.failed
+    assert (tmp_path / "far" / "results.csv").exists()
 
 
 def test_the_jobs_of_dask_jobqueue(monkeypatch: pytest.MonkeyPatch) -> None:

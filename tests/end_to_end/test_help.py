@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 
@@ -88,7 +89,7 @@ def test_usage_says_what_must_be_given() -> None:
 
 def test_every_command_has_an_example_of_itself() -> None:
     for path, text in helps().items():
-        if path not in ("airfl", "airfl data"):
+        if path not in ("airfl", "airfl data", "airfl channel"):
             assert examples(text), path
             assert all(line.startswith(path) for line in examples(text)), path
 
@@ -112,6 +113,8 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(WatchServer, "serve_forever", lambda server: None)  # which would wait for Ctrl-C
         found = helps()
         (folder / "my_parts.py").write_text(MY_PARTS)
+        (folder / "street.csv").write_text("device,gain_db\n0,-80\n1,-90\n")
+        np.save(folder / "channel.npy", np.ones((2, 3)))
         for path in ("airfl run", "airfl sweep"):
             app(shortened(examples(found[path])[0]), standalone_mode=False)
         yield folder
@@ -149,11 +152,14 @@ OUTCOMES = {
     "doctor": "compiler",
     "data get": "data/cifar10",
     "data path": "searched",
+    "channel import": "street.h5",
+    "channel show": "figures/gains.png",
+    "channel kinds": "base_station",
 }
 
 
 def test_every_command_is_tried() -> None:
-    found = {path.removeprefix("airfl ") for path in helps()} - {"airfl", "data"}
+    found = {path.removeprefix("airfl ") for path in helps()} - {"airfl", "data", "channel"}
     assert found == set(OUTCOMES)
 
 

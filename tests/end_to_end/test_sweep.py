@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
@@ -178,6 +178,37 @@ def test_a_process_that_dies_takes_one_point_with_it(tmp_path: Path) -> None:
     assert outcomes["1"] == "its process died (SIGKILL); was there enough memory?"
     assert [outcomes[name] for name in "023"] == [None] * 3
     assert all((tmp_path / name / "trace.h5").exists() for name in "023")
+
+
+class _Unwanted:
+    """Gives out one job, which is not wanted any more when it runs."""
+
+    def __init__(self, job: Job) -> None:
+        self.jobs, self.name = [job], job.name
+
+    def more(self, at_once: int) -> list[Job]:
+        given, self.jobs = self.jobs, []
+        return given
+
+    def reported(self, name: str, values: Mapping[int, float]) -> None:
+        assert name == self.name
+
+    def unwanted(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def over(self) -> bool:
+        return not self.jobs
+
+
+def test_an_unwanted_point_is_removed_where_it_ran(tmp_path: Path) -> None:
+    """In the folder of its attempt. Another attempt at it is left alone."""
+    settings = quick("run.rounds=2000")
+    job = Job("point", settings, reports="validation_accuracy", attempt="second")
+    (tmp_path / "point" / "first").mkdir(parents=True)
+    (outcome,) = run_jobs([], tmp_path, 1, feed=_Unwanted(job))
+    assert (outcome.cause, outcome.unwanted) == (None, True)
+    assert [path.name for path in (tmp_path / "point").iterdir()] == ["first"]
 
 
 def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Path) -> None:

@@ -72,6 +72,22 @@ def test_random_phases_add_powers() -> None:
     assert_mean(np.array(powers) / expected, 1.0)
 
 
+def test_devices_with_their_own_k_factors_have_the_same_factor() -> None:
+    """E|h|^2 = (L + M rho) times the path gain, also where devices in and out of sight have different Rician laws."""
+    given = ("surface.elements=50", "surface.element_gain_db=-10", "surface.direct_loss_db=3")
+    cell = ("channel.units=physical", "topology.kind=disc", "topology.path_loss=uma", "channel.fading=rician")
+    scenario = built(
+        64, *everybody(12), *cell, "channel.rician_k=tr38901", *given, "surface.configuration=random",
+        "privacy.epsilon=inf",
+    )  # fmt: skip
+    radio = scenario.radio
+    assert radio.k_factors is not None
+    assert radio.drop is not None
+    np.testing.assert_allclose(radio.mean_power, radio.drop.amplitude**2 * (10**-0.3 + 50 * 0.1), rtol=1e-12)
+    powers = [np.abs(planned(scenario, t).channel.response[:, 0, 0, 0]) ** 2 for t in range(60)]
+    assert_mean(np.array(powers) / radio.mean_power, 1.0)
+
+
 @pytest.mark.parametrize(("bits", "excess"), [(1, 0.08), (2, 0.03), (3, 0.01), (8, 1e-4)])
 def test_coherent_gain_and_the_loss_of_coarse_phases(bits: int, excess: float) -> None:
     """For one device without a direct path |h| is sum_n |g_n f_n| with exact phases. With phases to within pi/2^b, it
@@ -190,6 +206,23 @@ def test_pilots_of_the_training_are_charged() -> None:
     assert elements("csi.estimation=ls") == 12 * 2 * (11 + 1)
     assert elements("csi.estimation=ls", "surface.configuration=random") == 12 * 2
     assert elements() == 0
+    blind = ("power.policy=blind", "antennas.combining=aligned-sum")
+    # Once the phases are set, devices that do not know their channels send their pilots at once.
+    assert elements("csi.estimation=ls", *blind) == 12 * 2 * 11 + 2
+
+
+def test_pilots_of_the_training_take_energy() -> None:
+    """L (M + 2) pilots of every device, on every link, and also of those that then send their pilots at once."""
+    given = ("surface.elements=10", "csi.pilots=2", "csi.pilot_snr_db=30", "csi.estimation=ls")
+    blind = ("power.policy=blind", "antennas.combining=aligned-sum")
+    bits = ("scheme.name=fedavg", "scheme.link=digital"), ("scheme.name=fedavg", "scheme.link=ideal")
+    for sent in (("scheme.name=wfl-p",), ("scheme.name=wfl-p", *blind), *bits):
+        scenario = built(64, *everybody(12)[:2], *RAYLEIGH, *given, *sent)
+        radio, everyone = scenario.radio, np.arange(12)
+        cost = radio.pilots((12, 1, 1, 1), everyone, everyone, scenario.element_power)
+        np.testing.assert_allclose(cost.energy, 2 * (10 + 2) * 10**3 * radio.noise_std**2 * radio.energy_unit)
+        spent = planned(scenario).link.link_budget().devices.energy
+        assert (spent > cost.energy).all()
 
 
 def test_without_elements_nothing_changes() -> None:
@@ -203,6 +236,19 @@ def test_an_observer_is_granted_the_selection_that_the_phases_depend_on() -> Non
         (("surface.elements=8", "surface.configuration=random"), False),
     ):
         assert built(64, "scheme.name=pfels", *RAYLEIGH[:-1], *given).statement.granted == granted
+
+
+def test_the_best_alignment_is_among_those_that_a_surface_allows() -> None:
+    """ "auto" leaves out that by the channels of all devices, which have no phases set for them."""
+    given = ("scheme.name=pfels", *RAYLEIGH[:-1], "surface.elements=8", "privacy.bound=accountant")
+    assert built(64, *given).radio.sections.power.alignment in ("sample", "schedule")
+
+
+def test_channels_over_a_surface_that_do_not_fit_are_refused() -> None:
+    moving = ("channel.variation=jakes", "channel.speed_m_s=30", "channel.coherence=symbol", "grid.subcarriers=1")
+    rest = (*everybody(500), *RAYLEIGH, *moving, "surface.configuration=random")
+    with pytest.raises(UserError, match=r"1,024 elements, .* need .* GB, .*fewer elements"):
+        built(100_000_000, *rest, "surface.elements=1024")
 
 
 def test_a_moving_device_over_the_blocks_of_a_round() -> None:
@@ -247,6 +293,14 @@ def test_what_does_not_go_with_a_surface(given: str, words: str) -> None:
     with pytest.raises(UserError, match=words) as error:
         built(64, "scheme.name=wfl-p", *RAYLEIGH, "surface.elements=8", *given.split())
     assert "\n" not in str(error.value)
+
+
+def test_a_policy_by_mean_powers_has_no_privacy_bound_over_a_surface() -> None:
+    """Nothing bounds the gain, although the direct paths have a largest one."""
+    given = ("channel.fading=rayleigh", "surface.configuration=random", "power.policy=statistical")
+    rest = ("power.objective=mean-power", "scheme.name=pfels")
+    with pytest.raises(UserError, match=r"no largest gain.*; use a policy .*, surface.elements = 0, or"):
+        built(64, *given, *rest, "surface.elements=8")
 
 
 def test_settings_of_a_surface_that_is_not_there() -> None:

@@ -12,9 +12,11 @@ from unittest.mock import Mock
 import pytest
 from typer.main import get_command
 
+import airfl
 import airfl.cli
 from airfl.cli.app import app
 from airfl.storage.output_files import check_can_be_file, check_can_be_folder
+from airfl.study.sweeps.place import place_of
 from tests.reliability.nobody import as_nobody
 from tests.reliability.refusals import refusal
 
@@ -35,6 +37,7 @@ COMMANDS: dict[str, list[str]] = {
     "report": ["report", "runs", "--out"],
     "export": ["export", "runs", "--to", "csv", "--out"],
     "data get": ["data", "get", "mnist", "--data-dir"],
+    "channel show": ["channel", "show", "runs", "--out"],
 }
 
 
@@ -96,6 +99,29 @@ def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("here")
     assert "symbolic links" in refused(command, "here/below")
+
+
+def test_an_address_of_an_object_store(command: str) -> None:
+    """It is no folder `s3:` of the current one; the line says how to copy to it, or the path of a file:// address."""
+    told = refused(command, "s3://bucket/runs")
+    assert "must be a folder, got the address s3://bucket/runs" in told
+    assert "aws s3 sync DIR s3://bucket/runs" in told
+    assert "rclone copy DIR abfs://x@y/runs" in refused(command, "abfs://x@y/runs")
+    assert ": must be a path, got file:///here" in refused(command, "file:///here")
+
+
+def test_addresses_from_python(tmp_path: Path) -> None:
+    for call in (
+        lambda: airfl.run("demo", "s3://bucket/run"),
+        lambda: airfl.run("demo", "s3://bucket/run", resume=True),
+        lambda: airfl.compare("demo", schemes=["pfels"], out="s3://bucket/run"),
+        lambda: airfl.sweep("demo", {"scheme.ratio": [0.1]}, out="s3://bucket/run"),
+    ):
+        refusal(call, "--out: must be a folder, got the address s3://bucket/run")
+    refusal(lambda: place_of(1, None, "cpu", None, "s3://x/y", 3, 1.0, 1.0), "--shared-dir: must be a folder")
+    refusal(lambda: airfl.read_results("s3://bucket/run"), "s3://bucket/run: an address, not a folder")
+    check_can_be_folder(tmp_path / "s3:" / "below")  # an absolute path is no address
+    check_can_be_folder(Path("a:"))  # one letter is no protocol
 
 
 def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

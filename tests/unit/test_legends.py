@@ -7,8 +7,6 @@ from dataclasses import replace
 from importlib import import_module
 from importlib.resources import files
 
-import matplotlib
-import matplotlib.style
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,8 +19,9 @@ from airfl.report.figures import LearningCurves, look
 from airfl.report.legend import legend_layout, wrap
 from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.figures import FIGURES, find_figure
-from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
+from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, PANEL_HEIGHT
 from airfl.report.privacy_figure import PrivacyCurves
+from airfl.runtime.notebook.style import styled
 from tests.figures import sweep
 
 LONG = "{} with a rather long name, as people give them, over the channel of chapter {}"
@@ -61,7 +60,7 @@ def of_figure(name: str, runs: Results) -> Results:
 @pytest.fixture
 def papers_look() -> Iterator[None]:
     """As the papers' figures are written."""
-    with matplotlib.style.context(LOOK, after_reset=True):
+    with styled("ieee"):
         yield
 
 

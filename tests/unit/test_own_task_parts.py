@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 import airfl
+from airfl.core.building import build_scenario
 from airfl.learning.chosen_task import dimension_of
 from airfl.learning.division import divide
 from airfl.learning.fingerprint import path_of
@@ -269,6 +270,30 @@ def test_a_partition_that_breaks_a_promise_is_refused(shares: Any, said: str) ->
     zeros: NDArray[Any] = np.zeros(12, dtype=np.int64)
     with pytest.raises(airfl.UserError, match=one_line(said, begins="task.partition: Bad()")):
         divide(task, 3, RawData(zeros, zeros, zeros, zeros, 1, (), ()), Streams(0))
+
+
+def test_devices_share_samples_if_the_rule_says_so() -> None:
+    """A device has every sample at most once all the same, and records of several devices are not protected."""
+
+    class Overlapping(PartitionRule):
+        shares = True
+        again = False
+
+        def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
+            first = pool.samples[[0, 1, 1]] if self.again else pool.samples[:3]
+            return Partition.of([first] * pool.devices)
+
+    settings = small_settings("task.public_samples=0", "scheme.name=fed-spa")
+    settings = settings.resolved(task={"partition": Overlapping()})
+    zeros: NDArray[Any] = np.zeros(12, dtype=np.int64)
+    data = RawData(zeros, zeros, zeros, zeros, 1, (), ())
+    indices = np.asarray(divide(settings.task, 3, data, Streams(0)).partition.indices).reshape(3, 3)
+    assert (indices == indices[0]).all()
+    with pytest.raises(airfl.UserError, match="protects a record of one device"):
+        build_scenario(settings, 64, np.ones(settings.run.devices))
+    Overlapping.again = True
+    with pytest.raises(airfl.UserError, match=r"gives device 0 sample \d+ twice"):
+        divide(settings.task, 3, data, Streams(0))
 
 
 PIXELS, LABELS = torch.randn(9, 1, 28, 28), torch.arange(9)

@@ -250,7 +250,14 @@ def test_the_table(ratios: Path, rows: Path) -> None:
     tex = (ratios.parent / "table" / "table.tex").read_text()
     assert rf"PFELS, p = 0.2 & {mean:.2f} $\pm$ {high - mean:.2f} & 0.4 & " in tex
     assert re.search(r"\\toprule\n.*\\\\\n\\midrule\n(.*\\\\\n){3}\\bottomrule", tex)
-    assert r"test accuracy (\%)" in tex
+    assert r"\shortstack[r]{test\\accuracy (\%)}" in tex
+    draw_figures(read_results(ratios), ratios.parent / "table", ["table-column"])
+    narrow = (ratios.parent / "table" / "table-column.md").read_text()
+    assert [cells[0], cells[1], cells[3], cells[7]] in [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in narrow.splitlines()
+    ]
+    assert "subcarriers" not in narrow
+    assert "claimed" not in narrow
     ideal, air, *_ = rows_of(read_results(rows))
     for column, one, other in zip(COLUMNS, ideal[1:], air[1:], strict=True):
         assert other != "-"
@@ -261,9 +268,14 @@ def test_latex_escapes() -> None:
     escaped = r"a\_b \& 50\% of \$x\textasciicircum{}2 \{\#1\} \textasciitilde{} \textbackslash{}"
     assert escape("a_b & 50% of $x^2 {#1} ~ \\") == escaped
     assert escape("ε < 1") == r"$\varepsilon$ $<$ 1"
-    assert latex_number("2.55e11 ± 3.00e9") == r"$2.55 \times 10^{11}$ $\pm$ $3.00 \times 10^{9}$"
-    assert latex_number("2.55e11 (0.00e0 to inf)") == (r"$2.55 \times 10^{11}$ ($0.00 \times 10^{0}$ to $\infty$)")
-    assert latex_number("2.55e11; 3.1e9") == r"$2.55 \times 10^{11}$; $3.1 \times 10^{9}$"
+    assert latex_number("2.55e11 ± 3.49e10") == r"$(2.55 \pm 0.35) \times 10^{11}$"
+    assert latex_number("2.55e11 ± 9.00e11") == r"$(2.55 \pm 9.00) \times 10^{11}$"
+    assert latex_number("2.55e11 ± 3.00e8") == r"$2.55 \times 10^{11}$ $\pm$ $3.00 \times 10^{8}$"  # no 0.00
+    assert latex_number("83.29 ± 1.10") == r"83.29 $\pm$ 1.10"
+    both = r"\shortstack[r]{$2.55 \times 10^{11}$\\(0 to $\infty$)}"
+    assert latex_number("2.55e11 (0.00e0 to inf)") == both
+    assert latex_number("2.55e11; 3.1e9") == r"\shortstack[r]{$2.55 \times 10^{11}$;\\$3.1 \times 10^{9}$}"
+    assert latex_number("71.46; 70.12") == "71.46; 70.12"
     assert latex_number("inf") == r"$\infty$"
     assert latex_number("-") == "--"
     assert latex_number("1,145,250") == "1,145,250"

@@ -96,6 +96,15 @@ def test_tensors_elsewhere_get_the_same_bits(at_positions: bool) -> None:
     assert precise.equal(rows.double() + 0.3 * drawn)
 
 
+@pytest.mark.parametrize("at_positions", [False, True])
+def test_values_and_factors_are_rounded_as_their_products(at_positions: bool) -> None:
+    values, factors = torch.randn(3, 1001, generator=torch.Generator().manual_seed(1)), torch.tensor([1.0, 0.5, -2.0])
+    named: dict[str, Any] = {"positions": np.arange(1001)} if at_positions else {}
+    found = tensors.rounded_stochastically(values, factors, ADDRESS, DEVICES, 1.5, 0.2, 16, **named)
+    products = values * factors[:, None]
+    assert found.equal(tensors.round_stochastically_(products, ADDRESS, DEVICES, 1.5, 0.2, 16))
+
+
 @compiled
 @pytest.mark.parametrize("trials", [1, 31, 32, 33, 200])
 def test_ones_are_counted_in_words_of_their_own(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:

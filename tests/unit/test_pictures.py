@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from airfl.config.swept_values import split_axes
+from airfl.report.budget import FILES as BUDGET
 from airfl.report.paper.figures import find_figure
 from airfl.study.sweeps.points import SweepPlan, build_points
 from tests.conftest import ROOT
@@ -32,6 +33,8 @@ def test_every_picture_of_the_page_has_its_command_there(pictures: ModuleType) -
             assert option(words, "--out") == "docs/figures"
             for name in option(words, "--only").split(","):
                 drawn |= {f"figures/{name}{suffix}" for suffix in find_figure(name).suffixes}
+        if words[1] == "budget" and option(words, "--plot") == "docs/figures":
+            drawn |= {f"figures/{name}" for name in BUDGET}
     shown = set(re.findall(r"!\[[^\]]*\]\(([^)]*)\)", PAGE.read_text()))
     assert len(shown) >= 8
     assert shown <= drawn

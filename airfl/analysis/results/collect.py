@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,8 @@ from airfl.analysis.results.result import Result, Results, plain
 from airfl.analysis.results.sweep_folder import Listing, read_listing
 from airfl.errors import UserError
 from airfl.storage.input_files import as_path
-from airfl.storage.output_files import SWEEP_NAME
+from airfl.storage.output_files import ROWS_NAME, SWEEP_NAME, TRACE_NAME
+from airfl.storage.shards import read_shards
 
 if TYPE_CHECKING:
     pass
@@ -33,13 +34,19 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
     failed: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     missing = 0
+    running: dict[str, str] = {}
     for folder in {folder.resolve(): folder for folder in map(as_path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
             collected += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]
             failed |= {str(folder / name): cause for name, cause in listing.failed.items()}
             missing += sum(not listing.finished(one) and one.folder not in listing.failed for one in listing.entries)
+            running |= _claimed(folder, {one.folder for one in listing.entries if not listing.finished(one)})
         else:
+            claimed = _claimed(folder) if (folder / ROWS_NAME).exists() else {}
+            running |= claimed
+            if claimed and not any(folder.glob(f"*/*/{TRACE_NAME}")):
+                continue
             for label, places in find_runs([folder]):
                 collected += [
                     replace(run, source=folder) for at in places for run in _result(at, label, {}, unreadable)
@@ -47,7 +54,7 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
     runs, axes = pool(collected, tuple(dict.fromkeys(key for run in collected for key in run.asked)))
     if unreadable and not runs:
         raise UserError(next(iter(unreadable.values())))
-    return Results(runs, axes, failed, missing, unreadable)
+    return Results(runs, axes, failed, missing, unreadable, running)
 
 
 def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
@@ -57,6 +64,12 @@ def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
         places = folders if isinstance(folders, str | Path) else ", ".join(map(str, folders))
         raise UserError(f"{places}: no point is finished yet; run `airfl results` to see which failed")
     return results
+
+
+def _claimed(root: Path, points: Collection[str] | None = None) -> dict[str, str]:
+    """Return the points that other processes run: a readable name -> the process. points: the points that count."""
+    found = read_shards(root).running
+    return {f"{root}: {one.what}": one.owner for name, one in found.items() if points is None or name in points}
 
 
 def _of_sweep(listing: Listing, unreadable: dict[str, str]) -> list[Result]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.storage.addresses import address
 from airfl.storage.input_files import LIST_BYTES, read_regular
 from airfl.storage.output_files import ROWS_NAME, TRACE_NAME, is_a_name
 
@@ -18,6 +19,8 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
     """
     groups: dict[str, list[Path]] = {}
     for folder in folders:
+        if found := address(folder):
+            raise UserError(f"{'://'.join(found)}: an address, not a folder; mount it, or copy it to a folder first")
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; check the path")
         runs = _runs_in(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
 from airfl.runtime.notebook.html import html_table
 from airfl.runtime.notebook.plots import Line, in_plotly, on_axes
+from airfl.runtime.notebook.style import Style
 from airfl.runtime.text import brief
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ class Results:
         failed: Folder of a point -> why it failed.
         missing: Number of points that are neither finished nor failed.
         unreadable: Folder of a run -> why it is left out of `runs`.
+        running: Name of a point -> the process that runs it, of those that share the folder (`--shard`). Such points
+            count as missing, or as failed if they have failed before.
     """
 
     runs: tuple[Result, ...]
@@ -102,6 +105,7 @@ class Results:
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         left = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
@@ -122,6 +126,11 @@ class Results:
     def pooled(self) -> bool:
         """Whether the runs are from several folders."""
         return len({run.source for run in self.runs}) > 1
+
+    def left_of(self, folders: Iterable[str]) -> int:
+        """Return how many of these run folders are neither of a finished run nor of a failed one."""
+        ended = {*map(str, (run.folder for run in self.runs)), *self.failed, *self.unreadable}
+        return sum(folder not in ended for folder in folders)
 
     def _grouped(self, values: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
         together: dict[str, list[tuple[Result, Mapping[str, Any]]]] = {}
@@ -167,7 +176,13 @@ class Results:
         return html_table(", ".join([f"{len(self.runs):,} runs", *counted]), rows, headings)
 
     def plot(
-        self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None, ax: Axes | None = None
+        self,
+        x: str | None = None,
+        y: str = "test_accuracy",
+        hue: str | None = None,
+        ax: Axes | None = None,
+        *,
+        style: Style | None = None,
     ) -> Axes:
         """Draw a figure against a swept setting on Matplotlib axes, and return the axes.
 
@@ -179,14 +194,15 @@ class Results:
             hue: A column whose values have a line each; by default "label" if the runs have labels, else the second
                 swept key if there is one.
             ax: The axes to draw on; None for a new figure.
+            style: "ieee" for a new figure of one column of an IEEE paper; None for the current style of Matplotlib.
 
         Raises UserError for other names.
         """
         lines, along, shown = self._lines(x, y, hue)
-        return on_axes(lines, along, shown, ax)
+        return on_axes(lines, along, shown, ax, style)
 
     def plotly(self, x: str | None = None, y: str = "test_accuracy", hue: str | None = None) -> Figure:
-        """Return the same as an interactive Plotly figure; arguments as in `plot`."""
+        """Return the same as an interactive Plotly figure; x, y and hue as in `plot`."""
         lines, along, shown = self._lines(x, y, hue)
         return in_plotly(lines, along, shown)
 

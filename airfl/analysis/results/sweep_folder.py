@@ -6,6 +6,7 @@ OUT/HASH/trace.h5     a finished point; HASH is a hash of its settings as given
 OUT/HASH/point.json   the request: values, seed, all settings as given
 OUT/HASH/digest.json  a summary of the run, made from the trace
 OUT/.running/         points in progress, which are moved to OUT when they are finished, and resumed if interrupted
+OUT/.shards/          the same of processes that share the sweep; see airfl.storage.shards
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from airfl.storage.output_files import (
     replace_text,
 )
 from airfl.storage.own_files import check_no_link, is_folder, not_own
+from airfl.storage.shards import check_no_shards, read_shards
 
 SCHEMA = "airfl-sweep/1"
 FAILED_NAME, POINT_NAME, RUNNING_NAME = "failed.json", "point.json", ".running"
@@ -83,7 +85,11 @@ class Listing:
 
     def finished(self, entry: Entry) -> bool:
         """Whether the point's run is complete, as it is moved to its folder only at the end."""
-        return (self.root / entry.folder / TRACE_NAME).exists()
+        return self.has(entry.folder)
+
+    def has(self, name: str) -> bool:
+        """Whether the run of the point with this folder is complete."""
+        return (self.root / name / TRACE_NAME).exists()
 
     def joined(self, more: Sequence[Entry]) -> Listing:
         """Return a listing with these points added at the end, replacing entries of the same folder."""
@@ -103,9 +109,11 @@ def read_listing(root: Path) -> Listing:
         folders = [entry.folder for entry in entries]
         if not all(is_a_name(name) for name in folders):
             raise ValueError
+        of_shards = read_shards(root).failed  # read first, as the last shard moves them into the other file
         failed = _json(root / FAILED_NAME) if (root / FAILED_NAME).exists() else {}
-        causes = {name: str(cause) for name, cause in failed.items() if name in folders}
-        return Listing(root, entries, causes, str(content.get("command", "")))
+        causes = {name: str(cause) for name, cause in {**failed, **of_shards}.items() if name in folders}
+        listing = Listing(root, entries, causes, str(content.get("command", "")))
+        return replace(listing, failed={name: cause for name, cause in causes.items() if not listing.has(name)})
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(
             f"{root / SWEEP_NAME}: the list of points is damaged; run the sweep again in another folder"
@@ -132,6 +140,7 @@ def open_folder(root: Path, command: str = SWEEP) -> Listing:
             raise UserError(f"{root}: contains the output of `airfl {listing.command}`; choose another --out")
         check_running(root / RUNNING_NAME)
         return listing
+    read_shards(root)  # refuses what others have put there
     check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
     if root.exists() and not all(is_left_over(file, SWEEP_NAME) for file in root.iterdir()):
         raise UserError(f"{root}: contains other files and no {SWEEP_NAME}; choose another --out")
@@ -164,21 +173,37 @@ def exclusive(root: Path) -> Iterator[None]:
             # Checked again under the lock: a process that uses the folder for something else checks for this lock
             # after it has taken its own.
             check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
+            check_no_shards(root)
             yield
         finally:
             if not (root / SWEEP_NAME).exists():  # the sweep has not begun
                 (root / LOCK_NAME).unlink(missing_ok=True)
 
 
-def place(root: Path, name: str, request: Mapping[str, Any]) -> None:
-    """Move a finished run from .running to its folder, together with its request, and flush it to disk."""
-    running, target = root / RUNNING_NAME / name, root / name
-    replace_text(running / POINT_NAME, to_json(dict(request), indent=1))
-    for file in running.iterdir():
+def place(root: Path, name: str, request: Mapping[str, Any], made: Path | None = None) -> bool:
+    """Move a finished run to its folder, together with its request, and flush it to disk.
+
+    Args:
+        root: The sweep's folder.
+        name: Name of the point's folder.
+        request: Its request.
+        made: The folder of the run; by default that in .running.
+
+    Returns False, and moves nothing, if the run is there already: another process has finished it too.
+    """
+    made, target = made or root / RUNNING_NAME / name, root / name
+    replace_text(made / POINT_NAME, to_json(dict(request), indent=1))
+    for file in made.iterdir():
         sync_path(file)
-    sync_path(running)
-    running.rename(target)
+    sync_path(made)
+    try:
+        made.rename(target)
+    except OSError:
+        if not (target / TRACE_NAME).exists():
+            raise
+        return False
     sync_path(root)
+    return True
 
 
 def check_place(root: Path, name: str, settings: Settings) -> None:
@@ -238,6 +263,12 @@ def _differences(folder: Path, settings: Settings) -> list[tuple[str, Any, Any]]
 
 def write_listing(listing: Listing) -> None:
     """Replace the files with the list of points and the errors."""
+    write_points(listing)
+    write_failed(listing)
+
+
+def write_points(listing: Listing) -> None:
+    """Replace the file with the list of points."""
     replace_text(
         listing.root / SWEEP_NAME,
         to_json(
@@ -245,6 +276,10 @@ def write_listing(listing: Listing) -> None:
             indent=1,
         ),
     )
+
+
+def write_failed(listing: Listing) -> None:
+    """Replace the file with the errors."""
     if listing.failed or (listing.root / FAILED_NAME).exists():
         replace_text(listing.root / FAILED_NAME, to_json(dict(listing.failed), indent=1))
 

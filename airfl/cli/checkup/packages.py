@@ -58,7 +58,7 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
         ("mypy",): ("mypy", "type checks"),
     },
     "wandb": {("wandb",): ("wandb", "airfl.callbacks.WandB")},
-    "rt": {("sionna-rt",): ("sionna.rt", "ray-traced gains for channel.fading=replay")},
+    "rt": {("sionna-rt",): ("sionna.rt", "airfl channel import sionna-rt")},
     "bench": {
         ("pfl",): ("pfl", "make bench, comparison with pfl"),
         ("flwr",): ("flwr", "make bench, comparison with Flower"),

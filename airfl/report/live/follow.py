@@ -179,13 +179,13 @@ class Follower:
             placed = placed_devices(settings.channel, settings.topology, devices=run.devices, streams=Streams(run.seed))
         except UserError:
             return None  # the settings are not those of a run that has begun
-        if placed is None:
+        if not placed:
             return None
         shown = np.arange(run.devices)
         if run.devices > MOST_PLACES:
             shown = np.asarray(self.last.get("device_id", []), dtype=np.int64)
             shown = shown[(shown >= 0) & (shown < run.devices)]
-        where = placed.positions_m[shown, :2]
+        where = placed[0].positions_m[shown, :2]
         return {"device": shown.tolist(), "x_m": where[:, 0].tolist(), "y_m": where[:, 1].tolist(), "all": run.devices}
 
     def _selected(self) -> dict[str, list[Any]]:

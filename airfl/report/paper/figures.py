@@ -12,7 +12,8 @@ from airfl.analysis.results.result import Results, number_of
 from airfl.errors import UserError, unknown_name
 from airfl.report.figures import check_new_files
 from airfl.report.paper.facets import draw_in_facets
-from airfl.report.paper.look import COLUMN, PAGE, render
+from airfl.report.paper.look import render
+from airfl.runtime.notebook.style import COLUMN, PAGE
 from airfl.storage.output_files import check_can_be_folder, replacing
 
 AGAINST = "accuracy-against-"
@@ -27,7 +28,7 @@ class PaperFigure:
         module: The module with its `draw` (or `texts`).
         title: What it shows.
         width: Width in inches.
-        options: Keyword arguments of its `draw`.
+        options: Keyword arguments of its `draw` or `texts`.
         suffixes: Suffixes of the files.
     """
 
@@ -49,7 +50,7 @@ class PaperFigure:
                 self.width,
                 self.suffixes,
             )
-        return [str(text).encode() for text in module.texts(results)]
+        return [str(text).encode() for text in module.texts(results, **self.options)]
 
 
 def _against(key: str, title: str) -> PaperFigure:
@@ -72,6 +73,9 @@ FIGURES: dict[str, PaperFigure] = {
     "privacy-accuracy": PaperFigure("privacy", "test accuracy over the accounted and the claimed epsilon"),
     "table": PaperFigure(
         "table", "accuracy, subcarriers, energy, resource elements, air time, epsilon", suffixes=(".md", ".tex")
+    ),
+    "table-column": PaperFigure(
+        "table", "accuracy, energy and epsilon, in one column", options={"short": True}, suffixes=(".md", ".tex")
     ),
 }
 

@@ -1,4 +1,4 @@
-"""The style of the papers' figures: IEEE's widths, embedded fonts, lines that are distinct in greyscale."""
+"""Drawing the papers' figures in IEEE's style: legends, scales, and how many lines are distinct."""
 
 from __future__ import annotations
 
@@ -9,64 +9,27 @@ from typing import TYPE_CHECKING, Any
 from airfl.analysis.results.result import Results, plain
 from airfl.errors import UserError
 from airfl.report.legend import legend_layout
+from airfl.runtime.notebook.style import DOTS_PER_INCH, styled
 from airfl.runtime.text import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMN, PAGE = 3.5, 7.16
-"""Widths of one column and of the page, in inches."""
 PANEL_HEIGHT = 2.1
-DOTS_PER_INCH = 300
 FEW_DECADES = 100.0
 LINES, FACETS = 10, 12
 """Largest number of distinct lines in a panel, and of panels below one another."""
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
-# STIX comes with matplotlib and looks like Times; fonttype 42 is TrueType, which IEEE's checks require.
-LOOK: dict[str, Any] = {
-    "font.family": "STIXGeneral",
-    "mathtext.fontset": "stix",
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "pdf.fonttype": 42,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.unicode_minus": True,
-    "axes.formatter.limits": (-3, 5),
-    "axes.formatter.use_mathtext": True,
-    "grid.linewidth": 0.4,
-    "grid.alpha": 0.3,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "hatch.linewidth": 0.5,
-    "legend.frameon": False,
-    "legend.handlelength": 2.6,
-    "legend.columnspacing": 1.2,
-    "legend.borderaxespad": 0.2,
-    "figure.constrained_layout.use": True,
-    "figure.constrained_layout.h_pad": 0.03,
-    "figure.constrained_layout.w_pad": 0.03,
-    "savefig.facecolor": "white",
-}
 LEGEND_LINE = 0.15  # inches
 
 
 def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]) -> list[bytes]:
     """Draw a figure, whose height `draw` may change, and return the contents of its files with these suffixes."""
-    import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # Ignore the user's matplotlibrc, so that equal runs give equal files.
-    with matplotlib.style.context(LOOK, after_reset=True):
+    with styled("ieee"):
         figure = Figure(figsize=(width, PANEL_HEIGHT))
         FigureCanvasAgg(figure)
         draw(figure)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
@@ -21,24 +21,42 @@ ESCAPES = {
     "<": "$<$",
     ">": "$>$",
     "|": r"\textbar{}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "∞": r"$\infty$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{
-        letter: f"${name}$"
-        for letter, name in {
-            "α": r"\alpha",
-            "β": r"\beta",
-            "γ": r"\gamma",
-            "δ": r"\delta",
-            "ε": r"\varepsilon",
-            "η": r"\eta",
-            "κ": r"\kappa",
-            "λ": r"\lambda",
-            "μ": r"\mu",
-            "σ": r"\sigma",
-            "τ": r"\tau",
+        character: f"${name}$"
+        for character, name in {
+            **{
+                "±": r"\pm",
+                "×": r"\times",
+                "·": r"\cdot",
+                "−": "-",
+                "∞": r"\infty",
+                "√": r"\surd",
+                "²": "^2",
+                "³": "^3",
+            },
+            **{
+                "≤": r"\le",
+                "≥": r"\ge",
+                "≈": r"\approx",
+                "≠": r"\ne",
+                "∈": r"\in",
+                "→": r"\to",
+                "∇": r"\nabla",
+                "‖": r"\|",
+            },
+            **{"α": r"\alpha", "β": r"\beta", "γ": r"\gamma", "δ": r"\delta", "ε": r"\varepsilon", "ζ": r"\zeta"},
+            **{"η": r"\eta", "θ": r"\theta", "κ": r"\kappa", "λ": r"\lambda", "μ": r"\mu", "ν": r"\nu", "ξ": r"\xi"},
+            **{"π": r"\pi", "ρ": r"\rho", "σ": r"\sigma", "τ": r"\tau", "φ": r"\varphi", "χ": r"\chi", "ψ": r"\psi"},
+            **{
+                "ω": r"\omega",
+                "Γ": r"\Gamma",
+                "Δ": r"\Delta",
+                "Λ": r"\Lambda",
+                "Σ": r"\Sigma",
+                "Φ": r"\Phi",
+                "Ω": r"\Omega",
+            },
         }.items()
     },
 }
@@ -46,6 +64,12 @@ ESCAPES = {
 
 def _number(value: float) -> str:
     return figure(value) if abs(value) < 1e7 else scientific(value)
+
+
+NAME_IN, SHORT_NAME_IN = 1.35, 0.78
+"""Widths of the column of names in a table across the page and in a single column, in inches; longer names wrap."""
+LETTERS_PER_IN = 14
+"""Letters of a name that surely fit into an inch, in footnotesize."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +83,7 @@ class PaperColumn:
         interval: Whether the confidence interval of the mean over seeds is added.
         within: Range of the quantity, to which the interval is clipped.
         cost: Whether it is a cost of the radio.
+        short: Whether it is in the table of a single column of the paper.
     """
 
     heading: str
@@ -67,27 +92,38 @@ class PaperColumn:
     interval: bool = False
     within: tuple[float, float] = NOT_NEGATIVE
     cost: bool = False
+    short: bool = False
 
 
 COLUMNS = (
     PaperColumn(
-        "test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT
+        "test accuracy (%)",
+        lambda run: 100 * run.digest.summary.test_accuracy,
+        "{:.2f}".format,
+        True,
+        PERCENT,
+        short=True,
     ),
     PaperColumn("subcarriers (d)", lambda run: entries_over_dimension(run)),
-    PaperColumn("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True),
+    PaperColumn("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True, short=True),
     PaperColumn("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
     PaperColumn("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
     PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper),
-    PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon),
+    PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon, short=True),
 )
+SHORT = tuple(column for column in COLUMNS if column.short)
 
 
-def texts(results: Results) -> tuple[str, str]:
-    """Return the table as Markdown and as LaTeX (booktabs). Raises UserError if no run was evaluated."""
+def texts(results: Results, short: bool = False) -> tuple[str, str]:
+    """Return the table as Markdown and as LaTeX (booktabs); `short` is that of a single column of the paper.
+
+    Raises UserError if no run was evaluated.
+    """
+    columns = SHORT if short else COLUMNS
     if all(math.isnan(run.digest.summary.test_accuracy) for run in results.runs):
         raise missing_data("runs that were evaluated", results, "complete a run first")
-    lines = rows_of(results)
-    return markdown(lines, notes(results)), latex(lines, notes(results))
+    lines, note = rows_of(results, columns), notes(results, columns)
+    return markdown(lines, note, columns), latex(lines, note, columns)
 
 
 def entries_over_dimension(run: Result) -> float:
@@ -95,7 +131,7 @@ def entries_over_dimension(run: Result) -> float:
     return float(run.digest.course["entries"][-1]) / run.digest.dimension
 
 
-def rows_of(results: Results) -> list[list[str]]:
+def rows_of(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> list[list[str]]:
     """Return the cells of each group, with its name first."""
     rows = _table_rows(results)
     return [
@@ -105,7 +141,7 @@ def rows_of(results: Results) -> list[list[str]]:
                 "-"
                 if column.cost and without_costs(row, rows)
                 else _cell(column, [column.value(run) for run in group.runs])
-                for column in COLUMNS
+                for column in columns
             ),
         ]
         for name, group, row in zip(group_names(results.groups, results.axes), results.groups, rows, strict=True)
@@ -116,49 +152,72 @@ def _table_rows(results: Results) -> list[TableRow]:
     return [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
 
 
-def notes(results: Results) -> str:
+def notes(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> str:
     """Return the notes below the table: the meaning of the columns, and the privacy guarantee."""
     rows = _table_rows(results)
     seeds = sorted({len(group.runs) for group in results.groups})
     count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    clipped = any(" to " in cell for row in rows_of(results) for cell in row[1:])
+    clipped = any(" to " in cell for row in rows_of(results, columns) for cell in row[1:])
     interval = f"± half of the mean's 95% interval{', or its ends if it is clipped to the possible range' * clipped}"
-    shown = [interval] * (seeds[-1] >= FEWEST) + ["both values of two seeds"] * (2 in seeds)
-    averaged = f"Mean over {count} seeds, {'; '.join(shown)}. " if seeds[-1] > 1 else ""
+    spread = [interval] * (seeds[-1] >= FEWEST) + ["both values of two seeds"] * (2 in seeds)
+    averaged = f"Mean over {count} seeds, {'; '.join(spread)}. " if seeds[-1] > 1 else ""
     units = sorted({run.digest.summary.energy_units for run in results.runs}, reverse=True)
     energy = " or ".join(ENERGY_NOTES.get(unit, unit) for unit in units)
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
-    claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
+    shown = {column.heading for column in columns}
+    claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes and "ε claimed" in shown else ""
+    entries = "subcarriers (d): entries that a device sends over the run, over the model's d. "
     return (
-        f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. "
+        f"{averaged}{entries if 'subcarriers (d)' in shown else ''}"
         f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
         f"sampling that was used; {statement(rows)}."
     )
 
 
-def markdown(rows: list[list[str]], note: str) -> str:
+def markdown(rows: list[list[str]], note: str, columns: Sequence[PaperColumn] = COLUMNS) -> str:
     """Return the table as Markdown, followed by the notes."""
-    heading = ["", *(column.heading for column in COLUMNS)]
-    lines = [heading, [":---", *["---:"] * len(COLUMNS)], *rows]
+    heading = ["", *(column.heading for column in columns)]
+    lines = [heading, [":---", *["---:"] * len(columns)], *rows]
     text = "\n".join("| " + " | ".join(map(markdown_cell, line)) + " |" for line in lines)
     return f"{text}\n\n{escaped(note)}\n"
 
 
-def latex(rows: list[list[str]], note: str) -> str:
-    r"""Return the table as a LaTeX tabular for \input, with the notes as a comment."""
-    heading = ["scheme", *(column.heading for column in COLUMNS)]
+def latex(rows: list[list[str]], note: str, columns: Sequence[PaperColumn] = COLUMNS) -> str:
+    r"""Return the table as a LaTeX tabular for \input, with the notes as a comment.
+
+    In footnotesize, which is 8 point in an IEEE paper, it fits the width of the page, or with few columns that of one
+    column. It needs booktabs alone.
+    """
+    short = len(columns) <= len(SHORT)
+    width_in = SHORT_NAME_IN if short else NAME_IN
     lines = [
-        r"% needs \usepackage{booktabs}",
+        r"% needs \usepackage{booktabs}; " + ("one column wide" if short else "as wide as the page: in table*"),
         f"% {escaped(note)}",
-        rf"\begin{{tabular}}{{l{'r' * len(COLUMNS)}}}",
+        rf"{{\footnotesize\setlength{{\tabcolsep}}{{{3 if short else 4}pt}}%",
+        rf"\begin{{tabular}}{{@{{}}l{'r' * len(columns)}@{{}}}}",
         r"\toprule",
-        _latex_line([escape(cell) for cell in heading]),
+        _latex_line(["scheme", *(_heading(column.heading) for column in columns)]),
         r"\midrule",
-        *(_latex_line([escape(row[0]), *map(latex_number, row[1:])]) for row in rows),
+        *(_latex_line([_name(row[0], width_in), *map(latex_number, row[1:])]) for row in rows),
         r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _heading(text: str) -> str:
+    """Return a heading in two lines, which keeps columns of numbers narrow."""
+    first, _, rest = text.partition(" ")
+    if not rest:
+        return escape(text)
+    return rf"\shortstack[r]{{{escape(first)}\\{escape(rest)}}}"
+
+
+def _name(name: str, width_in: float) -> str:
+    """Return the name of a row, which wraps if it is longer than the column of names."""
+    if len(name) <= LETTERS_PER_IN * width_in:
+        return escape(name)
+    return rf"\parbox[t]{{{width_in}in}}{{\raggedright\strut {escape(name)}\strut}}"
 
 
 def escape(text: str) -> str:
@@ -167,11 +226,31 @@ def escape(text: str) -> str:
 
 
 def latex_number(cell: str) -> str:
-    """Format a cell of numbers for LaTeX: 2.55e11 as a power of ten, - as a dash, inf as the infinity sign."""
-    return " ".join(_latex_part(part) for part in cell.split(" "))
+    """Format a cell of numbers for LaTeX: 2.55e11 as a power of ten, - as a dash, inf as the infinity sign.
+
+    A mean and its interval in scientific notation share the power of the mean: 3.95e14 ± 9.33e12 is
+    (3.95 ± 0.09) x 10^14, unless the interval would be rounded to 0.
+    """
+    mean, sign, half = cell.partition(" ± ")
+    if sign and "e" in mean and "e" in half:
+        mantissa, exponent = mean.split("e")
+        written = f"{float(half) / 10.0 ** int(exponent):.{len(mantissa.partition('.')[2])}f}"
+        if float(written):
+            return rf"$({mantissa} \pm {written}) \times 10^{{{int(exponent)}}}$"
+    first, sign, ends = cell.partition(" (")
+    if sign:  # a mean and the ends of its interval, below one another
+        return rf"\shortstack[r]{{{latex_number(first)}\\{_latex_parts(f'({ends}')}}}"
+    one, sign, other = cell.partition("; ")
+    if sign and "e" in cell:  # two long values
+        return rf"\shortstack[r]{{{_latex_part(one)};\\{_latex_part(other)}}}"
+    return _latex_parts(cell)
 
 
 _LATEX = {"-": "--", "inf": r"$\infty$", "±": r"$\pm$"}
+
+
+def _latex_parts(cell: str) -> str:
+    return " ".join(map(_latex_part, cell.split(" ")))
 
 
 def _latex_part(part: str) -> str:
@@ -183,6 +262,8 @@ def _latex_part(part: str) -> str:
 
 def _power(part: str) -> str:
     mantissa, e, exponent = part.partition("e")
+    if e and not float(mantissa):
+        return "0"
     return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if e else escape(part)
 
 

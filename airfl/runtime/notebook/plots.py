@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.errors import escaped
+from airfl.errors import UserError, escaped
+from airfl.runtime.notebook.style import SHEETS, Style, check_style, new_axes, styled
 from airfl.runtime.text import in_figure
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Line:
     spread: NDArray[np.float64] | None = None
 
 
-def on_axes(lines: Sequence[Line], x: str, y: str, ax: Axes | None = None) -> Axes:
+def on_axes(lines: Sequence[Line], x: str, y: str, ax: Axes | None = None, style: Style | None = None) -> Axes:
     """Draw lines on Matplotlib axes.
 
     Args:
@@ -50,30 +51,44 @@ def on_axes(lines: Sequence[Line], x: str, y: str, ax: Axes | None = None) -> Ax
         x: Label of the horizontal axis.
         y: Label of the vertical axis.
         ax: The axes to draw on; None for those of a new figure, which pyplot shows in a notebook.
+        style: "ieee" for a new figure for IEEE papers, which `savefig` saves with its fonts embedded; None for the
+            current style of Matplotlib.
 
     Returns:
         The axes.
-    """
-    if ax is None:
-        from matplotlib import pyplot as plt
 
-        _, ax = plt.subplots(layout="constrained")
+    Raises UserError for an unknown style, and for a style of given axes, whose figure has one already.
+    """
+    check_style(style)
+    if ax is not None and style is not None:
+        raise UserError(
+            "style: the figure of the given axes has a style already; leave ax out, or create the figure within "
+            f'plt.style.context("{SHEETS[style]}")'
+        )
+    ax = new_axes(style) if ax is None else ax
+    with styled(style):
+        _draw(ax, lines, x, y)
+    return ax
+
+
+def _draw(ax: Axes, lines: Sequence[Line], x: str, y: str) -> None:
+    from matplotlib import rcParams, rcParamsDefault
+
     for number, line in enumerate(lines):
-        style: dict[str, Any] = {
+        look: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)],
             "linestyle": STYLES[number % len(STYLES)],
             "marker": MARKERS[number % len(MARKERS)],
-            "markersize": 4,
+            "markersize": 4 if rcParams["lines.markersize"] == rcParamsDefault["lines.markersize"] else None,
             "label": in_figure(line.label) if line.label else None,
         }
         if line.spread is None:
-            ax.plot(line.x, line.y, **style)
+            ax.plot(line.x, line.y, **look)
         else:
-            ax.errorbar(line.x, line.y, yerr=np.nan_to_num(line.spread), capsize=2, **style)
+            ax.errorbar(line.x, line.y, yerr=np.nan_to_num(line.spread), capsize=2, **look)
     ax.set(xlabel=in_figure(x), ylabel=in_figure(y))
     if any(line.label for line in lines):
-        ax.legend(fontsize="small")
-    return ax
+        ax.legend(fontsize="small" if rcParams["legend.fontsize"] == "medium" else None)
 
 
 def in_plotly(lines: Sequence[Line], x: str, y: str) -> Figure:

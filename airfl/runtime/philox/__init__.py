@@ -110,14 +110,27 @@ def add_fair_binomials(
 
 
 def round_stochastically(
-    rows: Floats, address: Address, devices: Ids, limit: float, step: float, centre: float, *, threads: int = 1
+    rows: Floats,
+    address: Address,
+    devices: Ids,
+    limit: float,
+    step: float,
+    centre: float,
+    *,
+    of: tuple[Floats, Floats] | None = None,
+    threads: int = 1,
 ) -> None:
     """Replace each x of `rows` [devices, count] by B - centre, where B is one of the two integers around
-    a = (x + limit)/step, drawn so that E B = a. x is clamped to +-limit first; the numbers are those of `uniforms`."""
+    a = (x + limit)/step, drawn so that E B = a. x is clamped to +-limit first; the numbers are those of `uniforms`.
+
+    of: values [devices, count] and factors [devices], whose products are the x, instead of what `rows` holds.
+    """
     compiled = load_library()
 
     def set_(row: int, first: int, last: int) -> None:
         part = rows[row, first:last]
+        if of is not None:
+            np.multiply(of[0][row, first:last], of[1][row], out=part)
         if compiled is None:
             drawn = _by_numpy(reference.uniforms_of, address, devices[row], first, len(part))
             # With many levels, float32 has too few digits for the fractional part.

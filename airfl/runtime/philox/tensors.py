@@ -112,6 +112,26 @@ def round_stochastically_(
     return rows.copy_(lower + (drawn < above - lower) - centre)
 
 
+def rounded_stochastically(
+    values: Tensor,
+    factors: Tensor,
+    address: Address,
+    devices: Ids,
+    limit: float,
+    step: float,
+    levels: int,
+    *,
+    positions: Positions | None = None,
+) -> Tensor:
+    """Return what `round_stochastically_` makes of factors [devices] times values [devices, count]."""
+    if not _in_memory(values) or positions is not None:
+        rows = values * factors.unsqueeze(1)
+        return round_stochastically_(rows, address, devices, limit, step, levels, positions=positions)
+    rows, of, centre = torch.empty(values.shape), (values.numpy(), factors.numpy()), (levels - 1) / 2
+    philox.round_stochastically(rows.numpy(), address, devices, limit, step, centre, of=of, threads=run_threads())
+    return rows
+
+
 def add_fair_binomials_(
     rows: Tensor,
     address: Address,

@@ -109,8 +109,8 @@ PER_ROUND = (
     _per_round(
         "unreachable",
         "1",
-        "devices without a path or in outage, of those selected, or of the candidates of a rule by channel; they take "
-        "no part",
+        "devices without a path, in outage, or that missed the trigger, of those selected, or of the candidates of a "
+        "rule by channel; they take no part",
         "i8",
     ),
     _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),
@@ -181,8 +181,22 @@ PER_DEVICE: tuple[Variable, ...] = (
 )
 
 PER_PLACED_DEVICE = (
-    Variable("device_distance_m", ("population",), "f8", NAN, "m", "distance to the base station, antenna to antenna"),
-    Variable("device_path_loss_db", ("population",), "f8", NAN, "dB", "path loss, shadowing included"),
+    Variable(
+        "device_distance_m",
+        ("population",),
+        "f8",
+        NAN,
+        "m",
+        "distance to the base station, or to the access point of the least path loss, antenna to antenna",
+    ),
+    Variable(
+        "device_path_loss_db",
+        ("population",),
+        "f8",
+        NAN,
+        "dB",
+        "path loss to the base station, or the least to an access point, shadowing included",
+    ),
 )
 
 

@@ -29,6 +29,7 @@ class Job:
         data_dir: Folder that is searched first for data; None for the default folders only.
         device: cpu, cuda or cuda:k.
         reports: The variable of the trace that is reported after every evaluation; "" for none.
+        attempt: Name of the folder in which it runs, below the one of its own name; "" for that one itself.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Job:
     data_dir: Path | None = None
     device: str = "cpu"
     reports: str = ""
+    attempt: str = ""
 
 
 @dataclass(frozen=True)

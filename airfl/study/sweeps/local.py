@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -48,35 +48,47 @@ def check_guard() -> None:
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     running: Path,
     processes: int | Processes,
     task: bytes | None = None,
     retries: int = DEFAULT.retries,
     feed: Feed | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Run every job in running/NAME, and yield outcomes as they arrive.
+    """Run every job in running/NAME or running/NAME/ATTEMPT, and yield outcomes as they arrive.
 
     A process that dies is replaced by another one, and its point goes on from its checkpoint.
 
     Raises UserError if the calling script has no main guard.
 
     Args:
-        jobs: The points.
+        jobs: The points, each of which is asked for when a process is free to run it.
         running: The folder for points in progress.
         processes: The processes, or only their number, for points that say themselves on which device they run.
         task: A serialised user-defined task.
         retries: How often a point whose process has died is run again.
         feed: Gives out further points while these run.
     """
-    waiting, deaths = deque(jobs), Counter[str]()
+    coming, waiting, deaths = iter(jobs), deque[Job](), Counter[str]()
     several = processes if isinstance(processes, int) else processes.first
     spread = processes if isinstance(processes, Processes) and len(processes.devices) > 1 else None
     workers: list[_Worker] = []
 
-    def start() -> _Worker:
-        workers.append(_Worker.start(running, task, spread.device(len(workers)) if spread else None))
-        return workers[-1]
+    def following() -> Job | None:
+        job = next(coming, None)
+        return waiting.popleft() if job is None and waiting else job
+
+    def give_out() -> None:
+        """Give jobs to free processes, and to new ones, while there are any."""
+        for index, worker in enumerate(workers):
+            if not worker.job and (job := following()):
+                if not worker.process.is_alive():
+                    worker.stop()
+                    workers[index] = _Worker.start(running, task, worker.device)
+                workers[index].give(job)
+        while len(workers) < several and (job := following()):
+            workers.append(_Worker.start(running, task, spread.device(len(workers)) if spread else None))
+            workers[-1].give(job)
 
     try:
         while True:
@@ -87,14 +99,7 @@ def run_jobs(
                 for worker in workers:
                     if worker.job and worker.job.name in unwanted:
                         worker.stop_point()
-                for index, worker in enumerate(workers):
-                    if waiting and not worker.job:
-                        if not worker.process.is_alive():
-                            worker.stop()
-                            workers[index] = _Worker.start(running, task, worker.device)
-                        workers[index].give(waiting.popleft())
-            while waiting and len(workers) < several:
-                start().give(waiting.popleft())
+            give_out()
             busy = [index for index, worker in enumerate(workers) if worker.job]
             if not busy:
                 if feed is None or feed.over:
@@ -121,15 +126,9 @@ def run_jobs(
                 goes_on = outcome.again is not None and deaths[outcome.name] <= retries
                 if job and goes_on:
                     waiting.append(job)
-                if waiting:
-                    if not workers[index].process.is_alive():
-                        workers[index].stop()
-                        workers[index] = _Worker.start(running, task, workers[index].device)
-                    workers[index].give(waiting.popleft())
                 if outcome.use and isinstance(processes, Processes) and several == processes.first:
                     several = processes.fitting(outcome.use)
-                    while waiting and len(workers) < several:
-                        start().give(waiting.popleft())
+                give_out()
                 if not goes_on:
                     yield replace(outcome, retried=min(deaths[outcome.name], retries))
     finally:
@@ -270,12 +269,13 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
             if isinstance(job, Unwanted):  # its point had ended meanwhile
                 continue
             told = _telling(pipe, job) if job.reports else None
-            attempt(job, running / job.name, unpacked_task(task) if task else None, after_a_round=told)
+            folder = running / job.name / job.attempt
+            attempt(job, folder, unpacked_task(task) if task else None, after_a_round=told)
             use = use_of(job.device)
         except UnwantedError:
             unwanted = True
             with suppress(OSError, UserError):
-                remove_run(running / job.name)
+                remove_run(folder)
         except Exception as error:
             cause = cause_of(error)
         pipe.send((cause, use, unwanted))

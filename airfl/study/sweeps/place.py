@@ -13,6 +13,8 @@ from airfl.core.preflight import check_recipe
 from airfl.errors import UserError
 from airfl.learning.chosen_task import check_fit
 from airfl.learning.tasks.datasets import data_folders
+from airfl.storage.addresses import check_no_address
+from airfl.study.shards import Shard, shard_of
 from airfl.study.sweeps.points import SweepPoint
 
 
@@ -45,6 +47,7 @@ class Place:
         data_dir: Folder that is searched first for data; None for the default folders only.
         shared_dir: Folder for checkpoints that is at the same path on all workers of the cluster; None without one.
         patience: How much is borne before a point or the sweep is given up.
+        shard: Which of several processes that share the folder of the sweep this one is; None if it has it for itself.
     """
 
     jobs: int = 1
@@ -53,6 +56,7 @@ class Place:
     data_dir: Path | None = None
     shared_dir: Path | None = None
     patience: Patience = DEFAULT
+    shard: Shard | None = None
 
 
 def place_of(
@@ -64,8 +68,11 @@ def place_of(
     retries: int,
     worker_wait_s: float,
     scheduler_wait_s: float,
+    shard: str | Shard | None = None,
 ) -> Place:
     """Return the place that arguments of `sweep` and `tune` describe."""
+    if shared_dir:
+        check_no_address(Path(shared_dir), "--shared-dir")
     return Place(
         jobs,
         cluster,
@@ -73,6 +80,7 @@ def place_of(
         Path(data_dir) if data_dir else None,
         Path(shared_dir).absolute() if shared_dir else None,
         Patience(retries, worker_wait_s, scheduler_wait_s),
+        shard_of(shard),
     )
 
 
@@ -80,6 +88,8 @@ def check_points(points: Sequence[SweepPoint], out: Path, where: Place, command:
     """Raise UserError if a point or place is invalid, or the folder has other contents."""
     if where.jobs < 0:
         raise UserError(f"--jobs: must be at least 1, or 0 for as many as fit, got {where.jobs}")
+    if where.shard is not None and where.cluster is not None:
+        raise UserError("--shard and --cluster: a cluster distributes the points by itself; give only one of them")
     if where.shared_dir is not None and where.cluster is None:
         raise UserError("--shared-dir: is for the workers of a cluster; give --cluster too, or omit it")
     _check_patience(where.patience)

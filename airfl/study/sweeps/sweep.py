@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +34,8 @@ from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
 from airfl.storage.output_files import SWEEP_NAME
+from airfl.study.attempts import take_over
+from airfl.study.shards import Shard
 from airfl.study.sweeps.attempt import clear_attempts
 from airfl.study.sweeps.cluster.client import Cluster
 from airfl.study.sweeps.cluster.received import put
@@ -45,6 +47,7 @@ from airfl.study.sweeps.local import check_guard, run_jobs
 from airfl.study.sweeps.place import Place, check_points, place_of
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
+from airfl.study.sweeps.sharded import run_shared
 from airfl.study.sweeps.status import Report, Status
 from airfl.study.sweeps.studies import CLIENT_NAME, JOURNAL_NAME
 from airfl.version import __version__
@@ -76,6 +79,7 @@ def sweep(
     report: Report | None = None,
     plugins: bool = False,
     task: Task | None = None,
+    shard: str | Shard | None = None,
 ) -> Results:
     """Run every point that is not yet finished in `out`, and return the results of all points in it.
 
@@ -111,12 +115,15 @@ def sweep(
         report: An older name of `progress`.
         plugins: As in `airfl.load_settings`.
         task: As in `airfl.run`. It is sent to the processes or workers.
+        shard: "2/10" for the second of ten processes, also of several machines, that share the folder `out`: each
+            claims one point after the other, and returns when every point is finished, has failed or is run by another
+            process (see `Results.running`). Without it, the sweep has the folder for itself.
 
     Raises UserError for invalid input, before any point runs; MachineError if a scheduler or all workers are lost and
     do not come back.
     """
     plan = SweepPlan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
-    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s)
+    where = place_of(jobs, cluster, device, data_dir, shared_dir, retries, worker_wait_s, scheduler_wait_s, shard)
     built = build_points(config, overrides, plan, plugins=plugins, task=task)
     with asked_progress(report if progress is None else progress) as shown:
         return run_points(built, Path(out), where, shown)
@@ -130,6 +137,12 @@ def run_points(
         check_guard()
     check_points(points, out, where, command)
     tell = report or (lambda status: None)
+    if where.shard is not None:
+        with _workplace(points, where) as at:
+            run_shared(
+                points, out, where.shard, command, at.work, tell, at.at_once, _request, lambda one: _job(one, where)
+            )
+        return read_results(out)
     with _workplace(points, where) as at, exclusive(out):
         new = not (out / SWEEP_NAME).exists()
         listing = open_folder(out, command).joined([point.entry() for point in points])
@@ -139,6 +152,7 @@ def run_points(
         cut_off: set[str] = set()  # points whose checkpoints are kept for the next time
         status = Status(len(points), before=len(points) - len(waiting), at_once=at.at_once)
         tell(status)
+        take_over(out, lambda name: out / RUNNING_NAME / name if name in waiting else None)
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
             # Closed before the lock is released, so that no process is still running a point by then.
@@ -330,8 +344,12 @@ def _settled(listing: Listing, point: SweepPoint, outcome: Outcome) -> Listing:
     return listing
 
 
-Work = Callable[..., Generator[Outcome, None, None]]
-"""Runs jobs in a folder, and those that a feed gives out meanwhile: (jobs, running, feed)."""
+class _Work(Protocol):
+    """Runs jobs in a folder, each of which it asks for when it can begin, and those that a feed gives out meanwhile."""
+
+    def __call__(
+        self, jobs: Iterable[Job], running: Path, feed: Feed | None = None
+    ) -> Generator[Outcome, None, None]: ...
 
 
 @dataclass(frozen=True)
@@ -344,7 +362,7 @@ class _Workplace:
         data: Their data.
     """
 
-    work: Work
+    work: _Work
     at_once: int
     data: _Data
 
@@ -365,16 +383,15 @@ def _workplace(points: Sequence[SweepPoint], where: Place) -> Iterator[_Workplac
         processes = processes_for(where.jobs, where.device, threads)
         retries = where.patience.retries
 
-        def here(jobs: Sequence[Job], running: Path, feed: Feed | None = None) -> Generator[Outcome, None, None]:
-            fed = {} if feed is None else {"feed": feed}
-            return run_jobs(jobs, running, processes, sent, retries, **fed)
+        def here(jobs: Iterable[Job], running: Path, feed: Feed | None = None) -> Generator[Outcome, None, None]:
+            return run_jobs(jobs, running, processes, sent, retries, feed)
 
         yield _Workplace(here, processes.first, data)
         return
     data.load(points)
     with closing(Cluster(where.cluster, where.device, where.patience)) as cluster:
 
-        def far(jobs: Sequence[Job], running: Path, feed: Feed | None = None) -> Generator[Outcome, None, None]:
+        def far(jobs: Iterable[Job], running: Path, feed: Feed | None = None) -> Generator[Outcome, None, None]:
             shared = None if where.shared_dir is None else folder_of_sweep(where.shared_dir, running.parent)
             for outcome in cluster.run_jobs(jobs, running, data.to_send, sent, shared, feed):
                 yield put(outcome, running)
@@ -413,7 +430,7 @@ class _Data:
 
 
 def _job(point: SweepPoint, where: Place, reports: str = "") -> Job:
-    return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device, reports)
+    return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device, reports=reports)
 
 
 def _request(point: SweepPoint) -> dict[str, Any]:

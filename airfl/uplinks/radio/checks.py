@@ -7,11 +7,12 @@ import numpy as np
 from airfl.config.part_keys import name_of
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
 from airfl.uplinks.radio.parts import (
+    array_of,
     base_height_m,
     cell_of,
     grid_of,
@@ -33,6 +34,8 @@ from channels.topology import PATH_LOSS, check_topology
 MEMORY_SHARE = 0.5
 # Measured: a response, its estimate, precoders and the temporaries of power control.
 BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
+# Measured: the paths over an element of a surface to an antenna, and those to the element with their temporaries.
+BYTES_A_REFLECTION, BYTES_AN_ELEMENT = 16, 50
 # The square root of a correlation matrix, complex in double precision, and a copy of it.
 BYTES_A_PAIR = 32
 # A delay spread of 1 us over 400 MHz needs 1,400 taps.
@@ -51,6 +54,8 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
+    if radio.topology.points > 1:
+        _check_points(radio)
     if radio.surface.elements:
         _check_surface(radio)
     if radio.grid.waveform:
@@ -66,15 +71,18 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     flat = not radio.channel.fading_model.selective and not spread
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
+    each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
     memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
+        elements = radio.surface.elements
+        over, fewer = (f", {elements:,} elements", ", fewer elements") if elements else ("", "")
         raise UserError(
-            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas, {blocks:,} blocks and "
-            f"{subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; use a "
-            "longer coherence, fewer devices or fewer antennas"
+            f"channel.coherence: the channels of {rows:,} devices, {antennas.count} antennas{over}, {blocks:,} blocks "
+            f"and {subcarriers:,} subcarriers need {size / 1e9:.3g} GB, but this machine has {memory / 1e9:.3g} GB; "
+            f"use a longer coherence, fewer devices{fewer} or fewer antennas"
         )
 
 
@@ -274,6 +282,40 @@ def _check_hardware(radio: RadioSections) -> None:
         )
 
 
+def _check_points(radio: RadioSections) -> None:
+    """Check that the channels to several access points can be drawn and are known."""
+    channel, antennas, csi, points = radio.channel, radio.antennas, radio.csi.imperfections, radio.topology.points
+    fading, given = channel.fading_model, f"{points} of topology.access_points"
+    if antennas.count % points:
+        raise UserError(f"antennas.count: must be a multiple of the {given}, got {antennas.count}")
+    with settings_of("antennas.rows"):
+        array_of(antennas, points)
+    if not isinstance(fading, FlatFading):
+        raise UserError(
+            "topology.access_points: several need a flat fading law, channel.fading = "
+            f"{', '.join(FADING_LAWS)} (given: {name_of(channel.fading)!r}); use one of these, or one access point"
+        )
+    if radio.surface.elements:
+        raise UserError(
+            f"surface.elements: a surface is for one base station, got {given}; use 0 elements, or one access point"
+        )
+    if radio.grid.downlink:
+        raise UserError(
+            f"grid.downlink: the broadcast of several access points is not modelled, got {given}; use false, or one "
+            "access point"
+        )
+    if fading.line_of_sight and channel.variation == "jakes":
+        raise UserError(
+            f"channel.variation: the Doppler shifts of the lines of sight to {given} are not modelled (given: 'jakes' "
+            f"and channel.fading = {name_of(channel.fading)!r}); use another one, or one access point"
+        )
+    if fading.line_of_sight and csi.ageing.delay_s and channel.speed_m_s:
+        raise UserError(
+            f"csi.delay_s: ageing is not modelled for the lines of sight to {given} (given: "
+            f"{csi.ageing.delay_s:g} s at {channel.speed_m_s:g} m/s); use 0, or one access point"
+        )
+
+
 def _check_surface(radio: RadioSections) -> None:
     channel, csi, surface = radio.channel, radio.csi.imperfections, radio.surface.surface
     if not isinstance(channel.fading_model, FlatFading):
@@ -299,7 +341,7 @@ def _check_surface(radio: RadioSections) -> None:
             "changes; use another policy"
         )
     if radio.power.alignment == "population":
-        raise UserError(
+        raise AlignmentError(
             f'power.alignment: "population" needs the channels of all devices, but {which} is for the selected ones; '
             'use "sample" or "schedule"'
         )

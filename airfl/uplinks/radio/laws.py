@@ -84,7 +84,8 @@ def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
 
 
 def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
-    """Return the Rician K-factor of every device, [N], 0 without line of sight; None if all devices share one law."""
+    """Return the Rician K-factor of every device to one access point, [N], 0 without line of sight; None if all devices
+    share one law."""
     fading = channel.fading_model
     if not (isinstance(fading, Rician) and k_varies(channel, topology)):
         return None

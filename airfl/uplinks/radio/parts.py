@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,14 +18,14 @@ from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
-from channels.antennas import Directions
+from channels.antennas import AntennaArray, Directions
 from channels.csi import IMPAIRMENTS, Surroundings
 from channels.draws import Draw
 from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.topology import PATH_LOSS, Drop, Topology, drop
+from channels.topology import PATH_LOSS, Drop, Topology, drops
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -123,15 +124,20 @@ def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
 
 def placed_devices(
     channel: ChannelSettings, topology: TopologySettings, *, devices: int, streams: Streams
-) -> Drop | None:
-    """Return the positions and path losses of all devices of a run; None without a topology.
+) -> tuple[Drop, ...]:
+    """Return the positions of all devices of a run, and their path losses to each access point; () without a topology.
 
     Raises UserError if they cannot be placed.
     """
     if topology.kind == "none":
-        return None
+        return ()
     with settings_of("topology"):
-        return drop(cell_of(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
+        return drops(
+            cell_of(channel, topology),
+            whole_population(streams, Purpose.TOPOLOGY, devices),
+            whole_population(streams, Purpose.ACCESS_POINTS, devices),
+            whole_population(streams, Purpose.PLACED_AGAIN, devices),
+        )
 
 
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:
@@ -140,7 +146,8 @@ def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float
 
 
 def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:
-    """Return the direction of every device of the run as seen from the array. A device's line of sight and its other
+    """Return the direction of every device of the run as seen from the array, that of an access point if there are
+    several. A device's line of sight and its other
     paths share one direction."""
     zeros = np.zeros(devices)
     if antennas.angle == "broadside":
@@ -149,6 +156,12 @@ def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, pla
         return Directions(placed.azimuth_rad - math.radians(antennas.broadside_deg), placed.elevation_rad)
     uniforms = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
     return Directions(math.radians(antennas.sector_deg) * (uniforms - 0.5), zeros)
+
+
+def array_of(antennas: AntennaSettings, points: int) -> AntennaArray:
+    """Return the array of an access point, which has the antennas divided by the number of points."""
+    geometry = antennas.geometry
+    return geometry if points == 1 else replace(geometry, count=geometry.count // points)
 
 
 def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:

@@ -122,6 +122,11 @@ def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
             f"selection.kind: {rule.name!r} needs the channel of every candidate, but the receiver of power policy "
             f"{name!r} knows only the sum of the channels; use uniform, poisson or energy-budget"
         )
+    if radio.topology.points > 1 and csi.estimation.method != "perfect":
+        raise UserError(
+            f"csi.estimation: pilots that are sent at once, as under power policy {name!r}, are not modelled for "
+            f'several access points (given: {csi.estimation.method!r}); use "perfect", or one of topology.access_points'
+        )
     if radio.surface.surface.follows_channels and antennas.combiner.name == "sum":
         raise UserError(
             "antennas.combining: 'sum' is for channels of independent phases, but surface.configuration = "
@@ -149,10 +154,13 @@ def check_statistics_hold(radio: RadioSections, rule: SelectionRule, privacy_bou
             "law of all devices, which is another one for those selected; use uniform, poisson or energy-budget"
         )
     if not policy.knows_gains and np.isfinite(privacy_bound) and not (fades and np.isfinite(fades.most_power)):
+        remedy = 'statistical-truncation, channel.units = "normalised" with channel.max_gain'
+        if radio.surface.elements:  # with which the fading law is not known
+            remedy = "a policy whose devices know their gains, surface.elements = 0"
         raise UserError(
             f"power.policy: devices of {name!r} do not know their gains, and the fading has no largest gain, so that "
-            "nothing bounds what arrives, as the privacy bound of this scheme needs; use statistical-truncation, "
-            'channel.units = "normalised" with channel.max_gain, or privacy.epsilon = inf'
+            f"nothing bounds what arrives, as the privacy bound of this scheme needs; use {remedy}, or "
+            "privacy.epsilon = inf"
         )
     errors = radio.csi.imperfections.synchronisation
     if not policy.knows_gains and np.isfinite(privacy_bound) and errors.exceeds_the_channel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -166,6 +167,7 @@ class Radio(TrueChannels):
             noise,
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
+            None if self.point_power is None else self.of_antennas(self.point_power[devices]),
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
@@ -192,7 +194,7 @@ class Radio(TrueChannels):
             round_index,
             devices,
             self._times_s(round_index, frame),
-            self.mean_power[devices] / surface.mean_power_factor,
+            self.direct_power[devices],
             element_power,
             noise_energy,
             training_noise,
@@ -314,13 +316,17 @@ def build_radio(
             check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
     placed = placed_devices(channel, topology, devices=devices, streams=streams)
-    if placed is not None:
+    if placed:
         with settings_of("topology"):
-            own_k = k_factors(channel, topology, placed)
+            own_k = _of_points([k_factors(channel, topology, one) for one in placed])
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
-        scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
-    mean_power = scale**2 * mean_square * bounds_factor(sections)
+        amplitude = _of_points([one.amplitude for one in placed])
+        assert amplitude is not None
+        scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
+    mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
+    if mean_power.ndim == 2:
+        mean_power, point_power = mean_power.mean(axis=1), mean_power
     if sections.surface.elements:
         mean_power = mean_power * sections.surface.surface.mean_power_factor
     if replay is not None:
@@ -331,14 +337,17 @@ def build_radio(
         streams=streams,
         grid=grid_of(sections.grid),
         noise_std=noise_std_of(channel, sections.grid),
-        drop=placed,
+        drops=placed,
         law=law,
         k_factors=own_k,
         replay=replay,
         fades=statistics_of(sections),
         scale=scale,
         mean_power=mean_power,
-        directions=directions_of(antennas, devices, streams, placed) if antennas.count > 1 else None,
+        point_power=point_power,
+        directions=tuple(
+            directions_of(antennas, devices, streams, one) for one in (placed or (None,)) if antennas.count > 1
+        ),
         pilots_at_once=pilots_at_once,
         measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
     )
@@ -349,3 +358,11 @@ def build_radio(
         radio,
         mean_power=own_mean_power(fading, devices, rounds, lambda index, ids: radio.channel(index, ids, band).response),
     )
+
+
+def _of_points(values: Sequence[Array | None]) -> Array | None:
+    """Return values of devices at each access point, [N, points], or [N] if there is one; None if any is missing."""
+    if len(values) == 1:
+        return values[0]
+    given = [one for one in values if one is not None]
+    return np.stack(given, axis=1) if len(given) == len(values) else None

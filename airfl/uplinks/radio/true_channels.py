@@ -18,8 +18,8 @@ from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.own import check_shape, own_response
-from airfl.uplinks.radio.parts import base_height_m, prefix_s, surroundings_of, waveform_of
-from channels.antennas import Directions, correlation_roots, steering_phase
+from airfl.uplinks.radio.parts import array_of, base_height_m, prefix_s, surroundings_of, waveform_of
+from channels.antennas import AntennaArray, Directions, correlation_roots, steering_phase
 from channels.csi import ChannelState, LineOfSight, Surroundings, received_power
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
@@ -64,27 +64,59 @@ class TrueChannels:
         devices: N, number of devices.
         streams: Random number streams of the run.
         grid: Resource elements and their durations.
-        drop: Positions of the devices; None without a topology.
+        drops: Positions of the devices and their paths, one for each access point; empty without a topology.
         law: Law of flat fading; None for replayed or selective channels, and if every device has its own K.
-        k_factors: K of every device's Rician law, linear, [N]; None if devices do not have their own K.
+        k_factors: K of every device's Rician law, linear, [N], or [N, points] with several access points; None if
+            devices do not have their own K.
         replay: Recorded gains; None if the channel is drawn.
-        scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N].
+        scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N], or [N, points] with
+            several access points.
         mean_power: E|h|^2 within the bounds, [N]; before them for Sionna's models, as their law is unknown. With a
-            surface it is that of random phases.
-        directions: Directions of the devices from the antennas, [N]; None for one antenna, where they have no effect.
+            surface it is that of random phases, with several access points the mean over them.
+        point_power: E|h|^2 at the antennas of each access point, [N, points]; None if there is one.
+        directions: Directions of the devices from each access point, [N] each; empty for one antenna, where they have
+            no effect.
     """
 
     sections: RadioSections
     devices: int
     streams: Streams
     grid: OfdmaGrid
-    drop: Drop | None
+    drops: tuple[Drop, ...]
     law: FadingLaw | None
     k_factors: Array | None
     replay: Replay | None
     scale: Array
     mean_power: Array
-    directions: Directions | None
+    point_power: Array | None
+    directions: tuple[Directions, ...]
+
+    @property
+    def drop(self) -> Drop | None:
+        """Positions of the devices and their paths to the base station or the first access point; None without a
+        topology."""
+        return self.drops[0] if self.drops else None
+
+    @cached_property
+    def array(self) -> AntennaArray:
+        """The antennas of the base station, or of one access point."""
+        return array_of(self.sections.antennas, self.points)
+
+    @property
+    def points(self) -> int:
+        """Number of access points."""
+        return 1 if self.point_power is None else self.point_power.shape[1]
+
+    def of_antennas(self, values: Array) -> Array:
+        """Return values of devices at each antenna, [devices, antennas], from those at each access point, [devices,
+        points]. Values [devices] are those of all antennas, and stay."""
+        return values if values.ndim == 1 else np.repeat(values, self.array.count, axis=1)
+
+    @cached_property
+    def direct_power(self) -> Array:
+        """E|h|^2 of the channels without a surface, [N]: before the loss of the direct paths, if there is one."""
+        surface = self.sections.surface.surface
+        return self.mean_power / surface.mean_power_factor if surface.elements else self.mean_power
 
     @property
     def physical(self) -> bool:
@@ -165,9 +197,8 @@ class TrueChannels:
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
-        if self.directions is not None:
-            steering = steering_phase(self.sections.antennas.geometry, self.directions.take(devices))
-            steering = np.repeat(steering, len(times_s), axis=1)
+        if self.directions:
+            steering = np.repeat(self._steering(round_index, devices), len(times_s), axis=1)
         diffuse = diffuse.reshape(len(devices), antennas * len(times_s))
         phase = np.zeros((len(devices), 1))
         if self.law is None or self.law.line_of_sight > 0:
@@ -175,21 +206,41 @@ class TrueChannels:
             if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
                 shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
                 phase = np.tile(phase + shifts_hz[:, None] * times_s, antennas)
+
+        def at(values: Array) -> Array:
+            found = self.of_antennas(values[devices])
+            return found if found.ndim == 1 else np.repeat(found, len(times_s), axis=1)
+
         if self.law is None:
             assert self.k_factors is not None
             phase = phase if steering is None else phase + steering
-            return rician_parts(self.k_factors[devices], diffuse, phase, np.sqrt(self.mean_power[devices]))
+            power = self.direct_power if self.point_power is None else self.point_power
+            return rician_parts(at(self.k_factors), diffuse, phase, np.sqrt(at(power)))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
             self.law,
             diffuse,
             phase,
-            scale=self.scale[devices],
+            scale=at(self.scale),
             min_gain=limits[0],
             max_gain=limits[1],
             bounds=channel.bounds,
             steering=steering,
         )
+
+    def _steering(self, round_index: int, devices: Ids) -> Array:
+        """Return the phase of the line of sight at each antenna in units of 2 pi, [devices, antennas], over that at the
+        first antenna of the first access point.
+
+        The phases at other access points are independent: the paths differ by many wavelengths. They are drawn as often
+        as the phase at the first one.
+        """
+        phases = [steering_phase(self.array, one.take(devices)) for one in self.directions]
+        if self.points > 1:
+            t = None if VARIATIONS[self.sections.channel.variation].per_run else round_index
+            further = device_uniforms.draw(self.streams, Purpose.ACCESS_POINT_PHASE, t, devices, self.points - 1)
+            phases[1:] = [phase + turn[:, None] for phase, turn in zip(phases[1:], further.T, strict=True)]
+        return np.concatenate(phases, axis=1)
 
     def _times_s(self, round_index: int, frame: Frame) -> Array:
         """Return the times since the start of the run at which flat fading is drawn, [blocks]."""
@@ -264,18 +315,27 @@ class TrueChannels:
     def _spatial_roots(self, devices: Ids) -> Complex | None:
         """Return square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas].
 
-        None if the antennas are independent, or their gains are recorded.
+        None if the antennas are independent, or their gains are recorded. Those of different access points are
+        independent.
         """
-        if self.directions is None or self.replay is not None:
+        if not self.directions or self.replay is not None:
             return None
         correlation = self.sections.antennas.diffuse_correlation
         if correlation.kind == "independent":
             return None
-        return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
+        roots = [correlation_roots(self.array, correlation, one.take(devices)) for one in self.directions]
+        if len(roots) == 1:
+            return roots[0]
+        size = self.array.count
+        joint = np.zeros((len(devices), len(roots) * size, len(roots) * size), dtype=np.complex128)
+        for point, own in enumerate(roots):
+            joint[:, point * size : (point + 1) * size, point * size : (point + 1) * size] = own
+        return joint
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
-        """Return the line of sight as channel ageing needs it; None if its part of the channel is not given."""
-        if part is None:
+        """Return the line of sight as channel ageing needs it; None if its part of the channel is not given, and with
+        several access points, where a channel with a line of sight does not age."""
+        if part is None or self.points > 1:
             return None
         if self.k_factors is not None:
             share = self.k_factors[devices] / (self.k_factors[devices] + 1)
@@ -308,7 +368,7 @@ class TrueChannels:
             spacing_hz=self.grid.spacing_hz,
             bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
             array=self.sections.antennas.geometry,
-            directions=None if self.directions is None else self.directions.take(devices),
+            directions=self.directions[0].take(devices) if self.directions else None,
             broadside_rad=math.radians(self.sections.antennas.broadside_deg),
             spatial_roots=self._spatial_roots(devices),
         )

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airfl.uplinks.stages import kernels
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -74,8 +75,11 @@ class BalancedDigits:
     def _encode(self, batch: Batch) -> Batch:
         import torch
 
+        factors = batch.scale / self.step
+        if (found := kernels.digits_of(batch.values, factors, self.base, self.digits)) is not None:
+            return batch.of(found)
         middle, entries = (self.levels - 1) // 2, batch.values.shape[1]
-        left = batch.values * (batch.scale / self.step)[:, None]
+        left = batch.values * factors[:, None]
         left.round_().clamp_(-middle, middle)
         sent = left.new_empty(len(left), self.digits * entries)
         for place in range(self.digits - 1):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.uplinks.stages import kernels
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -45,7 +47,24 @@ def trained_codebook(blocks: Tensor, words: int, generator: np.random.Generator)
     import torch
 
     uniforms = generator.random(words)
+    seeds = _seeds(blocks, uniforms)
+    for _ in range(LLOYD):
+        nearest = nearest_words(blocks, seeds)
+        sums = torch.zeros_like(seeds).index_add_(0, nearest, blocks)
+        counts = torch.bincount(nearest, minlength=words).to(seeds)[:, None]
+        seeds = torch.where(counts > 0, sums / counts.clamp(min=1), seeds)
+    return seeds
+
+
+def _seeds(blocks: Tensor, uniforms: np.ndarray) -> Tensor:
+    """Return the blocks that k-means begins with, one for each uniform number, [words, length]."""
+    import torch
+
+    words = len(uniforms)
     seeds = blocks.new_zeros(words, blocks.shape[1])
+    if (found := kernels.seeds_of(blocks, uniforms)) is not None:
+        seeds[: len(found)] = blocks[found]
+        return seeds
     distances = blocks.double().square().sum(dim=1).add_(1e-300)  # the first seed by its energy: from the word 0
     for word in range(words):
         reached = distances.cumsum(0)
@@ -55,19 +74,39 @@ def trained_codebook(blocks: Tensor, words: int, generator: np.random.Generator)
         chosen = int(torch.searchsorted(reached, uniforms[word] * total).clamp(max=len(blocks) - 1))
         seeds[word] = blocks[chosen]
         distances = distances.minimum((blocks - blocks[chosen]).double().square().sum(dim=1))
-    for _ in range(LLOYD):
-        nearest = nearest_words(blocks, seeds)
-        sums = torch.zeros_like(seeds).index_add_(0, nearest, blocks)
-        counts = torch.bincount(nearest, minlength=words).to(seeds)[:, None]
-        seeds = torch.where(counts > 0, sums / counts.clamp(min=1), seeds)
     return seeds
 
 
 def nearest_words(blocks: Tensor, words: Tensor) -> Tensor:
     """Return the index of the nearest word of every block, int64 [blocks]: the largest b'c - |c|^2/2."""
+    return nearest_words_of_rows(blocks.reshape(1, -1), blocks.new_ones(1), words)[0].long()
+
+
+def nearest_words_of_rows(rows: Tensor, factors: Tensor, words: Tensor) -> Tensor:
+    """Return the index of the nearest word of every block of factors * rows, float32 [rows, blocks].
+
+    Args:
+        rows: [rows, d]; the last of their blocks is filled up with zeros.
+        factors: Factor of each row, [rows].
+        words: [words, length].
+    """
     import torch
 
-    scores = torch.addmm(words.square().sum(dim=1).div(-2), blocks, words.T)
+    offsets = words.square().sum(dim=1).div(-2)
+    if (found := kernels.nearest_of(rows, factors, words, offsets)) is not None:
+        return found
+    length = words.shape[1]
+    indices = [
+        _largest(torch.addmm(offsets, blocks_of(row, length) * factor, words.T))
+        for row, factor in zip(rows, factors, strict=True)
+    ]
+    return torch.stack(indices).to(words.dtype) if indices else words.new_zeros(0, -(-rows.shape[1] // length))
+
+
+def _largest(scores: Tensor) -> Tensor:
+    """Return the column of the largest number of each row."""
+    import torch
+
     if scores.device.type == "cpu":  # numpy's is faster than torch's
         return torch.from_numpy(scores.numpy().argmax(axis=1))
     return scores.argmax(dim=1)

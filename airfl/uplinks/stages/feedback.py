@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -44,12 +44,13 @@ class ErrorFeedback:
 
         def encode(batch: Batch) -> Batch:
             devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()
-            corrected = batch.messages
-            for vector, device in zip(corrected, devices, strict=True):
+            corrected = torch.empty_like(batch.values)
+            for vector, update, factor, device in zip(corrected, batch.values, batch.scale, devices, strict=True):
+                torch.mul(update, factor, out=vector)
                 if (error := opened.store.read(ERROR, device)) is not None:
                     vector += error
             message = inner.encode(batch.of(corrected))
-            delivered = _delivered(inner, message)
+            delivered = _each_delivered(inner, message)
             errors = opened.store.place(ERROR, devices, corrected[0])
             for vector, own, error, arrived in zip(corrected, delivered, errors, received, strict=True):
                 torch.sub(vector, own, out=error) if arrived else error.copy_(vector)
@@ -99,7 +100,7 @@ class ShiftedCompression:
                     vector -= shift
             message = inner.encode(batch.of(difference))
             if self.gamma:
-                after, delivered = opened.store.place(SHIFT, devices, difference[0]), _delivered(inner, message)
+                after, delivered = opened.store.place(SHIFT, devices, difference[0]), _each_delivered(inner, message)
                 for own, old, shift, arrived in zip(delivered, before, after, received, strict=True):
                     step = own * (self.gamma * arrived)
                     shift.copy_(step) if old is None else shift.add_(step)
@@ -122,10 +123,17 @@ def shift_step(omega: float) -> float:
     return float(((1 + 2 * omega) / (2 * (1 + omega) ** 3)) ** 0.5)
 
 
-def _delivered(coder: Coder, message: Batch) -> Tensor:
-    """Return the messages as the receiver decodes each of them, not to be changed, [chunk, d]."""
-    sent = message.messages_to_read
-    return sent if coder.expand is None else coder.expand(sent)
+def _each_delivered(coder: Coder, message: Batch) -> Iterator[Tensor]:
+    """Yield the messages as the receiver decodes each of them, not to be changed, [d] each.
+
+    On a CPU they are decoded one at a time, into memory that stays in the cache.
+    """
+    sent, expand = message.messages_to_read, coder.expand
+    if expand is None:
+        return iter(sent)
+    if sent.device.type != "cpu":
+        return iter(expand(sent))
+    return (expand(sent[row : row + 1])[0] for row in range(len(sent)))
 
 
 def _through(stages: Sequence[Stage], before: MessageBound, kept: DeviceState) -> MessageBound:

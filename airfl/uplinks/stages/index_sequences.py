@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.stages import kernels
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 from channels.count_detection import detect_counts, sequences
 from channels.transfer import on_device
@@ -72,7 +73,8 @@ class IndexSequences:
 
         def decode(mean: Tensor) -> Tensor:
             received = (mean * divisor).view(-1, self.length)
-            counts = detect_counts(received, columns, most, self.iterations).counts
+            steps = kernels.steps_for(received, columns)
+            counts = detect_counts(received, columns, most, self.iterations, steps=steps).counts
             return (counts / max(total_of(counts), 1)).view(-1)
 
         def expand(messages: Tensor) -> Tensor:

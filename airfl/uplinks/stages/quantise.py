@@ -54,14 +54,14 @@ class StochasticQuantise:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder, which draws one uniform number per entry when a message is encoded."""
-        from airfl.runtime.philox.tensors import round_stochastically_
+        from airfl.runtime.philox.tensors import rounded_stochastically
 
         address = opened.streams.address(Purpose.QUANTISER, opened.index)
         grid = self.limit, self.step, self.levels
 
         def encode(batch: Batch) -> Batch:
-            devices = _devices(opened, batch)
-            return batch.of(round_stochastically_(batch.messages, address, devices, *grid, positions=batch.positions))
+            given = batch.values, batch.scale, address, _devices(opened, batch)
+            return batch.of(rounded_stochastically(*given, *grid, positions=batch.positions))
 
         return Coder(
             encode,

@@ -13,7 +13,7 @@ from airfl.uplinks.stages.clip import clip_factor
 from airfl.uplinks.stages.codebooks import (
     blocks_of,
     gaussian_codebook,
-    nearest_words,
+    nearest_words_of_rows,
     trained_codebook,
     word_std,
 )
@@ -75,13 +75,8 @@ class VectorQuantise:
         words = self._codebook(opened)
 
         def encode(batch: Batch) -> Batch:
-            factors = batch.scale
-            indices = [
-                nearest_words(blocks_of(row, self.length) * factor, words)
-                for row, factor in zip(batch.values, factors, strict=True)
-            ]
-            stacked = torch.stack(indices) if indices else batch.values.new_zeros(0, self.blocks)
-            return Batch(stacked.to(words.dtype), torch.ones_like(factors), rows=batch.rows)
+            indices = nearest_words_of_rows(batch.values, batch.scale, words)
+            return Batch(indices, torch.ones_like(batch.scale), rows=batch.rows)
 
         def decode(shares: Tensor) -> Tensor:
             means = shares.view(self.blocks, self.words) @ words.to(shares.dtype)

@@ -109,7 +109,18 @@ def checked_partition(rule: PartitionRule, result: Any, pool: Pool) -> Partition
     foreign = indices[~np.isin(indices, pool.samples)]
     if len(foreign):
         raise UserError(f"{what} uses sample {foreign[0]}, which is held out or does not exist")
-    numbers, counts = np.unique(indices, return_counts=True)
-    if len(numbers) < len(indices):
-        raise UserError(f"{what} uses sample {numbers[counts > 1][0]} twice; assign every sample at most once")
+    if rule.shares:
+        for device, share in enumerate(np.split(indices, offsets[1:-1])):
+            if len(again := _repeated(share)):
+                raise UserError(f"{what} gives device {device} sample {again[0]} twice; its samples must differ")
+    elif len(again := _repeated(indices)):
+        raise UserError(
+            f"{what} uses sample {again[0]} twice; assign every sample at most once, or set shares = True in the class"
+        )
     return Partition(indices.astype(np.int64), offsets.astype(np.int64), result.writers)
+
+
+def _repeated(indices: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the indices that occur more than once, ascending."""
+    numbers, counts = np.unique(indices, return_counts=True)
+    return np.asarray(numbers[counts > 1])

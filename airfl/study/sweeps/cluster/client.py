@@ -109,7 +109,7 @@ class Cluster:
 
     def run_jobs(
         self,
-        jobs: Sequence[Job],
+        jobs: Iterable[Job],
         running: Path,
         data: Mapping[str | Dataset, RawData],
         task: bytes | None = None,

@@ -1,0 +1,441 @@
+"""Statistics of a recorded channel: gains, spread over delay and over Doppler, coherence bandwidth and K factor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.draws import Array
+from channels.recorded.layout import BASE_POSITION, POSITIONS, Layout, layout_of
+from channels.recorded.opening import opened, regular_file
+from channels.recorded.recording import Recording, Rows
+from channels.recorded.source import RecordingError, Source
+from channels.recorded.surveying import survey
+
+PART_BYTES = 1 << 26
+"""About how much of a round is looked at together."""
+MOST_LAGS = 48
+"""Lags at which the correlation over frequency or time is computed."""
+HALF = 0.5
+"""Correlation that defines the coherence bandwidth."""
+DROP = 0.02
+"""1 - |rho|^2 from which on a spread is taken from the curvature of the correlation: above rounding and below a bias of
+about this share."""
+FEWEST_FADES = 32
+"""Values of |h|^2 of a device from which on the K factor is estimated."""
+PATH_LAGS_HZ = np.geomspace(1e3, 1e9, 4 * MOST_LAGS)
+DELAY_BINS, DOPPLER_BINS = 120, 101
+QUANTILES = (0.05, 0.5, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelStatistics:
+    """What a recorded channel looks like. A link is a device in a round; nan stands for what the file does not tell.
+
+    Attributes:
+        layout: Rounds, devices, antennas, blocks, subcarriers and paths.
+        power: |h|^2 of every link, mean over antennas and elements, for paths their sum, [rounds, devices].
+        carrier_hz: Carrier frequency in Hz.
+        delay_spread_s: Root mean square delay spread of each device, [devices].
+        coherence_bandwidth_hz: Distance at which the frequency correlation of each device falls to 0.5, [devices];
+            infinite if it does not within the band.
+        doppler_spread_hz: Root mean square Doppler spread of each device, [devices].
+        largest_doppler_hz: Largest Doppler shift of a path.
+        k_factor: Rician K factor by moments, linear.
+        k_samples: Values of |h|^2 of each device that the K factor is taken from.
+        strongest_path: Power of the strongest path over that of the others of each link with several, [links].
+        profile: Delays in s and mean normalised power, [2, bins]; None if unknown.
+        doppler: Doppler shifts in Hz and mean normalised power, [2, bins]; None if unknown.
+        positions_m: Positions of the devices, [rounds, devices, 3]; None if not recorded.
+        base_m: Position of the base station, [3]; None if not recorded.
+    """
+
+    layout: Layout
+    power: Array
+    carrier_hz: float
+    delay_spread_s: Array
+    coherence_bandwidth_hz: Array
+    doppler_spread_hz: Array
+    largest_doppler_hz: float
+    k_factor: float
+    k_samples: int
+    strongest_path: Array
+    profile: Array | None
+    doppler: Array | None
+    positions_m: Array | None
+    base_m: Array | None
+
+    @property
+    def gains_db(self) -> Array:
+        """|h|^2 in dB of the links that have a path, [links]."""
+        return 10 * np.log10(self.power[self.power > 0])
+
+    @property
+    def silent_share(self) -> float:
+        """Share of links without a path."""
+        return float(np.mean(self.power == 0))
+
+    def figures(self) -> dict[str, Any]:
+        """Return the statistics as numbers by name with units; None for what is not known."""
+        layout, frequencies = self.layout, self.layout.frequencies_hz
+        reached = self.power[self.power > 0]
+        values: dict[str, Any] = {
+            "rounds": layout.rounds,
+            "devices": layout.devices,
+            "antennas": layout.antennas,
+            "blocks": layout.blocks,
+            "subcarriers": layout.subcarriers,
+            "paths": layout.paths,
+            "carrier_hz": self.carrier_hz,
+            "band_hz": math.nan if frequencies is None else float(frequencies[-1] - frequencies[0]),
+            "spacing_hz": _spacing(frequencies),
+            "duration_s": math.nan if layout.block_times_s is None else float(np.ptp(layout.block_times_s)),
+            "silent_share": self.silent_share,
+            "mean_gain_db": 10 * math.log10(float(reached.mean())) if len(reached) else math.nan,
+        }
+        for name, quantile in (("lowest", 0.0), ("p05", 0.05), ("median", 0.5), ("p95", 0.95), ("highest", 1.0)):
+            values[f"gain_{name}_db"] = float(np.quantile(self.gains_db, quantile)) if len(reached) else math.nan
+        for name, each in (
+            ("delay_spread_s", self.delay_spread_s),
+            ("coherence_bandwidth_hz", self.coherence_bandwidth_hz),
+            ("doppler_spread_hz", self.doppler_spread_hz),
+        ):
+            known = each[~np.isnan(each)]
+            for label, quantile in zip(("p05", "median", "p95"), QUANTILES, strict=True):
+                # Without interpolation, as a bandwidth may be infinite.
+                found = float(np.quantile(known, quantile, method="nearest")) if len(known) else math.nan
+                stem, _, unit = name.rpartition("_")
+                values[f"{stem}_{label}_{unit}"] = found
+        values["largest_doppler_hz"] = self.largest_doppler_hz
+        values["k_factor"] = self.k_factor
+        values["k_factor_db"] = 10 * math.log10(self.k_factor) if self.k_factor > 0 else math.nan
+        values["k_samples"] = self.k_samples
+        strongest = self.strongest_path
+        values["strongest_path_db"] = 10 * math.log10(float(np.median(strongest))) if len(strongest) else math.nan
+        return {
+            name: None if isinstance(one, float) and not math.isfinite(one) else one for name, one in values.items()
+        }
+
+
+@dataclass
+class _Correlation:
+    """Sums for the correlation of each device at some lags along an axis.
+
+    Attributes:
+        lags: The lags in steps, [lags].
+        product: Sum of h(x + lag) times the conjugate of h(x), [devices, lags].
+        before: Sum of |h(x)|^2 over the same x, [devices, lags].
+        after: Sum of |h(x + lag)|^2, [devices, lags].
+    """
+
+    lags: NDArray[np.int64]
+    product: NDArray[np.complex128]
+    before: Array
+    after: Array
+
+    @staticmethod
+    def over(length: int, devices: int) -> _Correlation:
+        """Return empty sums for an axis: lags up to half of it, about evenly spread in their logarithm."""
+        lags = np.unique(np.geomspace(1, max(length // 2, 1), MOST_LAGS).astype(np.int64))
+        shape = (devices, len(lags))
+        return _Correlation(lags, np.zeros(shape, np.complex128), np.zeros(shape), np.zeros(shape))
+
+    def add(self, rows: slice, values: NDArray[np.complexfloating]) -> None:
+        """Add values of some devices, [devices, ..., x]."""
+        power = np.abs(values).astype(np.float64) ** 2
+        axes = tuple(range(1, values.ndim))
+        for place, lag in enumerate(self.lags.tolist()):
+            left, right = values[..., :-lag], values[..., lag:]
+            self.product[rows, place] += (right * left.conj()).sum(axis=axes, dtype=np.complex128)
+            self.before[rows, place] += power[..., :-lag].sum(axis=axes)
+            self.after[rows, place] += power[..., lag:].sum(axis=axes)
+
+    def modulus(self) -> Array:
+        """Return |rho|, at most 1, [devices, lags]; nan without any power."""
+        scale = np.sqrt(self.before * self.after)
+        rho = np.divide(np.abs(self.product), scale, out=np.full(scale.shape, np.nan), where=scale > 0)
+        return np.asarray(np.minimum(rho, 1))
+
+
+@dataclass
+class _Sums:
+    """What is summed over rounds."""
+
+    layout: Layout
+    power: Array = field(init=False)
+    frequency: _Correlation | None = None
+    time: _Correlation | None = None
+    path_rho: NDArray[np.complex128] | None = None
+    delay: Array | None = None
+    shift: Array | None = None
+    fades: Array = field(init=False)
+    strongest: list[Array] = field(default_factory=list)
+    largest_doppler_hz: float = math.nan
+    profile: Array | None = None
+    profile_of: tuple[Array, Array] | None = None
+    spectrum: Array | None = None
+
+    def __post_init__(self) -> None:
+        layout, devices = self.layout, self.layout.devices
+        self.power = np.zeros((layout.rounds, devices))
+        self.fades = np.zeros((3, devices))
+        if layout.paths:
+            self.path_rho = np.zeros((devices, len(PATH_LAGS_HZ)), dtype=np.complex128)
+            self.delay = np.zeros((3, devices))
+            self.profile = np.zeros(DELAY_BINS)
+            if "doppler_hz" in layout.beside:
+                self.shift = np.zeros((3, devices))
+                self.spectrum = np.zeros(DOPPLER_BINS)
+                self.largest_doppler_hz = 0.0
+        if layout.subcarriers > 1 and _even(layout.frequencies_hz):
+            self.frequency = _Correlation.over(layout.subcarriers, devices)
+            self.profile = np.zeros(layout.subcarriers)
+        if layout.blocks > 1 and _even(layout.block_times_s):
+            self.time = _Correlation.over(layout.blocks, devices)
+            self.spectrum = np.zeros(layout.blocks)
+
+
+def read_statistics(path: Path, variable: str | None = None) -> ChannelStatistics:
+    """Look at every value of a recorded channel.
+
+    The spread over delay of a device is that of its power-delay profile, the mean over rounds, antennas and blocks with
+    delays from the first path of each round. Of paths it is sqrt(E tau^2 - (E tau)^2) with the powers as weights; of
+    responses it follows from the frequency correlation, |rho(d)|^2 = 1 - (2 pi d sigma)^2 for small d, at the smallest
+    d where 1 - |rho|^2 reaches `DROP`, or the largest. Noise of a measurement counts as spread. The Doppler spread
+    follows in the same way from Doppler shifts of paths, or from the correlation between blocks. The K factor is that
+    of the moments of |h|^2 (Greenstein, Michelson, Erceg 1999): with gamma = Var |h|^2 / (E |h|^2)^2, the mean over
+    devices, K = sqrt(1 - gamma) / (1 - sqrt(1 - gamma)), and 0 if gamma is 1 or more.
+
+    Args:
+        path: The file: HDF5, .mat, .npy or .npz.
+        variable: Name of its array of gains; None if it has one candidate.
+
+    Raises RecordingError in one line, for everything that a replay refuses too.
+    """
+    with opened(regular_file(path)) as source:
+        layout = layout_of(source, variable)
+        recording = Recording(source, layout, layout.antennas)
+        everything = np.arange(layout.rounds), np.arange(layout.devices)
+        recording.check_room(*everything)
+        found = survey(recording, *everything)
+        sums = _Sums(layout)
+        limits = (max(found.longest_delay_s, 1e-12), _largest_doppler(recording))
+        each = layout.antennas * layout.blocks * (layout.paths or layout.subcarriers) * 16
+        step = max(PART_BYTES // each, 1)
+        for row in range(layout.rounds):
+            for begin in range(0, layout.devices, step):
+                some = np.arange(begin, min(begin + step, layout.devices))
+                rows = (found.held or recording).read(row, some)
+                _add(sums, row, slice(begin, begin + len(some)), rows, limits)
+        positions, base, carrier_hz = _beside(source, layout)
+    return _result(sums, limits, positions, base, carrier_hz)
+
+
+def _largest_doppler(recording: Recording) -> float:
+    """Return the largest Doppler shift of a path in Hz; nan if none is recorded."""
+    layout = recording.layout
+    if not layout.paths or "doppler_hz" not in layout.beside:
+        return math.nan
+    largest = 0.0
+    for row in range(layout.rounds):
+        rows = recording.read(row, np.arange(layout.devices))
+        assert rows.doppler_hz is not None
+        there = (rows.gains != 0).any(axis=(1, 2))
+        largest = max(largest, float(np.max(np.abs(rows.doppler_hz), where=there, initial=0.0)))
+    return largest
+
+
+def _add(sums: _Sums, row: int, part: slice, rows: Rows, limits: tuple[float, float]) -> None:
+    """Add some devices of a round."""
+    layout = sums.layout
+    gains = np.asarray(rows.gains, dtype=np.complex128)  # [devices, antennas, blocks, subcarriers or paths]
+    squares = np.abs(gains) ** 2
+    fades = squares
+    if layout.paths:
+        fades = np.abs(gains.sum(axis=-1)) ** 2
+        _add_paths(sums, part, rows, squares.mean(axis=(1, 2)), limits)
+    sums.power[row, part] = (squares.sum(axis=-1) if layout.paths else squares.mean(axis=-1)).mean(axis=(1, 2))
+    there = sums.power[row, part] > 0
+    flat = fades.reshape(len(gains), -1)
+    sums.fades[:, part] += np.where(
+        there, [np.full(len(flat), flat.shape[1]), flat.sum(axis=1), (flat**2).sum(axis=1)], 0
+    )
+    scale = np.where(there, sums.power[row, part], 1.0)[:, None, None, None]
+    if sums.frequency is not None:
+        sums.frequency.add(part, gains)
+        assert sums.profile is not None
+        window = np.hanning(layout.subcarriers + 2)[1:-1]
+        taps = np.abs(np.fft.ifft(gains * window, axis=-1)) ** 2 / scale
+        sums.profile += taps.sum(axis=(0, 1, 2))
+    if sums.time is not None:
+        moved = np.moveaxis(gains, 2, 3)
+        sums.time.add(part, moved)
+        assert sums.spectrum is not None
+        window = np.hanning(layout.blocks + 2)[1:-1]
+        lines = np.abs(np.fft.fft(moved * window, axis=-1)) ** 2 / scale
+        sums.spectrum += np.fft.fftshift(lines.sum(axis=(0, 1, 2)))
+
+
+def _add_paths(sums: _Sums, part: slice, rows: Rows, power: Array, limits: tuple[float, float]) -> None:
+    """Add the paths of some devices in a round. power: mean over antennas, [devices, paths]."""
+    from channels.selective.recorded_paths import relative_delays
+
+    assert sums.delay is not None
+    assert sums.path_rho is not None
+    assert sums.profile is not None
+    delays, total = relative_delays(rows), power.sum(axis=-1)
+    sums.delay[:, part] += [total, (power * delays).sum(axis=-1), (power * delays**2).sum(axis=-1)]
+    for place, lag in enumerate(PATH_LAGS_HZ.tolist()):
+        sums.path_rho[part, place] += (power * np.exp(-2j * np.pi * lag * delays)).sum(axis=-1)
+    share = np.divide(power, total[:, None], out=np.zeros_like(power), where=total[:, None] > 0)
+    sums.profile += np.histogram(delays, DELAY_BINS, (0, limits[0]), weights=share)[0]
+    several = (power > 0).sum(axis=-1) > 1
+    strongest = power[several].max(axis=-1)
+    sums.strongest.append(strongest / (total[several] - strongest))
+    if sums.shift is not None:
+        assert rows.doppler_hz is not None
+        assert sums.spectrum is not None
+        shifts = np.where(power > 0, rows.doppler_hz, 0.0)
+        sums.shift[:, part] += [total, (power * shifts).sum(axis=-1), (power * shifts**2).sum(axis=-1)]
+        edge = max(limits[1], 1e-9) * (1 + 1e-9)
+        sums.spectrum += np.histogram(shifts, DOPPLER_BINS, (-edge, edge), weights=share)[0]
+
+
+def _result(
+    sums: _Sums, limits: tuple[float, float], positions: Array | None, base: Array | None, carrier_hz: float
+) -> ChannelStatistics:
+    layout = sums.layout
+    unknown = np.full(layout.devices, math.nan)
+    delay_spread, bandwidth, doppler_spread = unknown, unknown, unknown
+    profile = doppler = None
+    if sums.delay is not None:
+        assert sums.path_rho is not None
+        delay_spread = _spread(sums.delay)
+        reached = sums.delay[0] > 0
+        rho = np.divide(
+            np.abs(sums.path_rho),
+            sums.delay[0][:, None],
+            out=np.full(sums.path_rho.shape, np.nan),
+            where=reached[:, None],
+        )
+        bandwidth = _falls_to_half(PATH_LAGS_HZ, rho)
+        profile = np.stack([(np.arange(DELAY_BINS) + 0.5) * limits[0] / DELAY_BINS, _normalised(sums.profile)])
+    if sums.shift is not None:
+        doppler_spread = _spread(sums.shift)
+        edge = max(limits[1], 1e-9)
+        doppler = np.stack([np.linspace(-edge, edge, DOPPLER_BINS), _normalised(sums.spectrum)])
+    if sums.frequency is not None:
+        spacing = _spacing(layout.frequencies_hz)
+        rho = sums.frequency.modulus()
+        delay_spread = _from_curvature(sums.frequency.lags * spacing, rho)
+        bandwidth = _falls_to_half(sums.frequency.lags * spacing, rho)
+        delays = np.arange(layout.subcarriers) / (layout.subcarriers * spacing)
+        profile = np.stack([delays, _normalised(sums.profile)])
+    if sums.time is not None:
+        spacing = _spacing(layout.block_times_s)
+        doppler_spread = _from_curvature(sums.time.lags * spacing, sums.time.modulus())
+        shifts = np.fft.fftshift(np.fft.fftfreq(layout.blocks, spacing))
+        doppler = np.stack([shifts, _normalised(sums.spectrum)])
+    k_factor, samples = _k_factor(sums.fades)
+    return ChannelStatistics(
+        layout=layout,
+        power=sums.power,
+        carrier_hz=carrier_hz,
+        delay_spread_s=delay_spread,
+        coherence_bandwidth_hz=bandwidth,
+        doppler_spread_hz=doppler_spread,
+        largest_doppler_hz=limits[1],
+        k_factor=k_factor,
+        k_samples=samples,
+        strongest_path=np.concatenate(sums.strongest) if sums.strongest else np.empty(0),
+        profile=profile,
+        doppler=doppler,
+        positions_m=positions,
+        base_m=base,
+    )
+
+
+def _spread(moments: Array) -> Array:
+    """Return the root mean square deviation of each device from sums of weights, values and squares, [3, devices]."""
+    weight, first, second = moments
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = first / weight
+        return np.asarray(np.sqrt(np.maximum(second / weight - mean**2, 0)))
+
+
+def _from_curvature(distances: NDArray[np.floating], rho: Array) -> Array:
+    """Return sqrt(1 - |rho|^2) / (2 pi d) at the smallest distance where |rho| has dropped enough, or the largest."""
+    drop = 1 - rho**2
+    enough = drop >= DROP
+    place = np.where(enough.any(axis=1), enough.argmax(axis=1), len(distances) - 1)
+    chosen = np.take_along_axis(drop, place[:, None], axis=1)[:, 0]
+    return np.asarray(np.sqrt(chosen) / (2 * np.pi * distances[place]))
+
+
+def _falls_to_half(distances: NDArray[np.floating], rho: Array) -> Array:
+    """Return where |rho| first falls to 0.5, on the line between two distances; infinite if it does not."""
+    distances = np.concatenate([[0.0], distances])
+    rho = np.concatenate([np.ones((len(rho), 1)), rho], axis=1)
+    below = rho <= HALF
+    place = np.maximum(below.argmax(axis=1), 1)
+    right = np.take_along_axis(rho, place[:, None], axis=1)[:, 0]
+    left = np.take_along_axis(rho, place[:, None] - 1, axis=1)[:, 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = (left - HALF) / (left - right)
+    found = distances[place - 1] + share * (distances[place] - distances[place - 1])
+    return np.where(np.isnan(rho[:, 1]), math.nan, np.where(below.any(axis=1), found, math.inf))
+
+
+def _k_factor(fades: Array) -> tuple[float, int]:
+    """Return K by moments and the number of values of a device; nan if there are too few."""
+    counts, first, second = fades
+    heard = counts > 0
+    samples = int(counts[heard].min()) if heard.any() else 0
+    if samples < FEWEST_FADES:
+        return math.nan, samples
+    counts, first, second = fades[:, heard]
+    mean = first / counts
+    variance = np.maximum(second / counts - mean**2, 0) * counts / (counts - 1)
+    gamma = float(np.mean(variance / mean**2))
+    line = math.sqrt(max(1 - gamma, 0.0))
+    return (line / (1 - line) if line < 1 else math.inf), samples
+
+
+def _normalised(values: Array | None) -> Array:
+    assert values is not None
+    total = values.max(initial=0.0)
+    return np.asarray(values / total if total > 0 else values)
+
+
+def _even(points: Array | None) -> bool:
+    """Whether points are evenly spaced."""
+    if points is None or len(points) < 2:
+        return False
+    steps = np.diff(points)
+    return bool(np.allclose(steps, steps.mean(), rtol=1e-3))
+
+
+def _spacing(points: Array | None) -> float:
+    return float(np.diff(points).mean()) if points is not None and len(points) > 1 else math.nan
+
+
+def _beside(source: Source, layout: Layout) -> tuple[Array | None, Array | None, float]:
+    """Return positions of devices and base station in m, and the carrier in Hz; None or nan if not recorded."""
+    positions = base = None
+    if POSITIONS in layout.beside:
+        shape = source.shapes[layout.sibling(POSITIONS)]
+        if shape not in ((layout.rounds, layout.devices, 3), (layout.devices, 3)):
+            raise RecordingError(f"{POSITIONS!r} must be {(layout.rounds, layout.devices, 3)}, got {shape}")
+        positions = np.broadcast_to(source.small(layout.sibling(POSITIONS)), (layout.rounds, layout.devices, 3))
+    if BASE_POSITION in layout.beside:
+        found = np.ravel(source.small(layout.sibling(BASE_POSITION)))
+        base = found if len(found) == 3 else None
+    return positions, base, source.attribute("carrier_hz")
+
+
+__all__ = ["ChannelStatistics", "RecordingError", "read_statistics"]
