@@ -5,6 +5,7 @@
   const INTERRUPTED_MS = 5000;
   const MOST_CURVES = 6;
   const MOST_POINTS = 1500;
+  const MOST_MARKS = 60;
   const HEIGHT = 250;
   const MARGIN = { left: 64, right: 12, top: 10, bottom: 42 };
   const DASHES = ["none", "7 4", "7 3 2 3", "2 3", "11 4", "11 3 2 3"];
@@ -332,7 +333,7 @@
 
   // Discs where the power limits set beta, squares where the privacy bound does; of many rounds some.
   function marks(parts, curve, known, x, y) {
-    const step = Math.max(1, Math.ceil(known.length / 60));
+    const step = Math.max(1, Math.ceil(known.length / MOST_MARKS));
     for (let at = known.length - 1; at >= 0; at -= step) {
       const [round, value] = known[at];
       const bound = boundAt(curve.run, round);
@@ -348,6 +349,7 @@
       return `● power limits set β in ${count("power_bound_binding")} of ${run.done} rounds, □ the privacy bound in ${count("privacy_bound_binding")}`;
     };
     let text = chart.marks && curves.length === 1 ? bounds(curves[0].run) : chart.marks ? "● the power limits set β, □ the privacy bound does" : "";
+    if (text && curves.some((curve) => curve.run.done > MOST_MARKS)) text += "; some rounds are marked";
     if (place.cursor !== null) {
       const read = curves.map((curve) => {
         const value = curve.values[place.cursor - 1];
