@@ -177,10 +177,13 @@ class Drop:
 def drop(parameters: Topology, draw: Draw) -> Drop:
     """Place devices and compute their path losses to one base station, from six uniform numbers each.
 
-    Raises ValueError as `check_topology` does, for several access points, and for a path loss beyond `MAX_LOSS_DB`.
+    Raises ValueError as `check_topology` does, for access points other than one at the origin, and for a path loss
+    beyond `MAX_LOSS_DB`.
     """
-    if len(parameters.access_points) != 1:
-        raise ValueError(f"access_points: a drop has one, got {len(parameters.access_points)}; use drops()")
+    if parameters.access_points != ORIGIN:
+        raise ValueError(
+            f"access_points: drop() has one at the origin, got {list(parameters.access_points)}; use drops()"
+        )
     return drops(parameters, draw)[0]
 
 

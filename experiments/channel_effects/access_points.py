@@ -69,5 +69,5 @@ def _errors(axis: Axes) -> list[str]:
         ]  # fmt: skip
         axis.plot(COUNTS, found, label=combining, **line(number, marked=True))
         numbers.append(quote(f"{combining}: error", found, PLACES))
-    label(axis, "access points", ERROR, legend="upper right", xscale="log", yscale="log")
+    label(axis, "access points", ERROR, legend="lower left", xscale="log", yscale="log")
     return numbers

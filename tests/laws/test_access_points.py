@@ -71,7 +71,7 @@ def test_a_device_has_the_distance_loss_and_direction_to_each_point() -> None:
 
 
 def test_mean_power_at_each_antenna_is_the_gain_of_the_path_to_its_point() -> None:
-    """n = 400 rounds of 8 devices, 2 antennas a point; and what the radio states of them."""
+    """n = 100 rounds of 8 devices, 2 antennas a point; and what the radio states of them."""
     given = (*everybody(8), *LOG, "topology.kind=disc", "topology.radius_m=150", PAIR, "antennas.count=4")
     for fading in ("rayleigh", "exponential", "rician", "nakagami"):
         scenario = built(64, *given, f"channel.fading={fading}")
@@ -86,9 +86,9 @@ def test_mean_power_at_each_antenna_is_the_gain_of_the_path_to_its_point() -> No
 
 
 def test_devices_that_are_too_near_are_placed_again() -> None:
-    """Uniform over the disc without the circles around the points: n = 20,000, against the areas."""
+    """Uniform over the disc without the circles around the points: n = 8,000, against the areas."""
     points = ((0.0, 0.0), (100.0, 0.0), (-60.0, 60.0))
-    found = seen(20_000, radius_m=150.0, min_distance_m=20.0, access_points=points, path_loss="log-distance")
+    found = seen(8_000, radius_m=150.0, min_distance_m=20.0, access_points=points, path_loss="log-distance")
     for one in found:
         assert np.hypot(*one.positions_m[:, :2].T).min() >= 20.0
     place = found[0].positions_m[:, :2]
@@ -105,21 +105,18 @@ def test_devices_that_are_too_near_are_placed_again() -> None:
 
 
 def test_shadowing_and_lines_of_sight_of_points_are_independent() -> None:
-    """n = 4,000 devices midway between two points, which have one law at both."""
+    """n = 400 devices midway between two points, which have one law at both."""
     places = tuple((0.0, 40.0 + 10 * index) for index in range(400))
-    pairs = [seen(400, kind="coordinates", coordinates=places, access_points=((-30.0, 0.0), (30.0, 0.0)),
-                  shadowing_correlation_m=0.0, los="nlos")]  # fmt: skip
-    first, second = pairs[0]
-
-    model = seen(400, kind="coordinates", coordinates=places, access_points=((-30.0, 0.0), (30.0, 0.0)),
-                 shadowing_std_db=0.0, los="nlos")  # fmt: skip
+    midway = {"kind": "coordinates", "coordinates": places, "access_points": ((-30.0, 0.0), (30.0, 0.0))}
+    first, second = seen(400, **midway, shadowing_correlation_m=0.0, los="nlos")
+    model = seen(400, **midway, shadowing_std_db=0.0, los="nlos")
     shadow = np.array(
         [one.path_loss_db - other.path_loss_db for one, other in zip((first, second), model, strict=True)]
     )
     assert np.array_equal(model[0].path_loss_db, model[1].path_loss_db)
     assert_mean(shadow[0] * shadow[1], 0.0)
     assert shadow[0].std() == pytest.approx(7.82, rel=5 / math.sqrt(2 * 400))
-    sight = seen(400, kind="coordinates", coordinates=places, access_points=((-30.0, 0.0), (30.0, 0.0)))
+    sight = seen(400, **midway)
     assert (sight[0].line_of_sight != sight[1].line_of_sight).any()
 
 
