@@ -29,8 +29,7 @@ app = typer.Typer(
     name="airfl",
     cls=Commands,
     help="\b\nSimulation of federated learning over a radio channel.\n"
-    "First run:                            airfl run demo --out runs/first\n"
-    "Options and an example of a command:  airfl COMMAND --help",
+    "First run: airfl run demo --out runs/first; options: airfl COMMAND --help",
     epilog="Exit codes: 0 success, 1 failure or bug, 2 invalid input, 130 interrupted\n"
     "Environment: AIRFL_DATA, AIRFL_CACHE (folders), AIRFL_TRACEBACK=1 (tracebacks)",
     no_args_is_help=True,

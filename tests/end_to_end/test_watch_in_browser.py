@@ -99,8 +99,9 @@ def test_a_run_is_followed_from_before_it_begins_until_it_has_ended(browser: Any
         for rounds in (1, 2):
             begun = f"Running: round {rounds} of {ROUNDS}"
             assert until(lambda begun=begun: text(browser, "#line").startswith(begun))
+            assert until(lambda rounds=rounds: len(going.accuracies) == rounds)  # told after the record is written
             expected = f": {float(f'{100 * going.accuracies[-1]:.4g}'):g}% after round {rounds}"
-            assert text(browser, "#chart-accuracy .now") == expected
+            assert until(lambda expected=expected: text(browser, "#chart-accuracy .now") == expected)
             going.go_on()
         assert shown(browser) == {"accuracy", "loss", "beta", "energy", "epsilon"}
         assert "(J)" in text(browser, "#chart-energy figcaption")
