@@ -92,4 +92,4 @@ def _shrinkage(mean_power: Array, noise_variance: Array) -> Array:
 
 def _rows(values: Array) -> Array:
     """Reshape [devices] or [devices, antennas] to broadcast against [devices, antennas, blocks, subcarriers]."""
-    return values.reshape(len(values), -1, 1, 1)
+    return values[:, :, None, None] if values.ndim == 2 else values[:, None, None, None]
