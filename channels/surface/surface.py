@@ -21,10 +21,10 @@ class Surface(Part):
 
     A device's channel at antenna k is
 
-        h_ik = sqrt(L) h_ik,direct + sum_n theta_n f_kn g_in sqrt(rho P_i),   |theta_n| = 1,
+        h_ik = sqrt(lambda) h_ik,direct + sum_n theta_n f_kn g_in sqrt(rho P_i),   |theta_n| = 1,
 
     with the gain g_in from the device to element n and f_kn from there to the antenna, of unit mean power, the mean
-    power P_i of the direct path before the loss L, and the gain rho of an element.
+    power P_i of the direct path before its loss lambda, and the gain rho of an element.
     """
 
     elements: int = parameter(
@@ -87,7 +87,7 @@ class Surface(Part):
 
     @property
     def direct_gain(self) -> float:
-        """L, linear."""
+        """lambda, what is left of the power of a direct path, linear."""
         return float(db_to_linear(-self.direct_loss_db))
 
     @property

@@ -63,7 +63,7 @@ def test_the_paths_to_the_antennas_hold_for_the_run() -> None:
 
 
 def test_random_phases_add_powers() -> None:
-    """E|h|^2 = L + M rho times that of the direct path, which the radio states, and MMSE and policies use."""
+    """E|h|^2 = lambda + M rho times that of the direct path, which the radio states, and MMSE and policies use."""
     given = ("surface.elements=20", "surface.element_gain_db=-10", "surface.direct_loss_db=3")
     scenario = built(64, *everybody(12), *RAYLEIGH, *given, "surface.configuration=random")
     expected = MEAN_POWER * (10**-0.3 + 20 * 0.1)
