@@ -315,7 +315,8 @@ def test_the_page_begins_with_the_demo_and_knows_its_models(one_engine: Calls) -
             assert value == SETTING[name], key
     assert tables["models"] == {name: MODELS.build(name).dimension for name in tables["models"]}
     assert MODELS.build("mlp").dimension == SETTING["dimension"]
-    assert set(MODELS) - set(tables["models"]) == {"logistic-bias"}  # d = 124 beside logistic's 123
+    # d = 124 beside logistic's 123; and a model that takes its shape from the data set.
+    assert set(MODELS) - set(tables["models"]) == {"logistic-bias", "softmax"}
 
 
 def test_a_fragment_holds_a_setting_and_nothing_else_is_taken_from_it(one_engine: Calls) -> None:

@@ -55,7 +55,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Request:
-    """A point whose rounds are wanted: its name, and the generation and the number of rounds already received."""
+    """A point whose rounds are wanted.
+
+    Attributes:
+        name: Name of the point.
+        generation: Generation of its records that was received last.
+        rounds: Number of rounds already received.
+    """
 
     name: str
     generation: int = 0
