@@ -25,6 +25,7 @@ from channels.antennas.robust import RobustCombiner, check_location, robust_sum
 from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
+    from channels.antennas.coherent_sum import AlignedSum as AlignedSum
     from channels.antennas.coherent_sum import CoherentSum as CoherentSum
     from channels.antennas.first import First as First
     from channels.antennas.max_min import MaxMin as MaxMin

@@ -77,7 +77,8 @@ def until(true: Callable[[], bool]) -> bool:
 
 
 def text(browser: Any, selector: str) -> str:
-    said: str = browser.execute_script("return document.querySelector(arguments[0]).textContent", selector)
+    """The text of an element, "" while it is not there."""
+    said: str = browser.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
     return said
 
 

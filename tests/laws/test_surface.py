@@ -73,7 +73,7 @@ def test_random_phases_add_powers() -> None:
 
 
 def test_devices_with_their_own_k_factors_have_the_same_factor() -> None:
-    """E|h|^2 = (lambda + M rho) times the path gain, also where devices in and out of sight have different K factors."""
+    """E|h|^2 = (lambda + M rho) times the path gain, also if devices in and out of sight have different K factors."""
     given = ("surface.elements=50", "surface.element_gain_db=-10", "surface.direct_loss_db=3")
     cell = ("channel.units=physical", "topology.kind=disc", "topology.path_loss=uma", "channel.fading=rician")
     scenario = built(
