@@ -140,7 +140,7 @@ def _padded(matrix: Tensor) -> Tensor:
 
 
 def _readable(numbers: Tensor, *others: Tensor) -> bool:
-    """Whether kernel.c can read the rows of this matrix as they lie in memory, and numbers of the type of the others."""
+    """Whether kernel.c can read the rows of this matrix as they lie in memory, and the numbers of the others."""
     import torch
 
     known = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in (numbers, *others))
