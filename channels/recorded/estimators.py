@@ -79,7 +79,7 @@ def from_curvature(distances: NDArray[np.floating], rho: Array) -> Array:
 
 
 def falls_to_half(distances: NDArray[np.floating], rho: Array) -> Array:
-    """Return where |rho| first falls to 0.5, on the line between two distances; infinite if it does not."""
+    """Return the distance at which |rho| first falls to 0.5, interpolated; infinite if it does not."""
     distances = np.concatenate([[0.0], distances])
     rho = np.concatenate([np.ones((len(rho), 1)), rho], axis=1)
     below = rho <= HALF
@@ -119,7 +119,7 @@ def even(points: Array | None) -> bool:
     if points is None or len(points) < 2:
         return False
     steps = np.diff(points)
-    return bool(np.allclose(steps, steps.mean(), rtol=1e-3))
+    return bool(np.allclose(steps, steps.mean(), rtol=1e-3, atol=0))
 
 
 def spacing(points: Array | None) -> float:

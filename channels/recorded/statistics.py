@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from channels.recorded.estimators import (
     spacing,
     spread,
 )
-from channels.recorded.layout import BASE_POSITION, POSITIONS, Layout, layout_of
+from channels.recorded.layout import BASE_POSITION, DOPPLER, POSITIONS, Layout, layout_of
 from channels.recorded.opening import opened, regular_file
-from channels.recorded.recording import Recording, Rows
+from channels.recorded.recording import Recording, Rounds, Rows
 from channels.recorded.source import RecordingError, Source
 from channels.recorded.surveying import survey
 
@@ -44,7 +45,7 @@ class ChannelStatistics:
         carrier_hz: Carrier frequency in Hz.
         delay_spread_s: Root mean square delay spread of each device, [devices].
         coherence_bandwidth_hz: Distance at which the frequency correlation of each device falls to 0.5, [devices];
-            infinite if it does not within the band.
+            infinite if it does not within half of the band, or within 1 GHz for paths.
         doppler_spread_hz: Root mean square Doppler spread of each device, [devices].
         largest_doppler_hz: Largest Doppler shift of a path.
         k_factor: Rician K factor by moments, linear.
@@ -136,9 +137,7 @@ class _Sums:
     shift: Array | None = None
     fades: Array = field(init=False)
     strongest: list[Array] = field(default_factory=list)
-    largest_doppler_hz: float = math.nan
     profile: Array | None = None
-    profile_of: tuple[Array, Array] | None = None
     spectrum: Array | None = None
 
     def __post_init__(self) -> None:
@@ -149,10 +148,9 @@ class _Sums:
             self.path_rho = np.zeros((devices, len(PATH_LAGS_HZ)), dtype=np.complex128)
             self.delay = np.zeros((3, devices))
             self.profile = np.zeros(DELAY_BINS)
-            if "doppler_hz" in layout.beside:
+            if DOPPLER in layout.beside:
                 self.shift = np.zeros((3, devices))
                 self.spectrum = np.zeros(DOPPLER_BINS)
-                self.largest_doppler_hz = 0.0
         if layout.subcarriers > 1 and even(layout.frequencies_hz):
             self.frequency = Correlation.over(layout.subcarriers, devices)
             self.profile = np.zeros(layout.subcarriers)
@@ -164,12 +162,13 @@ class _Sums:
 def read_statistics(path: Path, variable: str | None = None) -> ChannelStatistics:
     """Look at every value of a recorded channel.
 
-    The spread over delay of a device is that of its power-delay profile, the mean over rounds, antennas and blocks with
-    delays from the first path of each round. Of paths it is sqrt(E tau^2 - (E tau)^2) with the powers as weights; of
-    responses it follows from the frequency correlation, |rho(d)|^2 = 1 - (2 pi d sigma)^2 for small d, at the smallest
-    d where 1 - |rho|^2 reaches `DROP`, or the largest. Noise of a measurement counts as spread. The Doppler spread
-    follows in the same way from Doppler shifts of paths, or from the correlation between blocks. The K factor is that
-    of the moments of |h|^2 (Greenstein, Michelson, Erceg 1999): with gamma = Var |h|^2 / (E |h|^2)^2, the mean over
+    The delay spread of a device is that of its power-delay profile, averaged over rounds, antennas and blocks. For
+    paths, whose delays count from the first path of each round, it is sqrt(E tau^2 - (E tau)^2) with the powers as
+    weights. For responses it follows from the frequency correlation, |rho(d)|^2 = 1 - (2 pi d sigma)^2 for small d, at
+    the smallest d where 1 - |rho|^2 reaches `DROP`, or the largest. Their delays are as recorded, so that a timing that
+    drifts from round to round counts as spread, and so does the noise of a measurement. The Doppler spread follows in
+    the same way from the Doppler shifts of paths, or from the correlation between blocks. The K factor is estimated
+    from the moments of |h|^2 (Greenstein, Michelson, Erceg 1999): with gamma = Var |h|^2 / (E |h|^2)^2, the mean over
     devices, K = sqrt(1 - gamma) / (1 - sqrt(1 - gamma)), and 0 if gamma is 1 or more.
 
     Args:
@@ -185,26 +184,30 @@ def read_statistics(path: Path, variable: str | None = None) -> ChannelStatistic
         recording.check_room(*everything)
         found = survey(recording, *everything)
         sums = _Sums(layout)
-        limits = (max(found.longest_delay_s, 1e-12), _largest_doppler(recording))
-        each = layout.antennas * layout.blocks * (layout.paths or layout.subcarriers) * 16
-        step = max(PART_BYTES // each, 1)
-        for row in range(layout.rounds):
-            for begin in range(0, layout.devices, step):
-                some = np.arange(begin, min(begin + step, layout.devices))
-                rows = (found.held or recording).read(row, some)
-                _add(sums, row, slice(begin, begin + len(some)), rows, limits)
+        values = found.held or recording
+        limits = (max(found.longest_delay_s, 1e-12), _largest_doppler(values, layout))
+        for row, part, rows in _parts(values, layout):
+            _add(sums, row, part, rows, limits)
         positions, base, carrier_hz = _beside(source, layout)
     return _result(sums, limits, positions, base, carrier_hz)
 
 
-def _largest_doppler(recording: Recording) -> float:
+def _parts(values: Rounds, layout: Layout) -> Iterator[tuple[int, slice, Rows]]:
+    """Yield every round in parts of some devices that fit in memory: the round, the devices and their values."""
+    each = layout.antennas * layout.blocks * (layout.paths or layout.subcarriers) * 16
+    step = max(PART_BYTES // each, 1)
+    for row in range(layout.rounds):
+        for begin in range(0, layout.devices, step):
+            part = slice(begin, min(begin + step, layout.devices))
+            yield row, part, values.read(row, np.arange(part.start, part.stop))
+
+
+def _largest_doppler(values: Rounds, layout: Layout) -> float:
     """Return the largest Doppler shift of a path in Hz; nan if none is recorded."""
-    layout = recording.layout
-    if not layout.paths or "doppler_hz" not in layout.beside:
+    if not layout.paths or DOPPLER not in layout.beside:
         return math.nan
     largest = 0.0
-    for row in range(layout.rounds):
-        rows = recording.read(row, np.arange(layout.devices))
+    for _, _, rows in _parts(values, layout):
         assert rows.doppler_hz is not None
         there = (rows.gains != 0).any(axis=(1, 2))
         largest = max(largest, float(np.max(np.abs(rows.doppler_hz), where=there, initial=0.0)))
