@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,11 @@ import pytest
 from airfl.core.record import Record
 from airfl.report.live import Watched, WatchServer
 from airfl.simulation import run as simulate
-from tests.browser import PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts
+from tests.browser import PATIENCE_S, PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts, until
 from tests.conftest import small_settings
 from tests.small_data import OF_PEOPLE, people
 
 pytestmark = WITH_A_BROWSER
-PATIENCE_S = 60.0
 ROUNDS = 6
 PLACED = ("channel.units=physical", "topology.kind=disc")
 
@@ -67,13 +66,6 @@ def open_page(browser: Any, server: WatchServer) -> None:
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.get_log("browser")  # what earlier pages left
     browser.get(server.address)
-
-
-def until(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end and not true():
-        time.sleep(0.05)
-    return true()
 
 
 def text(browser: Any, selector: str) -> str:
