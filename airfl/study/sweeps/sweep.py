@@ -49,7 +49,8 @@ from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.sharded import run_shared
 from airfl.study.sweeps.status import Report, Status
-from airfl.study.sweeps.studies import CLIENT_NAME, JOURNAL_NAME
+from airfl.study.sweeps.trials.client import CLIENT_NAME
+from airfl.study.sweeps.trials.storage import JOURNAL_NAME
 from airfl.version import __version__
 
 if TYPE_CHECKING:
