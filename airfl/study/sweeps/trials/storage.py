@@ -24,6 +24,7 @@ LONGEST_LINE = 1 << 20
 
 
 def is_url(storage: str) -> bool:
+    """Whether the storage is a database, given by its URL."""
     return "://" in storage
 
 
