@@ -38,7 +38,7 @@ from airfl.uplinks.radio.parts import placed_devices
 
 PER_ROUND = (
     *("test_accuracy", "test_loss", "alignment_coefficient", "power_bound_binding", "privacy_bound_binding"),
-    *("energy_j", "epsilon", "epsilon_round", "heard"),
+    *("energy_j", "epsilon", "epsilon_round"),
 )
 """The variables that are followed, a number per round."""
 PER_SLOT = ("device_id", "channel_gain", "active")
@@ -227,7 +227,7 @@ class Follower:
                 if time.monotonic() - began > LONGEST_LOOK_S:
                     break
         except FileNotFoundError:
-            if self.state != WAITING:
+            if self.state != WAITING and not self._keeps_nothing:
                 raise  # the run has just ended, and its trace is there
         except DamagedCheckpointError as error:
             self.state, self.note = UNREADABLE, f"{path}: the record of round {self.done + 1} {error}"
