@@ -46,7 +46,7 @@ PER_SLOT = ("device_id", "channel_gain", "active")
 LONGEST_LOOK_S = 1.0
 """Time after which a look ends, although there are more records to read; the next look reads on."""
 SOON_S = 10.0
-"""A run whose checkpoint was begun within this time after the run has not been resumed."""
+"""A run whose checkpoint was written within this time after the start of the run has not been resumed."""
 MOST_PLACES = 5000
 """Number of devices above which only the selected ones are on the map."""
 MOST_DEVICES = 10_000_000
@@ -66,7 +66,7 @@ class Follower:
         folder: The folder of the run.
         generation: Grows whenever the rounds are read from the beginning again.
         state: One of waiting, running, interrupted, complete, failed and unreadable.
-        note: A sentence on the state; "" if there is nothing to say.
+        note: What the state alone does not say, such as why the run failed; "" if there is nothing to add.
         columns: The values of the rounds so far, by variable of `PER_ROUND`.
         last: The arrays of the last round, by variable of `PER_SLOT`.
         tables: The settings of the run, as plain tables.

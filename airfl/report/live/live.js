@@ -13,7 +13,7 @@
   const SVG = "http://www.w3.org/2000/svg";
 
   const find = (id) => document.getElementById(id);
-  const token = new URLSearchParams(location.search).get("token");
+  const token = new URLSearchParams(location.search).get("token") ?? "";
   // Of every run that is drawn: what has been received of it so far.
   const runs = new Map();
   // Names of the runs that are drawn; null until the user has chosen.
@@ -95,7 +95,7 @@
       const known = runs.get(name);
       return `of=${encodeURIComponent(`${known ? known.generation : 0}:${known ? known.done : 0}:${name}`)}`;
     });
-    if (token) asked.push(`token=${encodeURIComponent(token)}`);
+    asked.push(`token=${encodeURIComponent(token)}`);
     let wait = EVERY_MS;
     try {
       const answer = await fetch(`data?${asked.join("&")}`, { cache: "no-store" });
