@@ -103,7 +103,7 @@ def test_a_run_is_followed_from_before_it_begins_until_it_has_ended(browser: Any
         going.join()
     assert until(lambda: text(browser, "#line") == f"The run has ended: round {ROUNDS} of {ROUNDS}.")
     assert text(browser, "#news") == "Ended. complete; 100% done."
-    assert browser.find_element("id", "again").is_displayed()
+    assert until(lambda: browser.find_element("id", "again").is_displayed())
     devices = "return document.querySelectorAll('#map circle').length"
     assert browser.execute_script(devices) == 12  # of the whole population, selected or not
     fetched = browser.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)")
