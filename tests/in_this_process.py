@@ -33,4 +33,4 @@ def fed(feed: Feed) -> Iterator[Job]:
 @pytest.fixture
 def points_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the points of the test's sweeps in the test process."""
-    monkeypatch.setattr("airfl.study.sweeps.sweep.run_jobs", run_jobs)
+    monkeypatch.setattr("airfl.study.sweeps.workplace.run_jobs", run_jobs)

@@ -60,7 +60,7 @@ def tune(
     from airfl.config.swept_values import split_axes, split_intervals
     from airfl.config.without_effect import OWNERS
     from airfl.study.sweeps.place import place_of
-    from airfl.study.sweeps.studies import plan_of
+    from airfl.study.sweeps.trials.plan import plan_of
     from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
 
     plan = plan_of(trials, random_trials, prune, storage, study)

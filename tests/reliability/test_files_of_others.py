@@ -39,8 +39,8 @@ from airfl.study.sweeps.cluster.received import put as take_in
 from airfl.study.sweeps.job import Again, Outcome
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
-from airfl.study.sweeps.studies import check_own_studies
 from airfl.study.sweeps.sweep import run_points
+from airfl.study.sweeps.trials.client import check_own_studies
 from airfl.study.sweeps.tuning import check_tuned
 from tests.conftest import small_settings
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent

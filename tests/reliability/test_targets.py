@@ -51,7 +51,7 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         *(
             "simulation.load_data",
             "study.compare.load_data",
-            "study.sweeps.sweep.load_data",
+            "study.sweeps.workplace.load_data",
             "storage.trace.open_trace",
         ),
         *("analysis.budget.build_scenario", "analysis.calculator.privacy_of", "analysis.results.collect.digest_of"),

@@ -19,10 +19,12 @@ from airfl.config.swept_values import Interval
 from airfl.core.summary import Summary
 from airfl.errors import MachineError, UserError
 from airfl.study.sweeps import search as search_module
-from airfl.study.sweeps import studies as module
 from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.search import Search, points_of_trials
-from airfl.study.sweeps.studies import Studies, plan_of
+from airfl.study.sweeps.trials import identity
+from airfl.study.sweeps.trials import study as module
+from airfl.study.sweeps.trials.plan import plan_of
+from airfl.study.sweeps.trials.studies import Studies
 from airfl.study.sweeps.tuning import rows_to_tune
 from tests.conftest import DEMO
 
@@ -418,7 +420,7 @@ def test_other_settings_versions_and_foreign_studies_are_refused(
         ('airfl = "0.0.1"', "__version__", "0.0.1"),
     ):
         with monkeypatch.context() as patch:
-            patch.setitem(globals(), name, value) if name == "HELD_OUT" else patch.setattr(module, name, value)
+            patch.setitem(globals(), name, value) if name == "HELD_OUT" else patch.setattr(identity, name, value)
             with pytest.raises(UserError) as refused, client(tmp_path / "b", accuracy, storage=storage):
                 pass
             assert told in str(refused.value) or value in str(refused.value)

@@ -23,7 +23,9 @@ from airfl.config.swept_values import Interval
 from airfl.errors import MachineError, UserError
 from airfl.runtime.text import tell
 from airfl.study.sweeps.points import SweepPoint
-from airfl.study.sweeps.studies import Asked, RowStudy, SearchPlan, Studies, Tried
+from airfl.study.sweeps.trials.plan import SearchPlan
+from airfl.study.sweeps.trials.studies import Studies
+from airfl.study.sweeps.trials.study import Asked, RowStudy, Tried
 from airfl.study.sweeps.tuning import edges_of, points_of
 
 SECONDS_BETWEEN_LOOKS = 5.0

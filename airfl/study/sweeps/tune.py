@@ -20,9 +20,11 @@ from airfl.study.sweeps.place import Place, place_of
 from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.progress import asked_progress
 from airfl.study.sweeps.search import Search, points_of_trials
+from airfl.study.sweeps.searched import run_search
 from airfl.study.sweeps.status import Report
-from airfl.study.sweeps.studies import RANDOM_TRIALS, STUDY, SearchPlan, Studies, plan_of
-from airfl.study.sweeps.sweep import run_points, run_search
+from airfl.study.sweeps.sweep import run_points
+from airfl.study.sweeps.trials.plan import RANDOM_TRIALS, STUDY, SearchPlan, plan_of
+from airfl.study.sweeps.trials.studies import Studies
 from airfl.study.sweeps.tuning import check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
 
 if TYPE_CHECKING:

@@ -35,7 +35,8 @@ from airfl.storage.output_files import replace_text
 from airfl.storage.own_files import check_own_file
 from airfl.study.sweeps.place import Place, check_points
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, axes_of, build_points, combinations
-from airfl.study.sweeps.studies import SearchPlan, check_evaluations, check_own_studies
+from airfl.study.sweeps.trials.client import check_own_studies
+from airfl.study.sweeps.trials.plan import SearchPlan, check_evaluations
 from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
