@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -144,5 +144,12 @@ def kinds(
         for name, meaning in one.options.items()
     ]
     if not as_json:
-        listing = [{**row, "default": "" if row["default"] is None else row["default"]} for row in listing]
+        listing = [{**row, "default": _as_given(row["default"])} for row in listing]
     print_list(listing, as_json)
+
+
+def _as_given(default: Any) -> str:
+    """Return the default of an option as KEY=VALUE would give it."""
+    if default is None:
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default).lower()

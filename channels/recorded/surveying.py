@@ -283,7 +283,8 @@ def _delay(rows: Rows) -> float:
     there = (rows.gains != 0).any(axis=(1, 2))
     first = np.min(rows.delays_s, axis=1, where=there, initial=np.inf)
     last = np.max(rows.delays_s, axis=1, where=there, initial=-np.inf)
-    spread = (last - first)[there.any(axis=1)]
+    with np.errstate(invalid="ignore"):  # infinite delays are refused with their place
+        spread = (last - first)[there.any(axis=1)]
     return float(np.max(spread, initial=0.0))
 
 

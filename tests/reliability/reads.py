@@ -1,4 +1,4 @@
-"""`reads.py trace|replay OUT FILE...` reads files, in processes forked from it, and prints a line of JSON of each."""
+"""`reads.py trace|replay|channel OUT FILE...` reads files with forked readers, and prints a line of JSON for each."""
 
 import io
 import json
@@ -78,6 +78,18 @@ def replay(file: Path, _out: Path, _place: int) -> str:
     return ""
 
 
+def channel(file: Path, out: Path, _place: int) -> str:
+    """A file of another tool, named after its kind, is imported and written as a run reads it, or refused."""
+    from channels.imported import KINDS, Choice, RecordingError, write_channel
+
+    options = {"bandwidth_hz": 50e6} if file.suffix == ".dichasus" else {}
+    try:
+        write_channel(KINDS[file.suffix[1:]](str(file), Choice(), **options), out)
+    except RecordingError as error:
+        return one_line(str(error))
+    return ""
+
+
 def told(action: Callable[[], object]) -> str:
     """The line it is refused with, or nothing."""
     try:
@@ -95,7 +107,7 @@ def one_line(text: str) -> str:
     return text
 
 
-READERS: dict[str, Callable[[Path, Path, int], str]] = {"trace": trace, "replay": replay}
+READERS: dict[str, Callable[[Path, Path, int], str]] = {"trace": trace, "replay": replay, "channel": channel}
 
 
 def main(kind: str, out: Path, files: list[Path]) -> None:

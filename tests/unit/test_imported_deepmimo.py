@@ -170,6 +170,7 @@ def params(**changed: Any) -> Callable[[Path], None]:
         (lambda folder: (folder / f"power_{CODE}.npy").write_bytes(b"\x93NUMPY torn"), "not a readable"),
         (lambda folder: [one.unlink() for one in folder.glob("power*")], "has no matrix such as"),
         (lambda folder: (folder / "params.json").write_text("{"), "not a readable JSON file"),
+        (lambda folder: (folder / "params.json").write_text("[" * 100_000), "not a readable JSON file"),
         (lambda folder: (folder / "params.json").write_text('"x"'), "params.json must hold a table"),
         (params(rt_params={"raytracer_name": "Sionna Ray Tracing"}), "give carrier_hz"),
         (params(scene={"num_scenes": 3}), "3 scenes, but the scenario 0 folders"),
@@ -200,7 +201,7 @@ def test_scenes_are_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(np.abs(found.gains[1]), np.abs(found.gains[0]) * 10**-0.5, rtol=1e-6)
     with monkeypatch.context() as one_scene:
         one_scene.setattr("channels.imported.channel.MOST_BYTES", 18 * 6 * 64)
-        assert "GB would be held in memory" in refused(scenario)
+        assert "GB would be held in memory" in refused(scenario, Choice(devices="1"))
     (scenario / "scene_0" / f"phase_{CODE}.npy").unlink()  # a scene that is not chosen is not read
     assert imported(scenario, Choice(rounds="1,1")).gains[1].tobytes() == found.gains[1].tobytes()
     assert "has no file phase" in refused(scenario)
