@@ -61,7 +61,7 @@ class Codewords(ABC):
         Args:
             sums: Received energies in units of the codewords, [resources, m].
             noise_energy: Mean energy of noise and interference in each of them, in the same unit.
-            weights: Sum of the devices' weights.
+            weights: Sum of the weights of the devices that the receiver expects.
         """
 
     @abstractmethod

@@ -1,7 +1,8 @@
 """Headless Chromium for tests of pages."""
 
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +18,7 @@ ARGUMENTS = (
 )
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 LEAST_FONT = 14
+PATIENCE_S = 60.0
 
 AVAILABLE = bool(BROWSER and DRIVER and find_spec("selenium"))
 MISSING = "Chromium, chromedriver and selenium are wanted"
@@ -38,6 +40,16 @@ def chromium(profile: Path) -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+def until(true: Callable[[], bool]) -> bool:
+    """Whether something becomes true while a page is waited for."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if true():
+            return True
+        time.sleep(0.05)
+    return true()
 
 
 def no_errors(browser: Any) -> bool:

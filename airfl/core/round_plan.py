@@ -75,6 +75,7 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         _check_hidden(scenario, round_index)
     divisor = len(sampled) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
+    absent = np.setdiff1d(sampled, devices)
     context = UplinkContext(
         csi=csi,
         frame=scenario.frame,
@@ -97,6 +98,7 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         record=scenario.trace.records_signals(round_index),
         multipath=radio.multipath(round_index, devices, scenario.frame),
         sampled=sampled,
+        absent_weight=float(scenario.weights[absent[radio.mean_power[absent] > 0]].sum()),
     )
     if scenario.everybody_sets_beta or (scenario.discloses and scenario.population_fits):
         population = _everybody(scenario, context)

@@ -33,7 +33,7 @@ def statistics_table(found: ChannelStatistics) -> Table:
     of_axes += (
         [] if layout.paths or layout.flat else [f"{layout.blocks:,} blocks", f"{layout.subcarriers:,} subcarriers"]
     )
-    beyond = "above 1 GHz" if layout.paths else "beyond the band"
+    beyond = "above 1 GHz" if layout.paths else "above half of the band"
     lines = [
         ("carrier", _told(values["carrier_hz"], "Hz")),
         ("band of the subcarriers, and their spacing", _several((values["band_hz"], values["spacing_hz"]), "Hz")),
@@ -102,7 +102,7 @@ def draw_channel(found: ChannelStatistics, out: Path, tell: Callable[[str], None
     Args:
         found: The statistics.
         out: The folder.
-        tell: Is told in one line of each figure that is left out.
+        tell: Called with one line for each figure that is left out.
 
     Raises UserError if a file exists.
     """
@@ -175,11 +175,17 @@ FIGURES: dict[str, tuple[Callable[[ChannelStatistics, Figure], None], Callable[[
     ),
     "gain-map": (
         _draw_map,
-        lambda found: "" if found.positions_m is not None and (found.power > 0).any() else "the file has no position_m",
+        lambda found: (
+            "the file has no position_m"
+            if found.positions_m is None
+            else ""
+            if (found.power > 0).any()
+            else "no device has a path"
+        ),
     ),
     "doppler-spectrum": (
         _draw_doppler,
         lambda found: "" if found.doppler is not None else "the file has no doppler_hz, and no even block_time_s",
     ),
 }
-"""What draws each figure, and why it is left out."""
+"""What draws each figure, and what returns the reason if it cannot be drawn."""

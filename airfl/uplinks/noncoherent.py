@@ -219,7 +219,7 @@ class _NoncoherentLink:
             own = energies[:, chip * context.entries : (chip + 1) * context.entries]
             sums += own.roll(-shift, dims=1) if shift else own
         noise = uplink.chips * self._antennas * self._disturbance_energy / unit
-        weights = float(context.weights[self.heard].sum())
+        weights = float(context.weights[self.heard].sum()) + context.absent_weight
         return uplink.codewords.decode(sums / unit, noise, weights) / context.divisor
 
     @property

@@ -68,6 +68,8 @@ class UplinkContext:
         device_noise_factor: Factor on the devices' own noise relative to `message`; it is included in `rms_norms`.
         sampled: Ids of the selected devices, those among them that have no channel and take no part, [s]; None if these
             are `ids`.
+        absent_weight: Sum of the weights of the selected devices that take no part, except for those that never have a
+            channel (mean power 0). A receiver without pilots does not know that they are missing.
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
     """
@@ -94,6 +96,7 @@ class UplinkContext:
     multipath: Multipath | None = None
     device_noise_factor: float = 1.0
     sampled: NDArray[np.int64] | None = None
+    absent_weight: float = 0.0
     population: UplinkContext | None = field(default=None, repr=False)
 
     def with_device_noise(self, factor: float) -> UplinkContext:

@@ -150,6 +150,13 @@ def chosen(text: str, total: int, what: str, *, spread: bool = False) -> Ids:
     return rows.astype(np.int64)
 
 
+def check_positive(**values: float | None) -> None:
+    """Raise RecordingError for a given option that is not a positive finite number."""
+    for name, value in values.items():
+        if value is not None and not 0 < value < math.inf:
+            raise RecordingError(f"{name} must be positive, got {value:g}")
+
+
 def check_room(shape: Sequence[int], itemsize: int = 16) -> None:
     """Raise RecordingError if an array of this shape is more than is imported at once."""
     needed = math.prod(map(int, shape)) * itemsize

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.recorded.opening import opened, regular_file, whole
 from channels.recorded.source import RecordingError, as_complex
+from channels.recorded.surveying import LONGEST_DELAY_S
 
 A, TAU = "a", "tau"
 WITH_BATCH = 7
@@ -63,6 +64,7 @@ def read(
 
     Raises RecordingError with one line.
     """
+    check_positive(carrier_hz=carrier_hz)
     _check_blocks(time, step_s, subcarriers, spacing_hz)
     path = regular_file(Path(source))
     with opened(path) as file:
@@ -101,8 +103,12 @@ def read(
     picked = choice.device_rows(devices, lambda: np.abs(amplitudes).sum(axis=(1, 3, 4)))
     amplitudes, delays = amplitudes[:, :, picked], delays[:, picked]
     there = (amplitudes != 0).any(axis=(1, 3))
-    if (there & ~((delays >= 0) & (delays < np.inf))).any():
-        raise RecordingError("a path with an amplitude has a delay that is below 0 or not finite")
+    wrong = there & ~((delays >= 0) & (delays <= LONGEST_DELAY_S))
+    if wrong.any():
+        raise RecordingError(
+            f"a path with an amplitude has a delay of {delays[wrong][0]:g} s, but a delay is from 0 to "
+            f"{LONGEST_DELAY_S:g} s; give 'tau' in s"
+        )
     delays = np.where(there, delays, 0.0)
     if time == "rounds":
         return Imported(gains=amplitudes[:, 0], delays_s=delays, carrier_hz=carrier_hz)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from channels.draws import Array, Complex
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.imported.npy import LARGEST_AMPLITUDE_DB
 from channels.imported.table import indices, read_table
 from channels.recorded.mapping import Ids
@@ -19,6 +19,9 @@ VALUES = ("re", "im", "amplitude", "power", "gain_db", "path_loss_db", "phase_de
 OF_PATHS = ("tau_s", "delay_ns", "doppler_hz", "azimuth_deg", "elevation_deg", "azimuth_rad", "elevation_rad")
 POSITION = ("x_m", "y_m", "z_m")
 COLUMNS = (*PLACES, "frequency_hz", "time_s", *VALUES, *OF_PATHS, *POSITION)
+
+SHORTEST_NS = 1e-3
+"""Largest delay of a file from which on it is believed to be in ns."""
 
 OPTIONS = {"carrier_hz": "carrier frequency"}
 
@@ -40,6 +43,7 @@ def read(source: str, choice: Choice, *, carrier_hz: float | None = None) -> Imp
 
     Raises RecordingError with one line.
     """
+    check_positive(carrier_hz=carrier_hz)
     table = read_table(regular_file(Path(source)), COLUMNS)
     if "device" not in table:
         raise RecordingError("has no column device")
@@ -63,12 +67,20 @@ def read(source: str, choice: Choice, *, carrier_hz: float | None = None) -> Imp
     gains[at] = values
     frequencies = _of_axis(table, "frequency_hz", places["subcarrier"], shape[-1])
     times = _of_axis(table, "time_s", places["block"], 0 if paths else shape[3])
-    beside = {
-        name: _of_place(table[name], (*at[:2], at[-1]), (*shape[:2], shape[-1])) for name in table if name in OF_PATHS
-    }
+    beside = {}
+    if paths:
+        of_path = {name: places[name] for name in ("round", "device", "path")}
+        there = (gains != 0).any(axis=2)
+        beside = {
+            name: np.where(there, _of_place(name, table[name], of_path, there.shape), 0.0)
+            for name in OF_PATHS
+            if name in table
+        }
+        _check_nanoseconds(beside.get("delay_ns"))
     positions = None
     if "x_m" in table:
-        xyz = [_of_place(table.get(name, np.zeros(len(values))), at[:2], shape[:2]) for name in POSITION]
+        of_device = {name: places[name] for name in ("round", "device")}
+        xyz = [_of_place(name, table.get(name, np.zeros(len(values))), of_device, shape[:2]) for name in POSITION]
         positions = np.stack(xyz, axis=-1)
     rounds = choice.round_rows(shape[0])
     devices = choice.device_rows(
@@ -185,10 +197,33 @@ def _of_axis(table: dict[str, Array], name: str, place: Ids, length: int) -> Arr
     return values
 
 
-def _of_place(column: Array, at: tuple[Ids, ...], shape: tuple[int, ...]) -> Array:
-    values = np.zeros(shape)
-    values[at] = column
+def _of_place(name: str, column: Array, places: dict[str, Ids], shape: tuple[int, ...]) -> Array:
+    """Return what a column says of each path or device, NaN where no row says it.
+
+    Args:
+        name: The column, for messages.
+        column: Its values, one for each row.
+        places: The place that each row is about, by the names of the axes.
+        shape: Lengths of these axes.
+
+    Raises RecordingError if rows about the same place, such as those of different antennas, differ.
+    """
+    given = np.flatnonzero(~np.isnan(column))
+    at = tuple(ids[given] for ids in places.values())
+    values = np.full(shape, np.nan)
+    values[at] = column[given]
+    differs = values[at] != column[given]
+    if differs.any():
+        row = int(given[np.argmax(differs)])
+        where = ", ".join(f"{axis} {int(ids[row])}" for axis, ids in places.items())
+        raise RecordingError(f"{name} differs between the rows of {where}; row {row + 1} has {column[row]:g}")
     return values
+
+
+def _check_nanoseconds(delays_ns: Array | None) -> None:
+    """Raise RecordingError for delays that are all below a picosecond, as delays in s are."""
+    if delays_ns is not None and 0 < (largest := float(np.max(delays_ns))) < SHORTEST_NS:
+        raise RecordingError(f"delay_ns is at most {largest:g} ns, less than 0.3 mm of path; name delays in s tau_s")
 
 
 def _angle(kept: dict[str, Array], name: str) -> Array | None:

@@ -11,7 +11,7 @@ Base stations send there, and receive here: the channel is reciprocal, so that a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.imported.files import read_json
 from channels.imported.trajectory import nearest, read_positions
 from channels.isolated import deepmimo
@@ -91,37 +91,40 @@ def read(
 
     Raises RecordingError with one line.
     """
-    if paths is not None and paths < 1:
-        raise RecordingError(f"paths must be positive, got {paths}")
+    check_positive(paths=paths, carrier_hz=carrier_hz)
     folder = Path(source)
     turned = False
     with readable("DeepMIMO scenario"):
         if folder.is_dir() and (folder / PARAMS).exists():
-            scenes, carrier_hz, turned, note = _version_4(folder, base_station, receivers, carrier_hz)
+            folders, code, carrier_hz, turned, note = _version_4(folder, base_station, receivers, carrier_hz)
+            count, scene = len(folders), lambda row: _scene(folders[row], code)
         else:
             if receivers is not None:
                 raise RecordingError("receivers has no effect but on scenarios of version 4")
             if folder.is_dir():
-                scenes, carrier_hz, note = _version_3(folder, base_station, carrier_hz)
+                rays, carrier_hz, note = _version_3(folder, base_station, carrier_hz)
             else:
-                scenes, note = _dataset(regular_file(folder), base_station)
+                rays, note = _dataset(regular_file(folder), base_station)
+            count, scene = 1, lambda _: rays
+        if positions is None:
+            walked, rounds = None, choice.round_rows(count).tolist()
+        else:
+            walked = read_positions(Path(positions))
+            if count > 1 and len(walked) not in (1, count):
+                raise RecordingError(f"has {count} scenes, but {positions} has {len(walked)} rounds")
+            walked = np.broadcast_to(walked, (max(len(walked), count), *walked.shape[1:]))
+            rounds = choice.round_rows(len(walked)).tolist()
+        scenes = _loaded(scene, [row if count > 1 else 0 for row in rounds])
     notes = [note]
-    if positions is None:
-        rounds = choice.round_rows(len(scenes))
-        scenes = [scenes[row] for row in rounds]
-        total = len(scenes[0].power_db)
-        devices = choice.device_rows(total, lambda: _reached([(one, np.arange(total)) for one in scenes]))
+    if walked is None:
+        every = np.arange(len(scenes[0].power_db))
+        devices = choice.device_rows(len(every), lambda: _reached([(one, every) for one in scenes]))
         taken = [(one, devices) for one in scenes]
     else:
-        walked = read_positions(Path(positions))
-        if len(scenes) > 1 and len(walked) not in (1, len(scenes)):
-            raise RecordingError(f"has {len(scenes)} scenes, but {positions} has {len(walked)} rounds")
-        walked = np.broadcast_to(walked, (max(len(walked), len(scenes)), *walked.shape[1:]))
         taken, far = [], 0.0
-        for row in choice.round_rows(len(walked)).tolist():
-            scene = scenes[row if len(scenes) > 1 else 0]
-            ids, apart = nearest(walked[row], scene.places_m)
-            taken.append((scene, ids))
+        for row, one in zip(rounds, scenes, strict=True):
+            ids, apart = nearest(walked[row], one.places_m)
+            taken.append((one, ids))
             far = max(far, apart)
         devices = choice.device_rows(walked.shape[1], lambda: _reached(taken))
         taken = [(one, ids[devices]) for one, ids in taken]
@@ -131,6 +134,21 @@ def read(
             "--antennas: one antenna is read, with angles; the array is that of the run (antennas.count)"
         )
     return _imported(taken, carrier_hz, turned, paths, tuple(filter(None, notes)))
+
+
+def _loaded(scene: Callable[[int], _Rays], rows: Sequence[int]) -> list[_Rays]:
+    """Return the scenes of these rounds, each of which is read once.
+
+    Raises RecordingError if they are too large together, or have different numbers of receivers.
+    """
+    loaded: dict[int, _Rays] = {}
+    for row in rows:
+        if row not in loaded:
+            loaded[row] = scene(row)
+            check_room((len(set(rows)), *loaded[row].power_db.shape), 5 * 8)
+    if len({len(one.power_db) for one in loaded.values()}) > 1:
+        raise RecordingError("scenes have different numbers of receivers")
+    return [loaded[row] for row in rows]
 
 
 def _reached(taken: Sequence[tuple[_Rays, NDArray[np.int64]]]) -> Array:
@@ -196,17 +214,15 @@ def _widened(values: Array, most: int) -> Array:
 
 def _version_4(
     folder: Path, base_station: str | None, receivers: int | None, carrier_hz: float | None
-) -> tuple[list[_Rays], float | None, bool, str]:
+) -> tuple[list[Path], str, float | None, bool, str]:
+    """Return the folders of the scenes, the code in the names of their files, the carrier, whether phases leave out its
+    turns, and which base station and receivers these are in words."""
     params = read_json(folder / PARAMS)
     if not isinstance(params, dict):
         raise RecordingError(f"{PARAMS} must hold a table of names and values")
     ray_tracing = params.get("rt_params", {})
     ray_tracing = ray_tracing if isinstance(ray_tracing, dict) else {}
-    recorded_hz = ray_tracing.get("frequency")
-    if isinstance(recorded_hz, int | float) and 0 < recorded_hz < np.inf:
-        if carrier_hz is not None and carrier_hz != recorded_hz:
-            raise RecordingError(f"the scenario has the carrier {recorded_hz:g} Hz; leave carrier_hz out")
-        carrier_hz = float(recorded_hz)
+    carrier_hz = _carrier(ray_tracing.get("frequency"), carrier_hz)
     turned = WITHOUT_CARRIER in str(ray_tracing.get("raytracer_name", ""))
     if turned and carrier_hz is None:
         raise RecordingError(f"{PARAMS} has no frequency in rt_params, which phases of Sionna need; give carrier_hz")
@@ -216,13 +232,10 @@ def _version_4(
     if isinstance(count, int) and count > 1:
         folders = sorted(one for one in folder.iterdir() if one.is_dir())
         if len(folders) < count:
-            raise RecordingError(f"{PARAMS} tells of {count} scenes, but there are {len(folders)} folders")
+            raise RecordingError(f"{PARAMS} has {count} scenes, but the scenario {len(folders)} folders")
         folders = folders[:count]
     code, told = _chosen_set(folders[0], base_station, receivers)
-    scenes = [_scene(one, code) for one in folders]
-    if len({len(one.power_db) for one in scenes}) > 1:
-        raise RecordingError("scenes have different numbers of receivers")
-    return scenes, carrier_hz, turned, told
+    return folders, code, carrier_hz, turned, told
 
 
 def _chosen_set(folder: Path, base_station: str | None, receivers: int | None) -> tuple[str, str]:
@@ -283,9 +296,7 @@ def _matrix(folder: Path, name: str, code: str) -> Array:
     raise RecordingError(f"has no file {name}_{code}.mat, .npz or .npy")
 
 
-def _version_3(
-    folder: Path, base_station: str | None, carrier_hz: float | None
-) -> tuple[list[_Rays], float | None, str]:
+def _version_3(folder: Path, base_station: str | None, carrier_hz: float | None) -> tuple[_Rays, float | None, str]:
     params = _params(folder)
     files = sorted(
         (int(match[1]), int(match[2]), one.name) for one in folder.iterdir() if (match := OLD_USERS.fullmatch(one.name))
@@ -309,9 +320,17 @@ def _version_3(
     sent_dbm = params.get("transmit_power", 0.0)
     rays = _rays(paths, np.concatenate([one["places"] for one in parts]), parts[0]["base"])
     rays = _Rays(rays.power_db - sent_dbm, *list(vars(rays).values())[1:])
-    recorded_hz = params.get("carrier_freq")
     told = f"base station {number} of {', '.join(map(str, stations))}"
-    return [rays], recorded_hz if recorded_hz and carrier_hz is None else carrier_hz, told
+    return rays, _carrier(params.get("carrier_freq"), carrier_hz), told
+
+
+def _carrier(recorded_hz: Any, given_hz: float | None) -> float | None:
+    """Return the carrier frequency of a scenario in Hz. Raises RecordingError if another one is given."""
+    if not isinstance(recorded_hz, int | float) or not 0 < recorded_hz < np.inf:
+        return given_hz
+    if given_hz not in (None, recorded_hz):
+        raise RecordingError(f"the scenario has the carrier {recorded_hz:g} Hz; leave carrier_hz out")
+    return float(recorded_hz)
 
 
 def _params(folder: Path) -> dict[str, float]:
@@ -329,7 +348,7 @@ def _params(folder: Path) -> dict[str, float]:
     return numbers
 
 
-def _dataset(path: Path, base_station: str | None) -> tuple[list[_Rays], str]:
+def _dataset(path: Path, base_station: str | None) -> tuple[_Rays, str]:
     import h5py
 
     if h5py.is_hdf5(path):
@@ -338,10 +357,13 @@ def _dataset(path: Path, base_station: str | None) -> tuple[list[_Rays], str]:
     number = _number(base_station, None)
     found = _users(path, station=number)
     paths = found["paths"]
-    with np.errstate(divide="ignore"):  # a path that the field of view removes has power 0
-        paths[:, 2] = 10 * np.log10(paths[:, 2])
-    paths[:, 2][np.isneginf(paths[:, 2])] = np.nan
-    return [_rays(paths, found["places"], found["base"])], f"base station {number}"
+    power = paths[:, 2]
+    if (power < 0).any():
+        raise RecordingError(
+            f"a path has a power of {power[power < 0][0]:g} W, but powers are 0 or more; are they in dBm?"
+        )
+    paths[:, 2] = 10 * np.log10(np.where(power > 0, power, np.nan))  # 0 beyond the field of view
+    return _rays(paths, found["places"], found["base"]), f"base station {number}"
 
 
 def _users(path: Path, station: int | None = None, polarisation: str = "") -> dict[str, Any]:
@@ -353,7 +375,8 @@ def _number(base_station: str | None, stations: Sequence[int] | None) -> int:
     allowed = ", ".join(map(str, stations)) if stations else "a number from 1"
     if base_station is None:
         return stations[0] if stations else 1
-    if not base_station.isdigit() or (stations is not None and int(base_station) not in stations):
+    usable = base_station.isdecimal() and len(base_station) <= 9
+    if not usable or (stations is not None and int(base_station) not in stations):
         raise RecordingError(
             f"base_station must be {'one of ' if stations else ''}{allowed}, got {base_station[:40]!r}"
         )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.imported.files import read_json
 from channels.imported.tfrecord import Value, example, places, record, tensor
 from channels.recorded.opening import readable, regular_file
@@ -66,9 +66,7 @@ def read(
 
     Raises RecordingError with one line.
     """
-    for name, value in (("split", split), ("step", step), ("every", every)):
-        if value is not None and value < 1:
-            raise RecordingError(f"{name} must be positive, got {value}")
+    check_positive(split=split, step=step, every=every, bandwidth_hz=bandwidth_hz, carrier_hz=carrier_hz)
     if split is None and step != 1:
         raise RecordingError("step has no effect without split")
     path = regular_file(Path(source))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.recorded.opening import opened, regular_file
 from channels.recorded.source import RecordingError, Source, as_complex, listed, shown
 
@@ -65,9 +65,7 @@ def read(
 
     Raises RecordingError with one line.
     """
-    for name, value in (("spacing_hz", spacing_hz), ("block_s", block_s), ("carrier_hz", carrier_hz)):
-        if value is not None and not 0 < value < np.inf:
-            raise RecordingError(f"{name} must be positive, got {value:g}")
+    check_positive(spacing_hz=spacing_hz, block_s=block_s, carrier_hz=carrier_hz)
     path = regular_file(Path(source))
     with opened(path) as file:
         name = _chosen(file, variable)

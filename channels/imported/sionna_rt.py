@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array
-from channels.imported.channel import Choice, Imported, check_room
+from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.imported.files import three
 from channels.imported.trajectory import read_positions
 from channels.recorded.opening import regular_file
@@ -84,9 +84,10 @@ def read(
 
     Raises RecordingError with one line, also if the ray tracer is not installed.
     """
-    for name, value in (("carrier_hz", carrier_hz), ("round_s", round_s), ("depth", depth)):
-        if value is not None and not 0 < value < np.inf:
-            raise RecordingError(f"{name} must be positive, got {value:g}")
+    check_positive(carrier_hz=carrier_hz, round_s=round_s, depth=depth)
+    for name, metres in (("height_m", height_m), ("walk_m", walk_m)):
+        if not np.isfinite(metres):
+            raise RecordingError(f"{name} must be finite, got {metres:g}")
     if choice.antennas not in ("all", "1"):
         raise RecordingError(
             "--antennas: one antenna is traced, with angles; the array is that of the run, antennas.count"
@@ -154,10 +155,14 @@ def _places(choice: Choice, positions: str | None, area: str | None, height_m: f
     counts = []
     for name, text, default in (("devices", choice.devices, ""), ("rounds", choice.rounds, "1")):
         wanted = default if text == "all" else text
-        if not wanted.isdigit() or not 1 <= int(wanted) <= MOST_PLACES:
-            raise RecordingError(f"--{name}: an area needs a number of {name}, got {text[:40]!r}")
-        counts.append(int(wanted))
+        count = int(wanted) if wanted.isdecimal() and len(wanted) <= len(str(MOST_PLACES)) else 0
+        if not 1 <= count <= MOST_PLACES:
+            raise RecordingError(
+                f"--{name}: an area needs a number of {name}, from 1 to {MOST_PLACES:,}, got {text[:40]!r}"
+            )
+        counts.append(count)
     devices, rounds = counts
+    check_room((rounds, devices, 3))
     ids = np.arange(1, devices + 1)
     unit = [(0.5 + step * ids) % 1 for step in SPREAD]
     start = np.stack([x0 + (x1 - x0) * unit[0], y0 + (y1 - y0) * unit[1]], axis=-1)

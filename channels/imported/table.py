@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +15,7 @@ from channels.recorded.mapping import Ids
 from channels.recorded.opening import readable, regular_file
 from channels.recorded.source import RecordingError
 
-MOST_ROWS = 20_000_000
+MOST_VALUES = 200_000_000
 LONGEST_LINE = 10_000
 """Largest number of characters in a line."""
 MOST_COLUMNS = 100
@@ -32,7 +33,7 @@ def read_table(path: Path, known: Sequence[str]) -> dict[str, Array]:
     regular_file(path)
     with readable("CSV file"), open(path, encoding="utf-8-sig", newline="") as file:
         heading: list[str] = []
-        values: list[float] = []
+        values = array("d")
         for number, line in _lines(file):
             separator = ";" if ";" in line and "," not in line else ","
             cells = [one.strip() for one in next(csv.reader([line], delimiter=separator))]
@@ -47,11 +48,11 @@ def read_table(path: Path, known: Sequence[str]) -> dict[str, Array]:
                     values.append(float(cell) if cell else np.nan)
                 except ValueError:
                     raise RecordingError(f"line {number}, {name}: {cell[:40]!r} is not a number") from None
-            if len(values) > MOST_ROWS * len(heading):
-                raise RecordingError(f"has more than {MOST_ROWS:,} rows; use kind npy")
+            if len(values) > MOST_VALUES:
+                raise RecordingError(f"has more than {MOST_VALUES:,} cells; use kind npy")
     if not heading or not values:
         raise RecordingError("has no rows of numbers below a header")
-    table = np.array(values).reshape(-1, len(heading))
+    table = np.frombuffer(values).reshape(-1, len(heading))
     return {name: table[:, column] for column, name in enumerate(heading)}
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from channels.recorded.source import RecordingError
 
 HEADER, FOOTER = 12, 4
-LONGEST_RECORD = 1 << 28
+LONGEST_RECORD = 1 << 26
 MOST_RECORDS = 10_000_000
 POLYNOMIAL = 0x82F63B78
 """Castagnoli's polynomial, reversed."""

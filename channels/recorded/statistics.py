@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array
-from channels.recorded.layout import BASE_POSITION, POSITIONS, Layout, layout_of
+from channels.recorded.estimators import (
+    Correlation,
+    even,
+    falls_to_half,
+    from_curvature,
+    k_factor_by_moments,
+    normalised,
+    spacing,
+    spread,
+)
+from channels.recorded.layout import BASE_POSITION, DOPPLER, POSITIONS, Layout, layout_of
 from channels.recorded.opening import opened, regular_file
-from channels.recorded.recording import Recording, Rows
+from channels.recorded.recording import Recording, Rounds, Rows
 from channels.recorded.source import RecordingError, Source
 from channels.recorded.surveying import survey
 
 PART_BYTES = 1 << 26
 """About how much of a round is looked at together."""
-MOST_LAGS = 48
-"""Lags at which the correlation over frequency or time is computed."""
-HALF = 0.5
-"""Correlation that defines the coherence bandwidth."""
-DROP = 0.02
-"""1 - |rho|^2 from which on a spread is taken from the curvature of the correlation: above rounding and below a bias of
-about this share."""
-FEWEST_FADES = 32
-"""Values of |h|^2 of a device from which on the K factor is estimated."""
-PATH_LAGS_HZ = np.geomspace(1e3, 1e9, 4 * MOST_LAGS)
+PATH_LAGS_HZ = np.geomspace(1e3, 1e9, 192)
 DELAY_BINS, DOPPLER_BINS = 120, 101
 QUANTILES = (0.05, 0.5, 0.95)
 
@@ -43,7 +45,7 @@ class ChannelStatistics:
         carrier_hz: Carrier frequency in Hz.
         delay_spread_s: Root mean square delay spread of each device, [devices].
         coherence_bandwidth_hz: Distance at which the frequency correlation of each device falls to 0.5, [devices];
-            infinite if it does not within the band.
+            infinite if it does not within half of the band, or within 1 GHz for paths.
         doppler_spread_hz: Root mean square Doppler spread of each device, [devices].
         largest_doppler_hz: Largest Doppler shift of a path.
         k_factor: Rician K factor by moments, linear.
@@ -93,7 +95,7 @@ class ChannelStatistics:
             "paths": layout.paths,
             "carrier_hz": self.carrier_hz,
             "band_hz": math.nan if frequencies is None else float(frequencies[-1] - frequencies[0]),
-            "spacing_hz": _spacing(frequencies),
+            "spacing_hz": spacing(frequencies),
             "duration_s": math.nan if layout.block_times_s is None else float(np.ptp(layout.block_times_s)),
             "silent_share": self.silent_share,
             "mean_gain_db": 10 * math.log10(float(reached.mean())) if len(reached) else math.nan,
@@ -123,61 +125,19 @@ class ChannelStatistics:
 
 
 @dataclass
-class _Correlation:
-    """Sums for the correlation of each device at some lags along an axis.
-
-    Attributes:
-        lags: The lags in steps, [lags].
-        product: Sum of h(x + lag) times the conjugate of h(x), [devices, lags].
-        before: Sum of |h(x)|^2 over the same x, [devices, lags].
-        after: Sum of |h(x + lag)|^2, [devices, lags].
-    """
-
-    lags: NDArray[np.int64]
-    product: NDArray[np.complex128]
-    before: Array
-    after: Array
-
-    @staticmethod
-    def over(length: int, devices: int) -> _Correlation:
-        """Return empty sums for an axis: lags up to half of it, about evenly spread in their logarithm."""
-        lags = np.unique(np.geomspace(1, max(length // 2, 1), MOST_LAGS).astype(np.int64))
-        shape = (devices, len(lags))
-        return _Correlation(lags, np.zeros(shape, np.complex128), np.zeros(shape), np.zeros(shape))
-
-    def add(self, rows: slice, values: NDArray[np.complexfloating]) -> None:
-        """Add values of some devices, [devices, ..., x]."""
-        power = np.abs(values).astype(np.float64) ** 2
-        axes = tuple(range(1, values.ndim))
-        for place, lag in enumerate(self.lags.tolist()):
-            left, right = values[..., :-lag], values[..., lag:]
-            self.product[rows, place] += (right * left.conj()).sum(axis=axes, dtype=np.complex128)
-            self.before[rows, place] += power[..., :-lag].sum(axis=axes)
-            self.after[rows, place] += power[..., lag:].sum(axis=axes)
-
-    def modulus(self) -> Array:
-        """Return |rho|, at most 1, [devices, lags]; nan without any power."""
-        scale = np.sqrt(self.before * self.after)
-        rho = np.divide(np.abs(self.product), scale, out=np.full(scale.shape, np.nan), where=scale > 0)
-        return np.asarray(np.minimum(rho, 1))
-
-
-@dataclass
 class _Sums:
     """What is summed over rounds."""
 
     layout: Layout
     power: Array = field(init=False)
-    frequency: _Correlation | None = None
-    time: _Correlation | None = None
+    frequency: Correlation | None = None
+    time: Correlation | None = None
     path_rho: NDArray[np.complex128] | None = None
     delay: Array | None = None
     shift: Array | None = None
     fades: Array = field(init=False)
     strongest: list[Array] = field(default_factory=list)
-    largest_doppler_hz: float = math.nan
     profile: Array | None = None
-    profile_of: tuple[Array, Array] | None = None
     spectrum: Array | None = None
 
     def __post_init__(self) -> None:
@@ -188,27 +148,27 @@ class _Sums:
             self.path_rho = np.zeros((devices, len(PATH_LAGS_HZ)), dtype=np.complex128)
             self.delay = np.zeros((3, devices))
             self.profile = np.zeros(DELAY_BINS)
-            if "doppler_hz" in layout.beside:
+            if DOPPLER in layout.beside:
                 self.shift = np.zeros((3, devices))
                 self.spectrum = np.zeros(DOPPLER_BINS)
-                self.largest_doppler_hz = 0.0
-        if layout.subcarriers > 1 and _even(layout.frequencies_hz):
-            self.frequency = _Correlation.over(layout.subcarriers, devices)
+        if layout.subcarriers > 1 and even(layout.frequencies_hz):
+            self.frequency = Correlation.over(layout.subcarriers, devices)
             self.profile = np.zeros(layout.subcarriers)
-        if layout.blocks > 1 and _even(layout.block_times_s):
-            self.time = _Correlation.over(layout.blocks, devices)
+        if layout.blocks > 1 and even(layout.block_times_s):
+            self.time = Correlation.over(layout.blocks, devices)
             self.spectrum = np.zeros(layout.blocks)
 
 
 def read_statistics(path: Path, variable: str | None = None) -> ChannelStatistics:
     """Look at every value of a recorded channel.
 
-    The spread over delay of a device is that of its power-delay profile, the mean over rounds, antennas and blocks with
-    delays from the first path of each round. Of paths it is sqrt(E tau^2 - (E tau)^2) with the powers as weights; of
-    responses it follows from the frequency correlation, |rho(d)|^2 = 1 - (2 pi d sigma)^2 for small d, at the smallest
-    d where 1 - |rho|^2 reaches `DROP`, or the largest. Noise of a measurement counts as spread. The Doppler spread
-    follows in the same way from Doppler shifts of paths, or from the correlation between blocks. The K factor is that
-    of the moments of |h|^2 (Greenstein, Michelson, Erceg 1999): with gamma = Var |h|^2 / (E |h|^2)^2, the mean over
+    The delay spread of a device is that of its power-delay profile, averaged over rounds, antennas and blocks. For
+    paths, whose delays count from the first path of each round, it is sqrt(E tau^2 - (E tau)^2) with the powers as
+    weights. For responses it follows from the frequency correlation, |rho(d)|^2 = 1 - (2 pi d sigma)^2 for small d, at
+    the smallest d where 1 - |rho|^2 reaches `DROP`, or the largest. Their delays are as recorded, so that a timing that
+    drifts from round to round counts as spread, and so does the noise of a measurement. The Doppler spread follows in
+    the same way from the Doppler shifts of paths, or from the correlation between blocks. The K factor is estimated
+    from the moments of |h|^2 (Greenstein, Michelson, Erceg 1999): with gamma = Var |h|^2 / (E |h|^2)^2, the mean over
     devices, K = sqrt(1 - gamma) / (1 - sqrt(1 - gamma)), and 0 if gamma is 1 or more.
 
     Args:
@@ -224,26 +184,30 @@ def read_statistics(path: Path, variable: str | None = None) -> ChannelStatistic
         recording.check_room(*everything)
         found = survey(recording, *everything)
         sums = _Sums(layout)
-        limits = (max(found.longest_delay_s, 1e-12), _largest_doppler(recording))
-        each = layout.antennas * layout.blocks * (layout.paths or layout.subcarriers) * 16
-        step = max(PART_BYTES // each, 1)
-        for row in range(layout.rounds):
-            for begin in range(0, layout.devices, step):
-                some = np.arange(begin, min(begin + step, layout.devices))
-                rows = (found.held or recording).read(row, some)
-                _add(sums, row, slice(begin, begin + len(some)), rows, limits)
+        values = found.held or recording
+        limits = (max(found.longest_delay_s, 1e-12), _largest_doppler(values, layout))
+        for row, part, rows in _parts(values, layout):
+            _add(sums, row, part, rows, limits)
         positions, base, carrier_hz = _beside(source, layout)
     return _result(sums, limits, positions, base, carrier_hz)
 
 
-def _largest_doppler(recording: Recording) -> float:
+def _parts(values: Rounds, layout: Layout) -> Iterator[tuple[int, slice, Rows]]:
+    """Yield every round in parts of some devices that fit in memory: the round, the devices and their values."""
+    each = layout.antennas * layout.blocks * (layout.paths or layout.subcarriers) * 16
+    step = max(PART_BYTES // each, 1)
+    for row in range(layout.rounds):
+        for begin in range(0, layout.devices, step):
+            part = slice(begin, min(begin + step, layout.devices))
+            yield row, part, values.read(row, np.arange(part.start, part.stop))
+
+
+def _largest_doppler(values: Rounds, layout: Layout) -> float:
     """Return the largest Doppler shift of a path in Hz; nan if none is recorded."""
-    layout = recording.layout
-    if not layout.paths or "doppler_hz" not in layout.beside:
+    if not layout.paths or DOPPLER not in layout.beside:
         return math.nan
     largest = 0.0
-    for row in range(layout.rounds):
-        rows = recording.read(row, np.arange(layout.devices))
+    for _, _, rows in _parts(values, layout):
         assert rows.doppler_hz is not None
         there = (rows.gains != 0).any(axis=(1, 2))
         largest = max(largest, float(np.max(np.abs(rows.doppler_hz), where=there, initial=0.0)))
@@ -315,7 +279,7 @@ def _result(
     profile = doppler = None
     if sums.delay is not None:
         assert sums.path_rho is not None
-        delay_spread = _spread(sums.delay)
+        delay_spread = spread(sums.delay)
         reached = sums.delay[0] > 0
         rho = np.divide(
             np.abs(sums.path_rho),
@@ -323,25 +287,25 @@ def _result(
             out=np.full(sums.path_rho.shape, np.nan),
             where=reached[:, None],
         )
-        bandwidth = _falls_to_half(PATH_LAGS_HZ, rho)
-        profile = np.stack([(np.arange(DELAY_BINS) + 0.5) * limits[0] / DELAY_BINS, _normalised(sums.profile)])
+        bandwidth = falls_to_half(PATH_LAGS_HZ, rho)
+        profile = np.stack([(np.arange(DELAY_BINS) + 0.5) * limits[0] / DELAY_BINS, normalised(sums.profile)])
     if sums.shift is not None:
-        doppler_spread = _spread(sums.shift)
+        doppler_spread = spread(sums.shift)
         edge = max(limits[1], 1e-9)
-        doppler = np.stack([np.linspace(-edge, edge, DOPPLER_BINS), _normalised(sums.spectrum)])
+        doppler = np.stack([np.linspace(-edge, edge, DOPPLER_BINS), normalised(sums.spectrum)])
     if sums.frequency is not None:
-        spacing = _spacing(layout.frequencies_hz)
+        step = spacing(layout.frequencies_hz)
         rho = sums.frequency.modulus()
-        delay_spread = _from_curvature(sums.frequency.lags * spacing, rho)
-        bandwidth = _falls_to_half(sums.frequency.lags * spacing, rho)
-        delays = np.arange(layout.subcarriers) / (layout.subcarriers * spacing)
-        profile = np.stack([delays, _normalised(sums.profile)])
+        delay_spread = from_curvature(sums.frequency.lags * step, rho)
+        bandwidth = falls_to_half(sums.frequency.lags * step, rho)
+        delays = np.arange(layout.subcarriers) / (layout.subcarriers * step)
+        profile = np.stack([delays, normalised(sums.profile)])
     if sums.time is not None:
-        spacing = _spacing(layout.block_times_s)
-        doppler_spread = _from_curvature(sums.time.lags * spacing, sums.time.modulus())
-        shifts = np.fft.fftshift(np.fft.fftfreq(layout.blocks, spacing))
-        doppler = np.stack([shifts, _normalised(sums.spectrum)])
-    k_factor, samples = _k_factor(sums.fades)
+        step = spacing(layout.block_times_s)
+        doppler_spread = from_curvature(sums.time.lags * step, sums.time.modulus())
+        shifts = np.fft.fftshift(np.fft.fftfreq(layout.blocks, step))
+        doppler = np.stack([shifts, normalised(sums.spectrum)])
+    k_factor, samples = k_factor_by_moments(sums.fades)
     return ChannelStatistics(
         layout=layout,
         power=sums.power,
@@ -358,70 +322,6 @@ def _result(
         positions_m=positions,
         base_m=base,
     )
-
-
-def _spread(moments: Array) -> Array:
-    """Return the root mean square deviation of each device from sums of weights, values and squares, [3, devices]."""
-    weight, first, second = moments
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = first / weight
-        return np.asarray(np.sqrt(np.maximum(second / weight - mean**2, 0)))
-
-
-def _from_curvature(distances: NDArray[np.floating], rho: Array) -> Array:
-    """Return sqrt(1 - |rho|^2) / (2 pi d) at the smallest distance where |rho| has dropped enough, or the largest."""
-    drop = 1 - rho**2
-    enough = drop >= DROP
-    place = np.where(enough.any(axis=1), enough.argmax(axis=1), len(distances) - 1)
-    chosen = np.take_along_axis(drop, place[:, None], axis=1)[:, 0]
-    return np.asarray(np.sqrt(chosen) / (2 * np.pi * distances[place]))
-
-
-def _falls_to_half(distances: NDArray[np.floating], rho: Array) -> Array:
-    """Return where |rho| first falls to 0.5, on the line between two distances; infinite if it does not."""
-    distances = np.concatenate([[0.0], distances])
-    rho = np.concatenate([np.ones((len(rho), 1)), rho], axis=1)
-    below = rho <= HALF
-    place = np.maximum(below.argmax(axis=1), 1)
-    right = np.take_along_axis(rho, place[:, None], axis=1)[:, 0]
-    left = np.take_along_axis(rho, place[:, None] - 1, axis=1)[:, 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = (left - HALF) / (left - right)
-    found = distances[place - 1] + share * (distances[place] - distances[place - 1])
-    return np.where(np.isnan(rho[:, 1]), math.nan, np.where(below.any(axis=1), found, math.inf))
-
-
-def _k_factor(fades: Array) -> tuple[float, int]:
-    """Return K by moments and the number of values of a device; nan if there are too few."""
-    counts, first, second = fades
-    heard = counts > 0
-    samples = int(counts[heard].min()) if heard.any() else 0
-    if samples < FEWEST_FADES:
-        return math.nan, samples
-    counts, first, second = fades[:, heard]
-    mean = first / counts
-    variance = np.maximum(second / counts - mean**2, 0) * counts / (counts - 1)
-    gamma = float(np.mean(variance / mean**2))
-    line = math.sqrt(max(1 - gamma, 0.0))
-    return (line / (1 - line) if line < 1 else math.inf), samples
-
-
-def _normalised(values: Array | None) -> Array:
-    assert values is not None
-    total = values.max(initial=0.0)
-    return np.asarray(values / total if total > 0 else values)
-
-
-def _even(points: Array | None) -> bool:
-    """Whether points are evenly spaced."""
-    if points is None or len(points) < 2:
-        return False
-    steps = np.diff(points)
-    return bool(np.allclose(steps, steps.mean(), rtol=1e-3))
-
-
-def _spacing(points: Array | None) -> float:
-    return float(np.diff(points).mean()) if points is not None and len(points) > 1 else math.nan
 
 
 def _beside(source: Source, layout: Layout) -> tuple[Array | None, Array | None, float]:

@@ -135,6 +135,13 @@ class Topology(Part):
         description="height of all devices' antennas",
     )
 
+    @property
+    def correlations_m(self) -> tuple[float, float]:
+        """Distance in m at which the correlation of shadowing falls to 1/e, with and without line of sight; 0:
+        independent."""
+        set_m = self.shadowing_correlation_m
+        return PATH_LOSS[self.path_loss].correlation_m if set_m is None else (set_m, set_m)
+
 
 @dataclass(frozen=True)
 class Drop:
@@ -317,10 +324,9 @@ def _shadowing_std_db(parameters: Topology, paths: Paths, line_of_sight: NDArray
 def _shadowing_scores(parameters: Topology, uniforms: Array, plane: Array, line_of_sight: NDArray[np.bool_]) -> Array:
     """Shadowing losses divided by their standard deviation, N(0, 1), [devices]. Devices with and without a line of
     sight are independent of each other."""
-    scores, set_m = normal_scores(uniforms), parameters.shadowing_correlation_m
-    defaults_m = PATH_LOSS[parameters.path_loss].correlation_m
-    for state, default_m in zip((line_of_sight, ~line_of_sight), defaults_m, strict=True):
-        scores[state] = correlated(scores[state], plane[state], default_m if set_m is None else set_m)
+    scores = normal_scores(uniforms)
+    for state, correlation_m in zip((line_of_sight, ~line_of_sight), parameters.correlations_m, strict=True):
+        scores[state] = correlated(scores[state], plane[state], correlation_m)
     return scores
 
 

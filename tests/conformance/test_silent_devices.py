@@ -16,6 +16,7 @@ from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.selection.registry import SELECTIONS
 from channels.antennas import COMBINERS
+from channels.codewords import Affine
 from channels.fading import ChannelRequest, FunctionChannel, Recorded
 from channels.power import POLICIES
 from tests.conformance.channel_cases import messages_of, pass_through, send
@@ -106,6 +107,16 @@ def check(scenario: Scenario, *, everybody: bool = True, noise_alone: bool = Fal
 def test_on_every_link(link: str, recorded: Path) -> None:
     scenario = scenario_of(recorded, LINKS[link], "" if link.startswith("noncoherent") else ESTIMATED)
     check(scenario)
+
+
+def test_a_receiver_without_pilots_expects_all_but_those_that_never_have_a_path(recorded: Path) -> None:
+    """The affine map is decoded with the weights of the selected devices, of which one never has a path."""
+    scenario = scenario_of(recorded, "scheme.name=affine-oac scheme.mapping=affine")
+    plan = plan_round(scenario, 0, scenario.memory)
+    with patch.object(Affine, "decode", autospec=True, side_effect=Affine.decode) as decode:
+        send(plan.link, messages_of(plan, scenario))
+    assert len(plan.devices) == DEVICES - 3
+    assert decode.call_args.args[-1] == pytest.approx(scenario.weights.sum() - scenario.weights[6])
 
 
 @pytest.mark.parametrize("antennas", [1, ANTENNAS])

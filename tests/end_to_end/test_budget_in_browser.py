@@ -1,5 +1,6 @@
 """The calculator of docs/budget-in-the-browser.md: its formulas are airfl's, its figures those of `airfl budget`, and
-it can be used by keyboard, on a phone, on dark and light pages."""
+it can be used by keyboard, on a phone, on dark and light pages. `make test` asks Node.js alone where it is there, of
+which Chromium has the engine."""
 
 import json
 import math
@@ -26,9 +27,10 @@ from channels.fading.law import FadingLaw
 from channels.grid import OfdmaGrid, default_symbol_duration_s
 from channels.power.limits import align, power_limits
 from channels.units import db_to_linear
-from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors
+from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors, until
 from tests.conftest import ROOT
 from tests.processes import airfl, succeeded
+from tests.reliability.scale import cases
 
 SITE = ROOT / "docs" / "_site"
 SCRIPTS = [SITE / "static" / name for name in ("link-budget.js", "link-budget-page.js")]
@@ -94,7 +96,15 @@ def in_a_process(calls: list[list[Any]]) -> list[Any]:
     return list(numbers(json.loads(done.stdout)))
 
 
-@pytest.fixture(params=[pytest.param("node", marks=in_node), pytest.param("chromium", marks=in_chromium)])
+in_full_beside_node = (pytest.mark.full,) if NODE else ()
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("node", marks=in_node),
+        pytest.param("chromium", marks=(in_chromium, *in_full_beside_node)),
+    ]
+)
 def ask(request: pytest.FixtureRequest) -> Calls:
     """Calls functions of the page's scripts, in Node.js and in a browser."""
     if request.param == "node":
@@ -224,8 +234,8 @@ def test_epsilon_of_a_gaussian_release_is_that_of_the_ledger(ask: Calls) -> None
 
 
 def test_a_round_is_that_of_airfl(ask: Calls) -> None:
-    """200 settings from the whole range of the sliders: quantiles, costs, epsilons."""
-    settings = any_settings(200)
+    """Settings from the whole range of the sliders: quantiles, costs, epsilons."""
+    settings = any_settings(cases(60, 200))
     for one, answer in zip(settings, ask([["budget", one] for one in settings]), strict=True):
         for name, value in expected(one).items():
             if isinstance(value, dict):
@@ -280,7 +290,12 @@ def budget_of(command: str, *more: str) -> Budget:
 
 @pytest.mark.parametrize(
     ("scheme", "law"),
-    [("pfels", "exponential"), ("pfels", "rayleigh"), ("wfl-p", "rayleigh"), ("wfl-pdp", "exponential")],
+    [
+        ("pfels", "exponential"),
+        pytest.param("pfels", "rayleigh", marks=pytest.mark.full),
+        ("wfl-p", "rayleigh"),
+        pytest.param("wfl-pdp", "exponential", marks=pytest.mark.full),
+    ],
 )
 def test_rounds_under_fading_scatter_about_the_page(scheme: str, law: str, one_engine: Calls) -> None:
     """600 rounds of eight devices by the command of the page: quantiles of beta, share of the privacy bound, energy."""
@@ -399,7 +414,10 @@ def figure(browser: Any, name: str, column: str = "median") -> float:
     [
         "#law=fixed&rounds=3&maxSnrDb=12&ratio=0.05&selected=100",
         "#law=fixed&rounds=2&scheme=wfl-p&model=vgg11&packing=iq&subcarriers=1200&spacingHz=30000",
-        "#law=fixed&rounds=2&scheme=wfl-pdp&devices=500&selected=40&clipNorm=0.3&epsilon=0.7&delta=0.0001",
+        pytest.param(
+            "#law=fixed&rounds=2&scheme=wfl-pdp&devices=500&selected=40&clipNorm=0.3&epsilon=0.7&delta=0.0001",
+            marks=pytest.mark.full,
+        ),
         "#rounds=40&epsilon=0.05&maxSnrDb=45",  # privacy sets beta in every round
     ],
 )
@@ -427,24 +445,15 @@ def test_the_command_beside_the_figures_prints_the_same(opened: Callable[[str], 
         assert printed["privacy_bound_binding_share"] == 1
     for key, value in shown.items():
         assert float(printed[key]) == pytest.approx(value, rel=1e-6, nan_ok=True), key
-    known = json.loads(succeeded(airfl(*shlex.split(command)[1:], "privacy.observer=server", "--json")).stdout)
+    known = budget_of(command, "privacy.observer=server").figures()
     assert known["epsilon_round_max"] == pytest.approx(figure(browser, "epsilonKnown", "worst"), rel=1e-6)
     assert no_errors(browser)
 
 
 @in_chromium
 def test_it_draws_every_curve_and_asks_for_nothing(opened: Callable[[str], Any], page: Path) -> None:
-    for variable in (
-        "ratio",
-        "selected",
-        "devices",
-        "maxSnrDb",
-        "meanGain",
-        "clipNorm",
-        "epsilon",
-        "delta",
-        "dimension",
-    ):
+    others = ("devices", "maxSnrDb", "meanGain", "clipNorm", "epsilon", "delta")
+    for variable in ("ratio", "selected", "dimension", *others[: cases(0, len(others))]):
         browser = opened(f"#against={variable}")
         charts = browser.execute_script(
             "return Array.from(document.querySelectorAll('#lb-charts svg[role=img]')).map((svg) => ({"
@@ -464,10 +473,11 @@ def test_it_draws_every_curve_and_asks_for_nothing(opened: Callable[[str], Any],
 @in_chromium
 def test_it_can_be_used_by_keyboard_alone(opened: Callable[[str], Any]) -> None:
     browser = opened("")
-    reached = []
-    for _ in range(45):
-        browser.switch_to.active_element.send_keys("\ue004")  # Tab
-        reached.append(browser.switch_to.active_element.get_attribute("id"))
+    browser.execute_script(
+        "window.reached = []; addEventListener('focusin', (event) => window.reached.push(event.target.id))"
+    )
+    browser.switch_to.active_element.send_keys(45 * "\ue004")  # Tab
+    reached = browser.execute_script("return window.reached")
     fields = browser.execute_script(
         "return Array.from(document.querySelectorAll('#link-budget :is(input, select, button)'))"
         ".filter((one) => one.checkVisibility() && one.id).map((one) => one.id)"
@@ -481,10 +491,40 @@ def test_it_can_be_used_by_keyboard_alone(opened: Callable[[str], Any]) -> None:
     number = browser.find_element("id", "lb-maxSnrDb")
     assert float(number.get_attribute("value")) > 30
     assert slider.get_attribute("aria-valuetext") == number.get_attribute("value")
-    assert "maxSnrDb=" in browser.current_url
+    assert until(lambda: "maxSnrDb=" in browser.current_url)
     browser.find_element("id", "lb-reset").send_keys("\ue007")  # Enter
     assert figure(browser, "coefficient") == before
-    assert "#" not in browser.current_url
+    assert until(lambda: "#" not in browser.current_url)
+
+
+@in_chromium
+def test_a_slider_that_is_dragged_redraws_the_curves_and_changes_the_address_once(
+    opened: Callable[[str], Any],
+) -> None:
+    """Browsers refuse more than some 100 changes of the address in a few seconds, Safari by an error."""
+    browser = opened("")
+    browser.execute_script(
+        "const change = history.replaceState; window.changes = 0;"
+        "history.replaceState = (...given) => { window.changes += 1; change.apply(history, given); };"
+    )
+    drawn_while_dragged = browser.execute_async_script(
+        """const [done] = arguments;
+        const [slider, charts] = ["lb-maxSnrDb-slider", "lb-charts"].map((id) => document.getElementById(id));
+        let [place, draws] = [500, 0];
+        new MutationObserver(() => { draws += 1; }).observe(charts, { childList: true });
+        const drag = () => {
+            slider.value = place;
+            slider.dispatchEvent(new Event("input"));
+            place += 1;
+            if (place === 560) done(draws);
+            else setTimeout(drag, 1);
+        };
+        drag();"""
+    )
+    assert drawn_while_dragged >= 2
+    assert until(lambda: "maxSnrDb=" in browser.current_url)
+    assert browser.execute_script("return window.changes") == 1
+    assert browser.find_element("id", "lb-link").get_attribute("href") == browser.current_url
 
 
 @in_chromium

@@ -3,7 +3,7 @@
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,11 @@ import pytest
 from airfl.core.record import Record
 from airfl.report.live import Watched, WatchServer
 from airfl.simulation import run as simulate
-from tests.browser import PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts
+from tests.browser import PATIENCE_S, PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts, until
 from tests.conftest import small_settings
 from tests.small_data import OF_PEOPLE, people
 
 pytestmark = WITH_A_BROWSER
-PATIENCE_S = 60.0
 ROUNDS = 6
 PLACED = ("channel.units=physical", "topology.kind=disc")
 
@@ -69,13 +68,6 @@ def open_page(browser: Any, server: WatchServer) -> None:
     browser.get(server.address)
 
 
-def until(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end and not true():
-        time.sleep(0.05)
-    return true()
-
-
 def text(browser: Any, selector: str) -> str:
     """The text of an element, "" while it is not there."""
     said: str = browser.execute_script("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
@@ -124,6 +116,43 @@ def test_a_run_is_followed_from_before_it_begins_until_it_has_ended(browser: Any
     figure.send_keys("\ue012")  # the left arrow key
     assert text(browser, "#chart-accuracy output").startswith(f"Round {ROUNDS - 1}: ")
     assert no_errors(browser)
+
+
+HOLD = """const send = window.fetch;
+window.held = new Promise((go) => (window.letGo = go));
+window.questions = 0;
+window.fetch = async (...given) => { window.questions += 1; await window.held; return send(...given); };"""
+
+
+def test_rounds_are_drawn_once_whatever_is_clicked_while_an_answer_is_on_its_way(browser: Any, tmp_path: Path) -> None:
+    """Three questions that all ask for the second round; and energies in J are not drawn beside normalised ones."""
+    settings = small_settings(*OF_PEOPLE, "run.rounds=1", "run.evaluate_every=1", "scheme.name=pfels")
+    simulate(settings, tmp_path / "b", data=people())
+    going = StepwiseRun(tmp_path / "a", "scheme.name=pfels", *PLACED)
+    with WatchServer(Watched(tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        going.start()
+        try:
+            assert until(lambda: len(going.accuracies) == 1)
+            open_page(browser, server)
+            drawn = "return document.querySelector('#chart-energy polyline')?.getAttribute('points') ?? ''"
+            click = "document.querySelector('#points tbody tr:nth-child(2) input').click()"
+            assert until(lambda: len(browser.find_elements("css selector", "#points tbody input")) == 2)
+            browser.execute_script(click)
+            assert until(lambda: len(browser.find_elements("css selector", "#chart-energy polyline")) == 2)
+            assert text(browser, "#chart-energy figcaption").endswith("(J; runs in other units are left out)")
+            browser.execute_script(HOLD)
+            assert until(lambda: browser.execute_script("return window.questions") >= 1)
+            going.go_on()
+            assert until(lambda: len(going.accuracies) == 2)
+            browser.execute_script(f"{click}; {click}; window.letGo()")
+            assert until(lambda: len(browser.execute_script(drawn).split()) >= 2)
+            assert until(lambda: browser.execute_script("return window.questions") >= 4)
+            assert len(browser.execute_script(drawn).split()) == 2
+            assert no_errors(browser)
+        finally:
+            going.join()
+        server.shutdown()
 
 
 def test_a_digital_run_has_no_beta(browser: Any, watched: WatchServer) -> None:

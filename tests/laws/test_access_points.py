@@ -35,7 +35,8 @@ def at(*places: tuple[float, float]) -> tuple[str, ...]:
 def responses(*given: str, rounds: int) -> Complex:
     """Of all devices, [rounds, devices, antennas]."""
     scenario = built(64, *given)
-    return np.array([planned(scenario, t).channel.response[:, :, 0, 0] for t in range(rounds)])
+    everyone, frame = np.arange(scenario.run.devices), scenario.frame
+    return np.array([scenario.radio.channel(t, everyone, frame).response[:, :, 0, 0] for t in range(rounds)])
 
 
 def test_one_point_at_the_origin_is_the_base_station() -> None:
@@ -261,10 +262,22 @@ def test_ageing_has_the_diffuse_power_of_its_antenna() -> None:
     given = (*everybody(8), *LOG, "topology.kind=disc", "topology.radius_m=150", PAIR, "antennas.count=2",
              "csi.delay_s=0.003", "channel.speed_m_s=10")  # fmt: skip
     scenario = built(64, *given)
-    power: Array = np.array([np.abs(planned(scenario, t).channel.response[:, :, 0, 0]) ** 2 for t in range(300)])
-    assert scenario.radio.point_power is not None
-    assert_mean((power / scenario.radio.point_power)[:, :, 0], 1.0)
-    assert_mean((power / scenario.radio.point_power)[:, :, 1], 1.0)
+    radio, round_of = scenario.radio, (np.arange(8), scenario.frame, scenario.element_power)
+    power: Array = np.array([np.abs(radio.csi_of(t, *round_of).state.response[:, :, 0, 0]) ** 2 for t in range(300)])
+    assert radio.point_power is not None
+    assert_mean((power / radio.point_power)[:, :, 0], 1.0)
+    assert_mean((power / radio.point_power)[:, :, 1], 1.0)
+
+
+def test_fed_back_gains_are_quantised_relative_to_the_mean_power_of_their_antenna() -> None:
+    """Over its root, the gains at all antennas take the same values, at most 2^3."""
+    given = (*everybody(8), *LOG, "topology.kind=disc", "topology.radius_m=150", PAIR, "antennas.count=2",
+             "csi.gain_bits=3")  # fmt: skip
+    scenario = built(64, *given)
+    radio, round_of = scenario.radio, (np.arange(8), scenario.frame, scenario.element_power)
+    assert radio.point_power is not None
+    seen_at = np.array([np.abs(radio.csi_of(t, *round_of).estimate.response[:, :, 0, 0]) for t in range(40)])
+    assert len(set(np.round(np.log(seen_at**2 / radio.point_power), 4).ravel().tolist())) <= 8
 
 
 def test_a_policy_of_one_antenna_has_the_mean_power_of_that_antenna() -> None:

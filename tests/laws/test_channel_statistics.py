@@ -160,6 +160,29 @@ def test_the_doppler_spread_of_paths_is_that_of_their_shifts(tmp_path: Path) -> 
     assert set(np.argsort(found.doppler[1])[-2:]) == {0, 100}  # most power at both ends
 
 
+def test_delays_count_from_the_first_path_of_each_round_but_not_those_of_responses(tmp_path: Path) -> None:
+    """One path whose delay is 0 or 50 ns in turn: no spread, or 25 ns where responses have the delays in them."""
+    delays = np.array([0.0, 50e-9] * 3)
+    found = statistics(tmp_path, np.ones((6, 1, 1, 1), complex), delays_s=delays[:, None, None])
+    np.testing.assert_array_equal(found.delay_spread_s, 0)
+    frequencies = 60e3 * np.arange(64)
+    gains = np.exp(-2j * np.pi * np.outer(delays, frequencies))[:, None, None]
+    found = statistics(tmp_path, gains, frequencies_hz=frequencies)
+    np.testing.assert_allclose(found.delay_spread_s, 25e-9, rtol=0.02)
+
+
+@pytest.mark.parametrize("paths", [True, False])
+def test_parts_of_a_round_add_up(paths: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delays, shifts = 1e-6 * GENERATOR.random((2, 5, 4)), GENERATOR.uniform(-30, 30, (2, 5, 4))
+    beside = {"delays_s": delays, "doppler_hz": shifts} if paths else {"frequencies_hz": 15e3 * np.arange(4)}
+    whole = statistics(tmp_path, gaussian(2, 5, 3, 4), **beside)
+    monkeypatch.setattr("channels.recorded.statistics.PART_BYTES", 2 * 3 * 4 * 16)  # two devices
+    parts = read_statistics(tmp_path / "channel.h5")
+    known = {name: value for name, value in whole.figures().items() if value is not None}
+    assert {name: parts.figures()[name] for name in known} == pytest.approx(known, rel=1e-9)
+    assert parts.largest_doppler_hz == pytest.approx(np.abs(shifts).max() if paths else math.nan, nan_ok=True)
+
+
 def test_gains_and_links_without_a_path(tmp_path: Path) -> None:
     gains = np.array([[[1e-4, 1e-4], [0, 0]], [[0, 1e-3], [1e-5, 1e-5]]], complex)
     places = np.arange(12.0).reshape(2, 2, 3)

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from airfl.core.scenario import Scenario
-from airfl.uplinks import Reception
+from airfl.uplinks import NoncoherentUplink, Reception
+from channels.codewords import Affine
 from tests.laws.decoding import built, everybody, planned, send
 from tests.laws.samples import Array, assert_law, assert_mean, assert_share
 
@@ -114,6 +115,24 @@ def test_who_misses_the_trigger_sends_nothing_and_costs_nothing(fading: str) -> 
     assert len(few.devices.energy) == len(there)
     assert few.energy_of_others == 0
     assert few.pilot_elements == many.pilot_elements * len(there) / DEVICES
+
+
+def test_without_pilots_the_receiver_does_not_know_who_is_missing() -> None:
+    """The affine map subtracts v for every selected device, so that a missed trigger counts as an update of -v. The
+    mean is (sum of those that send - v missing)/r in a round, and (1 - p) u - p v over the rounds, n = 40."""
+    given = ("scheme.name=affine-oac", "scheme.mapping=affine", "antennas.count=8")
+    scenario = scenario_of(*given, "csi.missed_probability=0.3", rounds=40)
+    assert isinstance(scenario.recipe.uplink, NoncoherentUplink)
+    assert isinstance(scenario.recipe.uplink.codewords, Affine)
+    v = scenario.recipe.uplink.codewords.limit
+    updates = np.full((DEVICES, ENTRIES), 0.5 * v)
+    means, expected = [], []
+    for t in range(40):
+        there, reception = received(scenario, t, updates)
+        means.append(reception.mean.double().mean().item())
+        expected.append((len(there) * 0.5 * v - (DEVICES - len(there)) * v) / DEVICES)
+    assert_mean((np.array(means) - expected) / v, 0.0)
+    assert_mean(np.array(means) / v, 0.7 * 0.5 - 0.3)
 
 
 # --- measured --------------------------------------------------------------------------------------------------------

@@ -57,6 +57,13 @@ def test_nearest_words_are_those_of_all_distances(
     assert float((found != nearest_words_of_rows(rows, factors, codebook)).float().mean()) < 1e-3
 
 
+def test_factors_of_another_type_are_left_to_torch() -> None:
+    batch = Batch(torch.tensor([[4.0, -3.0, 1.0]]), torch.tensor([0.25], dtype=torch.float64))
+    assert BalancedDigits(3, 2, 1.0)._encode(batch).values.tolist() == [[1.0, 0.0, 1.0, 1.0, -1.0, 0.0]]
+    blocks, words = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0], [2.0]], dtype=torch.float64)
+    assert kernels.nearest_of(blocks, torch.ones(1), words, -(words[:, 0] ** 2) / 2) is None
+
+
 @compiled
 def test_the_first_of_equal_words_is_taken() -> None:
     codebook = torch.tensor([[9.0], [1.0], [1.0], [2.0], [1.0]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from airfl.privacy.accountants import account
+from airfl.privacy.accountants.loss_distributions import Attained, _Growing
 from airfl.privacy.events import Event, FixedSizeSampled, Gaussian
 
 DELTA = 1e-3
@@ -38,3 +39,22 @@ def test_a_composition_that_outgrows_its_plan_is_planned_anew(least_noise: float
             assert 0.999 < growing.epsilon(DELTA) / at_once.epsilon(DELTA) < 1.05
         else:
             growing.epsilon(DELTA)
+
+
+@pytest.mark.parametrize("bound", ["above", "below"])
+def test_an_epsilon_of_zero_is_no_reason_for_a_new_plan_at_every_step(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With so much noise the total variation of all releases is below delta. Plans hold for twice the releases."""
+    growing = account("dominating-pair", "replace_one") if bound == "above" else Attained("replace_one")
+    plans, with_new_plan = [], _Growing._with_new_plan
+
+    def counted(self: _Growing, delta: float) -> float:
+        plans.append(delta)
+        return with_new_plan(self, delta)
+
+    monkeypatch.setattr(_Growing, "_with_new_plan", counted)
+    for noise in np.random.default_rng(0).uniform(5000, 20000, 16):
+        growing.compose(FixedSizeSampled(20, 1000, Gaussian(noise)))
+        assert growing.epsilon(DELTA) == 0
+    assert 1 <= len(plans) <= 6

@@ -135,6 +135,11 @@ def test_gains_of_a_table(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.gains[..., 0], wanted, rtol=1e-12)
     assert found.positions_m is not None
     np.testing.assert_array_equal(found.positions_m[1], [[1, 11, 0], [6, 11, 0]])
+    (tmp_path / "gains.csv").write_text(CSV.replace("1,0,81,-20,1,11\n", ""))
+    unknown = imported("csv", tmp_path / "gains.csv").positions_m
+    assert unknown is not None
+    np.testing.assert_array_equal(np.isnan(unknown), [[[False] * 3] * 2, [[True] * 3, [False] * 3]])
+    (tmp_path / "gains.csv").write_text(CSV)
     assert imported("csv", tmp_path / "gains.csv", Choice(reachable=True)).gains.shape == (2, 1, 1)
 
 
@@ -149,6 +154,22 @@ def test_paths_of_a_table(tmp_path: Path) -> None:
     np.testing.assert_allclose(found.delays_s[0], [[1e-7, 2.5e-7], [0, 0], [4e-8, 0]])
     assert found.azimuth_rad is not None
     np.testing.assert_allclose(found.azimuth_rad[0, 0], np.deg2rad([10, -170]))
+
+
+def test_antennas_of_a_table_share_the_delays_of_their_paths(tmp_path: Path) -> None:
+    """An empty cell says nothing, so that the delay may be given once; a path without a delay stays without."""
+    text = "device,antenna,path,gain_db,delay_ns\n0,0,0,-80,50\n0,1,0,-80,\n0,0,1,-90,70\n0,1,1,,\n"
+    (tmp_path / "paths.csv").write_text(text)
+    found = imported("csv", tmp_path / "paths.csv")
+    assert found.delays_s is not None
+    np.testing.assert_allclose(found.delays_s[0, 0], [5e-8, 7e-8])
+    (tmp_path / "paths.csv").write_text(text.replace("0,1,0,-80,", "0,1,0,-80,51"))
+    assert "delay_ns differs between the rows of round 0, device 0, path 0; row 1 has 50" in refused(
+        "csv", tmp_path / "paths.csv"
+    )
+    (tmp_path / "paths.csv").write_text(text.replace(",70", ","))
+    with pytest.raises(RecordingError, match=r"path 1 \(counted from 0\) is nan s"):
+        write_channel(imported("csv", tmp_path / "paths.csv"), tmp_path / "paths.h5")
 
 
 def test_responses_of_a_table(tmp_path: Path) -> None:
@@ -184,6 +205,8 @@ def test_responses_of_a_table(tmp_path: Path) -> None:
         (CSV, "device,gain_db,path\n0,1,2\n", "paths have tau_s or delay_ns"),
         (CSV, "device,gain_db,tau_s,azimuth_deg\n0,1,2,3\n", "an azimuth and an elevation"),
         (CSV, "device,gain_db,tau_s,delay_ns\n0,1,2,3\n", "has both tau_s and delay_ns"),
+        (CSV, "device,gain_db,delay_ns\n0,-80,0\n0,-90,2e-7\n", "delay_ns is at most 2e-07 ns"),
+        ("0,1,90,30,5,10", "0,1,90,30,5,10\n0,1,", "line 4 has 3 cells"),
         (CSV, "device,gain_db,subcarrier,frequency_hz\n0,1,0,5\n0,1,1,5\n", "frequency_hz must be one finite number"),
     ],
 )
@@ -255,11 +278,19 @@ def test_impulse_responses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         ({"a": a}, "has no array 'tau'"),
         ({"a": a[0, 0], "tau": tau}, "got 5 axes"),
         ({"a": a, "tau": tau[..., :4]}, "'tau' must be"),
-        ({"a": a, "tau": np.full_like(tau, -1)}, "delay that is below 0"),
+        ({"a": a, "tau": np.full_like(tau, -1)}, "delay of -1 s, but a delay is from 0"),
+        ({"a": a, "tau": 1e9 * tau}, "give 'tau' in s"),
         ({"a": np.concatenate([a, a], axis=1), "tau": np.concatenate([tau, tau], axis=1)}, "give base=rx or base=tx"),
     ):
         np.savez(tmp_path / "h.npz", **arrays)
         assert told in refused("cir", tmp_path / "h.npz")
+    np.savez(tmp_path / "h.npz", a=a, tau=tau)
+    grid = {"time": "blocks", "step_s": 1e-3, "subcarriers": 4, "spacing_hz": 1e5}
+    for options in ({"carrier_hz": -1.0}, {"carrier_hz": np.nan}):
+        for kind in ("cir", "csv", "deepmimo", "npy"):
+            assert "carrier_hz must be positive" in refused(kind, tmp_path / "h.npz", **options)
+    np.savez(tmp_path / "h.npz", a=a, tau=1e9 * tau)
+    assert "give 'tau' in s" in refused("cir", tmp_path / "h.npz", **grid)
     np.savez(tmp_path / "h.npz", a=a, tau=tau)
     assert "device_antenna must be from 0 to 1" in refused("cir", tmp_path / "h.npz", device_antenna=2)
 

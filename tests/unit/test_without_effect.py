@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from airfl.cli.app import say_without_effect
 from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
@@ -17,6 +18,7 @@ from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.round import run_round
 from airfl.core.state import Exchange, State, World
+from airfl.uplinks.radio import slow_shadowing
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import world
 
@@ -303,3 +305,21 @@ def test_a_sweep_of_what_changes_nothing_says_so(gains: Path, tmp_path: Path, mo
 def test_a_budget_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     budget(DEMO, ["run.rounds=2", "channel.rician_k=5.0"])
     assert "channel.rician_k has no effect: channel.fading is exponential, not rician" in capsys.readouterr().err
+
+
+def test_correlated_shadowing_of_very_many_devices_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    """For umi it is correlated by default; a topology is needed, and few devices take no time."""
+    cell = ("topology.kind=disc", "run.devices=1000000")
+    told = slow_shadowing(small_settings(*cell).radio, 1_000_000)
+    assert told is not None
+    assert "topology.shadowing_correlation_m" in told
+    assert "1,000,000 devices takes minutes" in told
+    say_without_effect((), [small_settings(*cell), small_settings(*cell, "run.seed=1")])
+    assert capsys.readouterr().err.splitlines() == [told]
+    for radio, devices in (
+        (small_settings(*cell).radio, 100_000),
+        (small_settings("run.devices=1000000").radio, 1_000_000),
+        (small_settings(*cell, "topology.shadowing_correlation_m=0").radio, 1_000_000),
+        (small_settings(*cell, "topology.path_loss=log-distance").radio, 1_000_000),
+    ):
+        assert slow_shadowing(radio, devices) is None

@@ -159,6 +159,8 @@ class _Growing:
         self._new: dict[DominatingPair, int] = {}
         self._composed: Composition | None = None
         self._delta = math.nan
+        self._outside = math.inf if side == "above" else 0.0  # the bound where the plan's window does not hold it
+        self._again_at = 0  # releases from which on such a bound is a reason for a new plan
 
     def enter(self, release: Release, count: int) -> None:
         """Enter a release `count` times."""
@@ -180,7 +182,7 @@ class _Growing:
         else:
             self._composed.add(new)
             bound = self._composed.epsilon(delta)
-            if bound in (0.0, math.inf):  # it lies outside the plan's window
+            if bound == self._outside and self._composed.releases >= self._again_at:
                 bound = self._with_new_plan(delta)
         if self._side == "above":  # epsilon is at most the sum of the largest losses
             largest = math.fsum(count * pair.largest_loss for pair, count in self._all.items())
@@ -196,6 +198,8 @@ class _Growing:
             plan, bound = _memoised(parts, delta, self._side)
             self._composed = Composition(plan, self._side)
             self._composed.add(parts)
+        # Where a new plan finds nothing else either, as for a lower bound of 0, the next one waits for more releases.
+        self._again_at = 2 * self._composed.releases if bound == self._outside else 0
         return bound
 
 

@@ -38,7 +38,7 @@ from airfl.uplinks.radio.parts import placed_devices
 
 PER_ROUND = (
     *("test_accuracy", "test_loss", "alignment_coefficient", "power_bound_binding", "privacy_bound_binding"),
-    *("energy_j", "epsilon", "epsilon_round", "heard"),
+    *("energy_j", "epsilon", "epsilon_round"),
 )
 """The variables that are followed, a number per round."""
 PER_SLOT = ("device_id", "channel_gain", "active")
@@ -46,7 +46,7 @@ PER_SLOT = ("device_id", "channel_gain", "active")
 LONGEST_LOOK_S = 1.0
 """Time after which a look ends, although there are more records to read; the next look reads on."""
 SOON_S = 10.0
-"""A run whose checkpoint was begun within this time after the run has not been resumed."""
+"""A run whose checkpoint was written within this time after the start of the run has not been resumed."""
 MOST_PLACES = 5000
 """Number of devices above which only the selected ones are on the map."""
 MOST_DEVICES = 10_000_000
@@ -66,7 +66,7 @@ class Follower:
         folder: The folder of the run.
         generation: Grows whenever the rounds are read from the beginning again.
         state: One of waiting, running, interrupted, complete, failed and unreadable.
-        note: A sentence on the state; "" if there is nothing to say.
+        note: What the state alone does not say, such as why the run failed; "" if there is nothing to add.
         columns: The values of the rounds so far, by variable of `PER_ROUND`.
         last: The arrays of the last round, by variable of `PER_SLOT`.
         tables: The settings of the run, as plain tables.
@@ -227,7 +227,7 @@ class Follower:
                 if time.monotonic() - began > LONGEST_LOOK_S:
                     break
         except FileNotFoundError:
-            if self.state != WAITING:
+            if self.state != WAITING and not self._keeps_nothing:
                 raise  # the run has just ended, and its trace is there
         except DamagedCheckpointError as error:
             self.state, self.note = UNREADABLE, f"{path}: the record of round {self.done + 1} {error}"

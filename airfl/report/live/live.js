@@ -3,6 +3,7 @@
 (() => {
   const EVERY_MS = 1500;
   const INTERRUPTED_MS = 5000;
+  const SOON_MS = 50;
   const MOST_CURVES = 6;
   const MOST_POINTS = 1500;
   const MOST_MARKS = 60;
@@ -12,13 +13,15 @@
   const SVG = "http://www.w3.org/2000/svg";
 
   const find = (id) => document.getElementById(id);
-  const token = new URLSearchParams(location.search).get("token");
+  const token = new URLSearchParams(location.search).get("token") ?? "";
   // Of every run that is drawn: what has been received of it so far.
   const runs = new Map();
   // Names of the runs that are drawn; null until the user has chosen.
   let chosen = null;
   let table = null;
   let timer = 0;
+  // Number of the newest question; answers to earlier ones hold rounds that it asks for again.
+  let newest = 0;
   let told = "";
 
   function element(name, attributes = {}, text = "") {
@@ -53,20 +56,23 @@
   const labelOf = (name) => (table.points.find((point) => point.name === name) || {}).label || name;
   const looks = (place) => ({ stroke: `var(--c${place % 6})`, "stroke-dasharray": DASHES[place % 6] });
 
-  const energyUnits = (all) => (new Set(all.map((run) => run.energy_units)).size === 1 ? all[0].energy_units : "in different units");
+  // Energies in J and normalised ones have no common axis: those in the units of the first run are drawn.
+  const energyUnits = (all) => all[0].energy_units + (all.some((run) => run.energy_units !== all[0].energy_units) ? "; runs in other units are left out" : "");
+  const energyOf = (run, all) => (run.energy_units === all[0].energy_units ? run.series.energy : []);
   const isPercent = (values) => values.map((value) => 100 * value);
   const CHARTS = [
     { id: "accuracy", title: () => "Test accuracy (%)", of: (run) => isPercent(run.series.test_accuracy), unit: () => "%" },
     { id: "loss", title: () => "Test loss", of: (run) => run.series.test_loss, unit: () => "" },
     { id: "beta", title: () => "Alignment coefficient β, and the bound that sets it", of: (run) => run.series.alignment_coefficient, unit: () => "", marks: true },
-    { id: "energy", title: (all) => `Energy so far (${energyUnits(all)})`, of: (run) => run.series.energy, unit: (run) => run.energy_units },
+    { id: "energy", title: (all) => `Energy so far (${energyUnits(all)})`, of: energyOf, unit: (run) => run.energy_units },
     { id: "epsilon", title: (all) => `Privacy loss ε so far, an upper bound${deltaOf(all)}`, of: (run) => run.series.epsilon, unit: () => "" },
   ];
 
   function deltaOf(all) {
     const deltas = new Set(all.map((run) => run.delta));
     const [delta] = deltas;
-    return deltas.size === 1 && delta !== null ? ` (δ = ${figures(delta, 3)})` : "";
+    if (deltas.size > 1) return " (at different δ)";
+    return delta === null ? "" : ` (δ = ${figures(delta, 3)})`;
   }
 
   function take(name, received) {
@@ -77,30 +83,35 @@
       return;
     }
     const series = known.series;
-    for (const [key, values] of Object.entries(received.series)) series[key].push(...values.map(number));
+    for (const [key, values] of Object.entries(received.series)) values.forEach((value) => series[key].push(number(value)));
     runs.set(name, { ...known, ...received, places: known.places, series });
   }
 
   async function look() {
     clearTimeout(timer);
+    newest += 1;
+    const question = newest;
     const asked = shownNames().map((name) => {
       const known = runs.get(name);
       return `of=${encodeURIComponent(`${known ? known.generation : 0}:${known ? known.done : 0}:${name}`)}`;
     });
-    if (token) asked.push(`token=${encodeURIComponent(token)}`);
+    asked.push(`token=${encodeURIComponent(token)}`);
     let wait = EVERY_MS;
     try {
       const answer = await fetch(`data?${asked.join("&")}`, { cache: "no-store" });
       if (!answer.ok) throw new Error(`the server has answered ${answer.status}`);
       const received = await answer.json();
+      if (question !== newest) return;
       table = received;
       for (const [name, run] of Object.entries(received.runs)) take(name, run);
       show();
       // The first answer says which runs there are; their rounds come with the next one.
-      if (shownNames().some((name) => !runs.has(name) || runs.get(name).done < doneOf(name))) wait = 50;
+      if (shownNames().some((name) => !runs.has(name) || runs.get(name).done < doneOf(name))) wait = SOON_MS;
       else if (received.ended) return stop();
+      else if (received.points.some((point) => point.state === "not read yet")) wait = SOON_MS;
       else if (received.points.length && received.points.every((point) => point.state !== "running" && point.state !== "waiting")) wait = INTERRUPTED_MS;
     } catch (error) {
+      if (question !== newest) return;
       const line = `airfl watch does not answer (${error.message}); if it has ended, start it again and open its new address.`;
       find("line").textContent = line;
       tell(line);
@@ -273,7 +284,7 @@
   }
 
   function showChart(chart, all) {
-    const curves = all.map((run, place) => ({ run, place, values: chart.of(run) }));
+    const curves = all.map((run, place) => ({ run, place, values: chart.of(run, all) }));
     const known = curves.map((curve) => pointsOf(curve.values));
     const newest = curves.map((curve) => lastOf(curve.values));
     const place = placeOf(chart);
@@ -354,7 +365,7 @@
       const read = curves.map((curve) => {
         const value = curve.values[place.cursor - 1];
         const name = curves.length > 1 ? `${labelOf(curve.run.name)}: ` : "";
-        if (value === undefined) return `${name}not run yet`;
+        if (value === undefined) return `${name}${curve.values.length ? "not run yet" : "left out"}`;
         if (Number.isNaN(value)) return `${name}not evaluated`;
         const bound = chart.marks ? ` (bound that sets it: ${boundAt(curve.run, place.cursor)})` : "";
         return `${name}${figures(value)}${unitText(chart, curve.run)}${bound}`;
@@ -448,25 +459,25 @@
 
   function showNewest(run, heard, selected) {
     const { series } = run;
-    const newest = (values, scale = 1, unit = "") => {
+    const latest = (values, scale = 1, unit = "") => {
       const last = lastOf(values);
       return last && `${figures(last[1] * scale)}${unit} (round ${last[0]})`;
     };
-    const best = Math.max(...series.test_accuracy.filter((value) => !Number.isNaN(value)));
+    const best = series.test_accuracy.reduce((most, value) => (value > most ? value : most), -Infinity);
     const beta = lastOf(series.alignment_coefficient);
     const rows = [
       ["scheme", run.scheme],
       ["state", run.state],
       ["rounds", `${run.done} of ${run.rounds}`],
       ["time left", run.left],
-      ["test accuracy", newest(series.test_accuracy, 100, "%")],
+      ["test accuracy", latest(series.test_accuracy, 100, "%")],
       ["best test accuracy", Number.isFinite(best) && `${figures(100 * best)}%`],
-      ["test loss", newest(series.test_loss)],
-      ["β", beta && newest(series.alignment_coefficient)],
+      ["test loss", latest(series.test_loss)],
+      ["β", beta && latest(series.alignment_coefficient)],
       ["bound that sets β", beta && boundAt(run, beta[0])],
-      ["energy so far", newest(series.energy, 1, ` ${run.energy_units}`)],
-      ["ε so far, upper bound", newest(series.epsilon)],
-      ["ε of the last round", newest(series.epsilon_round)],
+      ["energy so far", latest(series.energy, 1, ` ${run.energy_units}`)],
+      ["ε so far, upper bound", latest(series.epsilon)],
+      ["ε of the last round", latest(series.epsilon_round)],
       ["heard", `${heard} of ${selected} devices`],
     ].filter(([, value]) => value);
     find("newest").replaceChildren(

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import hmac
 import secrets
+import sys
 from functools import cached_property
 from http import HTTPStatus
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
@@ -40,8 +40,6 @@ class WatchServer(ThreadingHTTPServer):
 
     def __init__(self, watched: Watched, port: int = 0) -> None:
         self.watched, self.token = watched, secrets.token_urlsafe(24)
-        # Cookies do not distinguish ports, so that two servers need two names.
-        self.cookie = f"airfl_{hashlib.sha256(self.token.encode()).hexdigest()[:12]}"
         try:
             super().__init__((LOOPBACK, port), _Handler)
         except OSError as error:
@@ -74,7 +72,9 @@ class WatchServer(ThreadingHTTPServer):
         )
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore connections that the browser has dropped."""
+        """Ignore connections that the browser has dropped; print the traceback of anything else."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 def _beside(name: str) -> str:
@@ -95,12 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(HTTPStatus.BAD_REQUEST)
         if not self._of_this_machine():
             return self._refuse(HTTPStatus.FORBIDDEN, "open the address that airfl watch has printed")
-        given = fields.get("token", [""])[-1]
-        if not (self._is_token(given) or self._is_token(self._cookie())):
+        # No cookie: browsers send those of 127.0.0.1 to every port, to the servers of others too.
+        if not self._is_token(fields.get("token", [""])[-1]):
             return self._refuse(HTTPStatus.FORBIDDEN, "open the address that airfl watch has printed, with its token")
         if parts.path == "/":
-            cookie = f"{self.server.cookie}={self.server.token}; Path=/; HttpOnly; SameSite=Strict"
-            headers = {"Content-Security-Policy": self.server.policy, "Set-Cookie": cookie}
+            headers = {"Content-Security-Policy": self.server.policy}
             return self._answer(HTTPStatus.OK, "text/html", self.server.page, headers)
         if parts.path == "/data":
             wanted = [one for text in fields.get("of", []) if (one := _request(text)) is not None]
@@ -109,17 +108,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._refuse(HTTPStatus.NOT_FOUND)
 
     def _of_this_machine(self) -> bool:
-        """Whether the browser has asked for this machine by name: a page elsewhere whose name was made to lead here
-        asks by that name."""
+        """Whether the Host header names this machine; it does not if a page elsewhere has pointed its own domain here
+        (DNS rebinding)."""
         host, _, port = self.headers.get("Host", "").partition(":")
         return host.lower() in HOSTS and (not port or port.isdecimal())
-
-    def _cookie(self) -> str:
-        try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
-        except CookieError:
-            return ""
-        return found.value if found else ""
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="replace"), self.server.token.encode())
@@ -156,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _request(text: str) -> Request | None:
-    """Return the request GENERATION:ROUNDS:NAME; None if it is none."""
+    """Return the request that GENERATION:ROUNDS:NAME stands for; None for any other text."""
     parts = text.split(":", 2)
     if len(parts) < 3:
         return None

@@ -27,8 +27,10 @@ SECONDS_BETWEEN_LOOKS = 0.5
 MOST_CURVES = 12
 """Number of points whose rounds are given in one answer."""
 MOST_AT_ONCE_S = 1.0
-"""Time after which a look at a sweep ends; the next one goes on with the points that were not looked at."""
-STATES = (RUNNING, INTERRUPTED, WAITING, COMPLETE, FAILED, UNREADABLE)
+"""Time for the reading of runs after which a look at a sweep ends; the next one reads the points that are left."""
+UNREAD = "not read yet"
+"""State of a point that was left to the next look."""
+STATES = (RUNNING, INTERRUPTED, WAITING, COMPLETE, FAILED, UNREADABLE, UNREAD)
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Watched:
         self._finished: dict[str, dict[str, Any]] = {}
         self._table: dict[str, Any] = {}
         self._looked = -math.inf
+        self._spent_s = 0.0  # time spent on reading runs in the present look
         check_watchable(folder)
 
     def data(self, wanted: Sequence[Request] = ()) -> dict[str, Any]:
@@ -114,9 +117,8 @@ class Watched:
         except UserError as error:
             self._points = []
             return {"folder": str(self.folder), "kind": NOTHING, "ended": False, "line": str(error), "points": []}
-        began, rows = time.monotonic(), []
-        for point in self._points:
-            rows.append(self._row(point, time.monotonic() - began < MOST_AT_ONCE_S))
+        self._spent_s = 0.0
+        rows = [self._row(point) for point in self._points]
         ended = bool(rows) and all(row["state"] in ENDED for row in rows)
         return {
             "folder": str(self.folder),
@@ -126,8 +128,9 @@ class Watched:
             "points": rows,
         }
 
-    def _row(self, point: Point, in_time: bool) -> dict[str, Any]:
+    def _row(self, point: Point) -> dict[str, Any]:
         """Return the line of a point in the table. Finished points are read once, and only if there is time."""
+        in_time = self._spent_s <= MOST_AT_ONCE_S
         row: dict[str, Any] = {"name": point.name, "label": point.label, "left": "", "note": point.failure}
         empty = {"scheme": "", "done": 0, "rounds": 0, "accuracy": math.nan}
         if point.failure:
@@ -136,12 +139,16 @@ class Watched:
         finished = (folder / TRACE_NAME).exists() and not (folder / CHECKPOINT_NAME / ABOUT_NAME).exists()
         if finished and point.name:
             if point.name not in self._finished and in_time:
+                began = time.monotonic()
                 self._finished[point.name] = _finished_row(folder)
-            return {**row, **empty, "state": COMPLETE, **self._finished.get(point.name, {})}
+                self._spent_s += time.monotonic() - began
+            return {**row, **empty, "state": UNREAD, **self._finished.get(point.name, {})}
         self._finished.pop(point.name, None)
         if not in_time and point.name not in self._followers:
-            return {**row, **empty, "state": RUNNING}
+            return {**row, **empty, "state": UNREAD}
+        began = time.monotonic()
         follower = self._follow(point)
+        self._spent_s += time.monotonic() - began
         left = follower.seconds_left()
         return {
             **row,

@@ -30,7 +30,8 @@ def amplitudes_of(codewords: Codewords, values: Tensor, factors: Tensor, weights
         factors: Factor of each device, [devices].
         weights: w, [devices].
     """
-    readable = load_library() is not None and values.stride(1) == 1 and _float32_on_cpu(values)
+    readable = load_library() is not None and values.stride(1) == 1 and _float32_on_cpu(values, factors, weights)
+    factors, weights = factors.contiguous(), weights.contiguous()
     if isinstance(codewords, DigitEnergies):
         amplitudes, active = (_digits if readable else _digits_by_torch)(codewords, values, factors, weights)
         return amplitudes, active * weights.double()
@@ -94,7 +95,7 @@ def _digits_by_torch(
 def superpose_symbols(sums: Tensor, tables: Tables, phases: Tensor, amplitudes: Tensor) -> None:
     """Do what `channels.energy.superpose` does, in one pass where kernel.c is compiled."""
     compiled = load_library()
-    if compiled is None or not amplitudes.is_contiguous() or not _float32_on_cpu(amplitudes):
+    if compiled is None or not amplitudes.is_contiguous() or not _float32_on_cpu(sums, amplitudes):
         superpose(sums, tables, phases, amplitudes)
         return
     (real, imaginary), phases = tables, phases.contiguous()
@@ -109,8 +110,8 @@ def superpose_symbols(sums: Tensor, tables: Tables, phases: Tensor, amplitudes: 
     spread(add, slots, run_threads() if amplitudes.numel() >= PARALLEL else 1)
 
 
-def _float32_on_cpu(numbers: Tensor) -> bool:
+def _float32_on_cpu(*tensors: Tensor) -> bool:
     """Whether kernel.c can read them."""
     import torch
 
-    return numbers.device.type == "cpu" and numbers.dtype == torch.float32
+    return all(one.device.type == "cpu" and one.dtype == torch.float32 for one in tensors)

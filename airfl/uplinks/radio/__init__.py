@@ -2,6 +2,7 @@
 
 from airfl.uplinks.radio.checks import check_radio, check_size, check_surface
 from airfl.uplinks.radio.laws import cut_by_bounds, interpolated
+from airfl.uplinks.radio.parts import slow_shadowing
 from airfl.uplinks.radio.power import check_blind, check_statistics_hold, power_policy
 from airfl.uplinks.radio.radio import Radio, build_radio
 
@@ -16,4 +17,5 @@ __all__ = [
     "cut_by_bounds",
     "interpolated",
     "power_policy",
+    "slow_shadowing",
 ]

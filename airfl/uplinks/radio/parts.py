@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from airfl.config.parts import error_text
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio_sections import RadioSections
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
@@ -43,6 +44,8 @@ IMPAIRMENT_PURPOSES = {
     "synchronisation": Purpose.SYNCHRONISATION,
 }
 """Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
+MANY_CORRELATED = 300_000
+"""Number of devices from which on correlated shadowing takes about a minute or more."""
 
 
 @contextmanager
@@ -138,6 +141,18 @@ def placed_devices(
             whole_population(streams, Purpose.ACCESS_POINTS, devices),
             whole_population(streams, Purpose.PLACED_AGAIN, devices),
         )
+
+
+def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
+    """Return a notice if correlated shadowing takes minutes, since it is drawn for one device after the other."""
+    if radio.topology.kind == "none" or devices < MANY_CORRELATED:
+        return None
+    if not any(cell_of(radio.channel, radio.topology).correlations_m):
+        return None
+    return (
+        f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices takes minutes before the first "
+        "round; with 0 it is independent and takes no time"
+    )
 
 
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:

@@ -73,14 +73,15 @@ class Reflections:
         surface = self.surface
         direct = np.sqrt(surface.direct_gain) * state.response[..., 0]
         cascades = self._cascades(round_index, devices, times_s, np.sqrt(surface.element_gain * mean_power))
-        levels = self._starts(round_index)
+        starts = self._starts(round_index)
+        chosen = starts[0]
         if surface.follows_channels and len(devices):
             seen = np.concatenate([cascades[..., 0], direct[..., :1]], axis=2)
             if training_noise is not None:
                 seen = seen + self._training_errors(round_index, devices, seen.shape[1:], training_noise)
             objective = self._objective(element_power, noise_energy)
-            levels = configured(seen[..., -1], seen[..., :-1], surface.levels, levels, objective)[None]
-        reflected = np.einsum("dant,n->dat", cascades, surface.levels[levels[0]])
+            chosen = configured(seen[..., -1], seen[..., :-1], surface.levels, starts, objective)
+        reflected = np.einsum("dant,n->dat", cascades, surface.levels[chosen])
         return replace(state, response=np.asarray(direct + reflected)[..., None])
 
     def _cascades(self, round_index: int, devices: Ids, times_s: Array, amplitudes: Array) -> Complex:

@@ -50,6 +50,7 @@ globalThis.linkBudgetPage = (() => {
   const AGAINST = ["ratio", "selected", "devices", "maxSnrDb", "meanGain", "clipNorm", "epsilon", "delta", "dimension"];
   const STEPS = 1000;
   const POINTS = 49;
+  const ADDRESS_MS = 200;
 
   // ---------------------------------------------------------------- numbers and settings
 
@@ -190,7 +191,8 @@ globalThis.linkBudgetPage = (() => {
     const form = document.getElementById("lb-form");
     const inputs = {};
     let setting = readFragment(location.hash);
-    let waiting = 0;
+    let waiting = 0; // until the curves are drawn
+    let addressing = 0; // until the address is changed
 
     for (const [group, title] of Object.entries(GROUPS)) {
       const fieldset = make("fieldset", {}, make("legend", {}, title));
@@ -199,7 +201,7 @@ globalThis.linkBudgetPage = (() => {
       for (const name of [...first, ...all.filter((one) => !first.includes(one))]) fieldset.append(fieldOf(BY_NAME[name]));
       form.append(fieldset);
     }
-    const reset = make("button", { type: "button", id: "lb-reset" }, "Back to the start");
+    const reset = make("button", { type: "button", id: "lb-reset" }, "Reset");
     const link = make("a", { id: "lb-link", href: "#" }, "Link to this setting");
     form.append(make("p", {}, reset, " ", link));
     reset.addEventListener("click", () => change(readFragment("")));
@@ -239,8 +241,12 @@ globalThis.linkBudgetPage = (() => {
     /** Take over a setting and show it. The field that is being typed in keeps its text. */
     function change(next, typed) {
       setting = next;
-      const fragment = fragmentOf(setting);
-      history.replaceState(null, "", fragment ? `#${fragment}` : `${location.pathname}${location.search}`);
+      // Not at each step of a slider: browsers refuse more than some 100 changes in a few seconds, Safari by an error.
+      clearTimeout(addressing);
+      addressing = setTimeout(() => {
+        const fragment = fragmentOf(setting);
+        history.replaceState(null, "", fragment ? `#${fragment}` : `${location.pathname}${location.search}`);
+      }, ADDRESS_MS);
       show(typed);
     }
 
@@ -262,8 +268,9 @@ globalThis.linkBudgetPage = (() => {
       alert.hidden = !problem;
       if (alert.textContent !== problem) alert.textContent = problem;
       for (const id of ["lb-results", "lb-charts"]) document.getElementById(id).toggleAttribute("inert", Boolean(problem));
-      clearTimeout(waiting);
       if (problem) {
+        clearTimeout(waiting);
+        waiting = 0;
         document.getElementById("lb-results").replaceChildren();
         document.getElementById("lb-charts").replaceChildren();
         document.getElementById("lb-curve-table").replaceChildren();
@@ -272,7 +279,7 @@ globalThis.linkBudgetPage = (() => {
         return;
       }
       showResults(linkBudget.budget(setting));
-      waiting = setTimeout(showCurves, 30);
+      waiting ||= setTimeout(showCurves, 30); // also while a slider is dragged
     }
 
     function showResults(budget) {
@@ -308,6 +315,7 @@ globalThis.linkBudgetPage = (() => {
     }
 
     function showCurves() {
+      waiting = 0;
       const field = BY_NAME[setting.against];
       const places = Array.from({ length: POINTS }, (_, index) => fromSlider({ ...field, whole: false }, (index * STEPS) / (POINTS - 1)));
       const whole = field.whole ? [...new Set(places.map(Math.round))] : places;
@@ -335,6 +343,7 @@ globalThis.linkBudgetPage = (() => {
 
     addEventListener("hashchange", () => {
       if (!location.hash || location.hash.includes("=")) {
+        clearTimeout(addressing);
         setting = readFragment(location.hash);
         show();
       }

@@ -7,8 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.learning.tasks.datasets.generated import Arrays, GeneratedDataset
-from airfl.learning.tasks.datasets.synthetic import MOST_SAMPLES, equal_counts
+from airfl.learning.tasks.datasets.generated import MOST_SAMPLES, Arrays, GeneratedDataset, equal_counts
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 MOST_FEATURES, MOST_CLASSES = 1 << 16, 1 << 10
@@ -109,7 +108,7 @@ class GaussianClasses(GeneratedDataset):
         return float(np.sum(density * wrong) * (z[1] - z[0]))
 
     def counts(self, uniforms: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return equal numbers, a tenth of them for the test."""
+        """Return `device_samples` for the training of each device, and a ninth of that, rounded up, for the test."""
         return equal_counts(self.device_samples, len(uniforms))
 
     def common(self, generator: np.random.Generator) -> Arrays:

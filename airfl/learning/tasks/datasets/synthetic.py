@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.learning.tasks.datasets.generated import Arrays, GeneratedDataset
+from airfl.learning.tasks.datasets.generated import MOST_SAMPLES, Arrays, GeneratedDataset, equal_counts
 from channels.part import MOST_SCALE, parameter
 
 Array = NDArray[np.float64]
@@ -22,7 +22,6 @@ DECAY = 1.2
 """Sigma_jj = j^-1.2, the variance of feature j."""
 LOG_MEAN, LOG_STD, FEWEST = 4.0, 2.0, 50
 """Samples of a device: 50 and the integer part of a lognormal number with this mean and deviation of its logarithm."""
-MOST_SAMPLES = 1 << 30
 
 
 class Synthetic(GeneratedDataset):
@@ -108,8 +107,3 @@ class Synthetic(GeneratedDataset):
         mean = self.beta * generator.standard_normal() + generator.standard_normal(FEATURES)
         weights = u + generator.standard_normal((FEATURES, CLASSES))
         return mean, weights, u + generator.standard_normal(CLASSES)
-
-
-def equal_counts(train: int, devices: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `train` training samples for each device, and a ninth of that, rounded up, for the test."""
-    return np.full(devices, train, dtype=np.int64), np.full(devices, -(-train // 9), dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ MOST_AT_ONCE = 1 << 24
 Indices = NDArray[np.int64]
 
 
-class ComputedIndices:
+class ComputedIndices(ABC):
     """Sample indices that are computed when they are asked for, and read like an array of one dimension.
 
     With them, the memory of a partition does not grow with the number of samples that its devices hold.
@@ -41,7 +41,7 @@ class ComputedIndices:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if self._length > MOST_AT_ONCE:
             raise UserError(
-                f"task: this needs all {self._length:,} samples of the devices at once, and at most {MOST_AT_ONCE:,} "
+                f"task: all {self._length:,} samples of the devices are needed at once, and at most {MOST_AT_ONCE:,} "
                 "are possible; decrease run.devices or the samples of a device"
             )
         return self[:].astype(dtype or np.int64)

@@ -33,7 +33,7 @@ def digits_of(values: Tensor, factors: Tensor, base: int, digits: int) -> Tensor
         digits: D.
     """
     compiled = load_library()
-    if compiled is None or not _readable(values):
+    if compiled is None or not _readable(values, factors):
         return None
     devices, entries = values.shape
     sent, middle = values.new_empty(devices, digits * entries), (base**digits - 1) // 2
@@ -61,7 +61,7 @@ def nearest_of(rows: Tensor, factors: Tensor, words: Tensor, offsets: Tensor) ->
         offsets: -|c|^2/2 of each word c, [words].
     """
     compiled = load_library()
-    if compiled is None or not _readable(rows):
+    if compiled is None or not _readable(rows, factors, words, offsets):
         return None
     (number, entries), (count, length) = rows.shape, words.shape
     found, factors = rows.new_empty(number, -(-entries // length)), factors.contiguous()
@@ -106,7 +106,7 @@ def steps_for(received: Tensor, columns: Tensor) -> Steps | None:
         columns: A, [length, words].
     """
     compiled = load_library()
-    if compiled is None or not received.is_contiguous() or not all(map(_readable, (received, columns))):
+    if compiled is None or not received.is_contiguous() or not _readable(received, columns):
         return None
     length, words = columns.shape
     columns, rows = _padded(columns), _padded(columns.T)
@@ -139,8 +139,9 @@ def _padded(matrix: Tensor) -> Tensor:
     return torch.nn.functional.pad(matrix, (0, -matrix.shape[1] % LANES)).contiguous()
 
 
-def _readable(numbers: Tensor) -> bool:
-    """Whether kernel.c can read the rows of this matrix."""
+def _readable(numbers: Tensor, *others: Tensor) -> bool:
+    """Whether kernel.c can read the rows of this matrix as they lie in memory, and the numbers of the others."""
     import torch
 
-    return numbers.device.type == "cpu" and numbers.dtype == torch.float32 and numbers.stride(1) == 1
+    known = all(one.device.type == "cpu" and one.dtype == torch.float32 for one in (numbers, *others))
+    return known and numbers.stride(1) == 1
