@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from airfl.errors import MachineError
+from airfl.study.attempts import Attempts
 from airfl.study.sweeps.cluster import client as module
 from airfl.study.sweeps.cluster.client import Cluster
 from airfl.study.sweeps.cluster.orders import Order
@@ -281,9 +282,9 @@ class Feed:
         return not self.names
 
 
-def fed(site: Site, feed: Feed, running: Path) -> Iterator[Outcome]:
+def fed(site: Site, feed: Feed, running: Path, shared: Path | None = None) -> Iterator[Outcome]:
     data: Any = {small_settings().task.dataset: object}
-    return site.cluster.run_jobs([], running, data, feed=feed)
+    return site.cluster.run_jobs([], running, data, shared=shared, feed=feed)
 
 
 def test_a_feed_gives_out_as_many_points_as_there_are_workers_and_stops_some(
@@ -322,14 +323,17 @@ def test_a_feed_gives_out_as_many_points_as_there_are_workers_and_stops_some(
 
 
 def test_an_unwanted_point_that_was_lost_is_not_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    site, feed = Site(monkeypatch, retries=3), Feed(NAMES[:1])
+    """Its worker has left an attempt in the shared folder, which the client removes."""
+    site, feed, shared = Site(monkeypatch, retries=3), Feed(NAMES[:1]), tmp_path / "shared" / "airfl-sweep"
 
     def on_attempt(number: int, future: Future) -> None:
         assert future.order is not None
+        Attempts(shared, future.order.name).begin({})
         feed.bad.add(future.order.name)
         lost = Outcome(future.order.name, "its process died", again=Again.DIED)
         later(lambda: future.become("finished", lost), monkeypatch)
 
     monkeypatch.setattr(site, "on_attempt", on_attempt)
-    (outcome,) = fed(site, feed, tmp_path)
+    (outcome,) = fed(site, feed, tmp_path, shared)
     assert (outcome.name, outcome.unwanted, len(site.attempts)) == (NAMES[0], True, 1)
+    assert not shared.exists()

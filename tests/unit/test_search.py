@@ -22,8 +22,10 @@ from airfl.study.sweeps import search as search_module
 from airfl.study.sweeps.points import SweepPoint
 from airfl.study.sweeps.search import Search, points_of_trials
 from airfl.study.sweeps.trials import identity
+from airfl.study.sweeps.trials import storage as storage_module
 from airfl.study.sweeps.trials import study as module
 from airfl.study.sweeps.trials.plan import plan_of
+from airfl.study.sweeps.trials.storage import open_storage
 from airfl.study.sweeps.trials.studies import Studies
 from airfl.study.sweeps.tuning import rows_to_tune
 from tests.conftest import DEMO
@@ -324,6 +326,7 @@ def test_the_trial_of_a_client_that_was_lost_is_tried_again_so_often(
     storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its values are tried again, at most twice. A client that gives signs of life keeps its trial."""
+    monkeypatch.setattr(module.RowStudy, "leave", lambda _: None)  # as if it was killed
     now = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     lost = []
@@ -347,6 +350,38 @@ def test_the_trial_of_a_client_that_was_lost_is_tried_again_so_often(
         assert [trial.state.name for trial in last.trials] == ["FAIL"] * 3
         with pytest.raises(MachineError, match="all points have failed"):
             last.chosen()
+
+
+def test_the_trial_of_a_client_that_has_left_is_not_waited_for(
+    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New trials come first, so that the client may come back. Leaving is none of the times that a trial may fail."""
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    left = []
+    for attempt in range(4):
+        with client(tmp_path / f"left-{attempt}", accuracy, trials=1, storage=storage) as one:
+            one.fill(1)
+            left += values_of(one.ran)
+    assert left == [left[0]] * 4
+    with client(tmp_path / "last", accuracy, trials=3, storage=storage) as last:
+        last.run()
+        assert [left[0] == values for values in values_of(last.ran)] == [False, False, True]
+        assert [trial.state.name for trial in last.trials] == ["FAIL"] * 4 + ["COMPLETE"] * 3
+
+
+def test_a_client_that_comes_back_goes_on_with_its_trial(storage: str, tmp_path: Path) -> None:
+    with client(tmp_path / "a", accuracy, trials=2, storage=storage) as one:
+        one.fill(1)
+    with (
+        client(tmp_path / "b", accuracy, trials=2, storage=storage) as other,
+        client(tmp_path / "a", accuracy, trials=2, storage=storage) as again,
+    ):
+        other.fill(1)
+        again.fill(1)
+        again.end_one()
+        other.run()
+        assert values_of(again.ran) == values_of(one.ran)
+        assert [trial.state.name for trial in again.trials] == ["COMPLETE"] * 2
 
 
 def test_a_client_that_was_thought_lost_does_not_end_the_trial_of_another(
@@ -432,6 +467,49 @@ def test_other_settings_versions_and_foreign_studies_are_refused(
         client(tmp_path / "b", accuracy, storage=storage, study="x"),
     ):
         pass
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_clients_that_begin_at_once_one_says_what_the_study_is_of(
+    killed: bool, storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study has been created, but nothing is written there yet. If its client was killed, another one writes."""
+    with client(tmp_path / "a", accuracy, storage=storage) as one:
+        identity_of_one = one.studies.rows["pfels"].study.user_attrs[module.IDENTITY]
+    created = optuna.create_study(study_name="x: pfels", storage=open_storage(storage))
+    looks = []
+
+    def sleep(_: float) -> None:
+        looks.append(created.user_attrs)
+        if len(looks) == 2 and not killed:
+            created.set_user_attr(module.IDENTITY, identity_of_one)
+
+    monkeypatch.setattr(module.time, "sleep", sleep)
+    other = client(tmp_path / "b", accuracy, storage=storage, study="x", seeds=2)
+    if killed:
+        with other:
+            assert created.user_attrs[module.IDENTITY]["seeds"] == 2
+    else:
+        with pytest.raises(UserError, match="has seeds = 1, here it is 2"), other:
+            pass
+        assert created.user_attrs[module.IDENTITY] == identity_of_one
+
+
+def test_a_database_that_another_client_creates_at_this_moment_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, waits = optuna.storages.RDBStorage.__init__, []
+
+    def begin_later(*given: Any, **options: Any) -> None:
+        if len(waits) < 2:
+            raise RuntimeError("table studies already exists")
+        begin(*given, **options)
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "__init__", begin_later)
+    monkeypatch.setattr(storage_module.time, "sleep", waits.append)
+    with client(tmp_path / "a", accuracy, trials=1, storage=f"sqlite:///{tmp_path}/shared.db") as one:
+        one.run()
+    assert len(waits) == 2
 
 
 def test_bad_storages_are_one_line_without_passwords(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from airfl.study.sweeps.cluster.on_worker import end, run_point
 from airfl.study.sweeps.cluster.orders import Order
 from airfl.study.sweeps.cluster.received import checked, put_checkpoint
 from airfl.study.sweeps.cluster.reply import Reply, box, replies
+from airfl.study.sweeps.cluster.shared import SharedPoint
 from airfl.study.sweeps.cluster.workers import Pool
 from airfl.study.sweeps.feed import Feed
 from airfl.study.sweeps.job import Again, Job, Outcome, cause_of, packed_job
@@ -140,6 +141,9 @@ class Cluster:
                         waiting.append(points[job.name])
                     for point in self._stop(points, feed):
                         waiting = [one for one in waiting if one is not point]
+                        if shared is not None:  # its worker is lost, and has removed nothing
+                            with suppress(OSError):
+                                SharedPoint(shared, point.job.name).clear()
                         yield Outcome(point.job.name, unwanted=True)
                 if not self._submit(waiting, sent, running, shared):
                     self._recover(points.values())

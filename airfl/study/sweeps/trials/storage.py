@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ JOURNAL_NAME = "trials.journal"
 SECONDS_TO_LOCK = 60.0
 """The longest wait for an SQLite file that another client is writing."""
 LONGEST_LINE = 1 << 20
+TRIES_TO_OPEN, SECONDS_BETWEEN_TRIES = 20, 0.25
+"""How often, and how soon, a database is opened again while another client creates its tables."""
 
 
 def is_url(storage: str) -> bool:
@@ -71,25 +74,39 @@ def is_journal(path: Path) -> bool:
 
 def open_storage(storage: str) -> Any:
     """Open a storage; UserError if that fails."""
+    for left in reversed(range(TRIES_TO_OPEN)):
+        try:
+            return _opened(storage)
+        except UserError:
+            raise
+        except Exception as error:  # of SQLAlchemy, a driver, or a damaged file
+            if left and _is_being_created(error):
+                time.sleep(SECONDS_BETWEEN_TRIES)
+                continue
+            raise UserError(
+                f"--storage: {shown(storage)} cannot be opened ({_without(cause_of(error), storage)}); give the path "
+                "of a journal file, or a URL such as sqlite:///trials.db"
+            ) from None
+    raise AssertionError
+
+
+def _opened(storage: str) -> Any:
     import optuna
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if not is_url(storage):
-                _check_journal(Path(storage))
-                from optuna.storages.journal import JournalFileBackend
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not is_url(storage):
+            _check_journal(Path(storage))
+            from optuna.storages.journal import JournalFileBackend
 
-                return optuna.storages.JournalStorage(JournalFileBackend(storage))
-            waits = {"connect_args": {"timeout": SECONDS_TO_LOCK}} if storage.startswith("sqlite") else {}
-            return optuna.storages.RDBStorage(storage, engine_kwargs=waits)
-    except UserError:
-        raise
-    except Exception as error:  # of SQLAlchemy, a driver, or a damaged file
-        raise UserError(
-            f"--storage: {shown(storage)} cannot be opened ({_without(cause_of(error), storage)}); give the path of a "
-            "journal file, or a URL such as sqlite:///trials.db"
-        ) from None
+            return optuna.storages.JournalStorage(JournalFileBackend(storage))
+        waits = {"connect_args": {"timeout": SECONDS_TO_LOCK}} if storage.startswith("sqlite") else {}
+        return optuna.storages.RDBStorage(storage, engine_kwargs=waits)
+
+
+def _is_being_created(error: Exception) -> bool:
+    """Whether another client was creating a table, or the row with the version, at the same moment."""
+    return type(error).__name__ == "IntegrityError" or "already exists" in str(error)
 
 
 def _without(text: str, storage: str) -> str:

@@ -81,14 +81,21 @@ class Studies:
             for label, point in firsts.items()
         }
         studies = cls(rows)
+        signs = None
         if plan.storage is not None:
             for study in rows.values():
                 study.give_a_sign()
-            threading.Thread(target=studies._give_signs, daemon=True).start()
+            signs = threading.Thread(target=studies._give_signs, daemon=True)
+            signs.start()
         try:
             yield studies
         finally:
             studies._over.set()
+            if signs is not None:
+                signs.join()
+                for study in rows.values():
+                    with suppress(MachineError):
+                        study.leave()
 
     def _give_signs(self) -> None:
         while not self._over.wait(SECONDS_BETWEEN_SIGNS):

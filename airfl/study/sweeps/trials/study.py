@@ -25,6 +25,10 @@ from airfl.study.sweeps.trials.storage import shown, using
 DIGITS = 4  # significant digits of a proposed number
 SECONDS_TO_GIVE_UP = 120.0
 """A client that has given no sign of life for this long is lost."""
+LOOKS_FOR_IDENTITY, SECONDS_BETWEEN_LOOKS = 50, 0.2
+"""How often, and how soon, a client looks again at a study that another one has just created."""
+LEFT = "left"
+"""The last sign of a client that has ended in good order, with trials that it has not finished."""
 # User attributes of trials and studies
 CLIENT, AGAIN, ATTEMPT, CAUSE, WITHDRAWN = "client", "again", "attempt", "cause", "withdrawn"
 VALIDATION, TEST, IDENTITY = "validation", "test", "airfl"
@@ -103,21 +107,25 @@ class RowStudy:
         self._lowest = by.lowest
         self.is_shared = plan.storage is not None
         with using(where):
-            self.study = optuna.create_study(
-                storage=storage,
-                study_name=name,
-                direction=direction,
-                sampler=sampler_of(seed, plan.random_trials),
-                pruner=pruner_of(plan),
-                load_if_exists=True,
-            )
+            sampler, pruner = sampler_of(seed, plan.random_trials), pruner_of(plan)
+            try:  # One client alone creates it, and says what it is of.
+                self.study = optuna.create_study(
+                    storage=storage, study_name=name, direction=direction, sampler=sampler, pruner=pruner
+                )
+                self.study.set_user_attr(IDENTITY, dict(identity))
+            except optuna.exceptions.DuplicatedStudyError:
+                self.study = optuna.load_study(storage=storage, study_name=name, sampler=sampler, pruner=pruner)
             self._check(name, identity)
 
     def _check(self, name: str, identity: Mapping[str, Any]) -> None:
-        stored = self.study.user_attrs.get(IDENTITY)
-        if stored is None and not self._trials():
+        for _ in range(LOOKS_FOR_IDENTITY):
+            stored = self.study.user_attrs.get(IDENTITY)
+            if stored is not None or self._trials():
+                break
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        else:  # the client that created it was killed before it could say what it is of
             self.study.set_user_attr(IDENTITY, dict(identity))
-            stored = self.study.user_attrs[IDENTITY]  # another client may have been quicker
+            stored = self.study.user_attrs[IDENTITY]
         mend = "choose another --study" if self.is_shared else "choose another --out"
         what = f"--storage: study {name!r} in {shown(self._where)}" if self.is_shared else f"{self._where}: the study"
         if not isinstance(stored, dict):
@@ -262,17 +270,29 @@ class RowStudy:
 
     def give_a_sign(self) -> None:
         """Tell other clients that this one is alive."""
+        self._give(secrets.token_hex(4))
+
+    def leave(self) -> None:
+        """Tell other clients that this one ends, so that they need not wait for its trials."""
+        self._give(LEFT)
+
+    def _give(self, sign: str) -> None:
         with using(self._where):
-            self.study.set_user_attr(f"{CLIENT} {self._client}", secrets.token_hex(4))
+            self.study.set_user_attr(f"{CLIENT} {self._client}", sign)
 
     def take_over(self) -> int:
-        """Give up the trials of clients that are lost, and have their values tried again. Return how many."""
+        """Give up the trials of clients that are lost, and have their values tried again. Return how many.
+
+        A client that has left is waited for too, as it would go on from its checkpoints, but only as long as there are
+        new trials to begin.
+        """
         if not self.is_shared:
             return 0
         with using(self._where):
             now, signs, taken = time.monotonic(), self.study.user_attrs, 0
             states, trials = self._optuna.trial.TrialState, self._trials()
             running = [one for one in trials if one.state == states.RUNNING]
+            none_new = not self.left()[0]
             for trial in running:
                 client = trial.user_attrs.get(CLIENT)
                 if client == self._client:
@@ -280,13 +300,15 @@ class RowStudy:
                 key = str(client or f"trial {trial.number}")
                 sign = signs.get(f"{CLIENT} {client}")
                 last = self._signs.get(key)
-                if last is None or last.sign != sign:
+                if sign == LEFT and none_new:
+                    taken += self._give_up(trial, counts=False)
+                elif last is None or last.sign != sign:
                     self._signs[key] = _Sign(sign, now)
                 elif now - last.at > SECONDS_TO_GIVE_UP:
-                    taken += self._give_up(trial)
+                    taken += self._give_up(trial, counts=sign != LEFT)
             return taken
 
-    def _give_up(self, trial: Any) -> bool:
+    def _give_up(self, trial: Any, counts: bool) -> bool:
         try:
             self._handle(trial).set_user_attr(CAUSE, "its client was lost")
             self.study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
@@ -295,12 +317,15 @@ class RowStudy:
             if found is None or not found.state.is_finished():
                 raise
             return False
-        self._enqueue(trial)
+        self._enqueue(trial, counts)
         return True
 
-    def _enqueue(self, trial: Any) -> None:
-        """Have the values of a trial tried again, unless that was done as often as is allowed."""
-        attempt = int(trial.user_attrs.get(ATTEMPT, 0)) + 1
+    def _enqueue(self, trial: Any, counts: bool = True) -> None:
+        """Have the values of a trial tried again, unless that was done as often as is allowed.
+
+        counts: whether this is one of the times that are allowed.
+        """
+        attempt = int(trial.user_attrs.get(ATTEMPT, 0)) + counts
         if attempt <= self._retries:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of values whose distribution is not known yet
