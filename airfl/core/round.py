@@ -14,7 +14,7 @@ from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
 from airfl.core.record import OpenRecord, Record, record_composed, record_evaluation, record_exchange, record_privacy
-from airfl.core.round_plan import disclosure_again, plan_round
+from airfl.core.round_plan import RoundPlan, disclosure_again, plan_round
 from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.errors import UserError
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
@@ -22,7 +22,7 @@ from airfl.learning.evaluation import begin_evaluation, evaluate
 from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
 from airfl.selection import BlindRule, select
-from airfl.uplinks.stages import Batch, Clip, Round, held_to_bound, open_encoder
+from airfl.uplinks.stages import Batch, Clip, Coder, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 from channels.transfer import on_device
 
@@ -83,25 +83,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
         plan = plan_round(scenario, t, state.memory, world.device)
     devices, link = plan.devices, plan.link
     weights = scenario.weights[devices]
-    with step("clip and encode"):
-        encoder = open_encoder(
-            scenario.recipe.stages,
-            Round(
-                streams=scenario.streams,
-                index=t,
-                device=world.device,
-                devices=devices,
-                heard=link.heard,
-                store=state.store,
-                public_update=lambda: world.public_update(state.parameters, t),
-                device_noise_factor=plan.device_noise_factor,
-                divisor=plan.divisor,
-            ),
-        )
-        encoder = held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
-
-    elementwise = encoder.elementwise and link.elementwise and not state.parameters.is_cuda
-    slabs = slabs_of(len(state.parameters)) if elementwise else [None]
+    encoder: Coder | None = None
     reference = torch.zeros_like(state.parameters)
     update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
     sent_norms: list[Tensor] = []
@@ -110,6 +92,9 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
             if updates.is_cuda:  # it goes on training while the CPU prepares what follows
                 prepare_next(world, devices[chunk.stop :], t)
+        encoder = encoder or _opened(world, state, plan)  # now, since a GPU is training
+        elementwise = encoder.elementwise and link.elementwise and not updates.is_cuda
+        slabs = slabs_of(len(state.parameters)) if elementwise else [None]
         updates = update_hook(updates, devices[chunk], encoder) if update_hook else updates
         norms, non_finite[chunk] = replace_non_finite(
             updates, devices[chunk], t, scenario.run.non_finite, world.clip, state.store
@@ -127,6 +112,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
                 message = encoder.encode(Batch(part, unscaled, norms, chunk, part=slab))
             with step("superposition"):
                 link.send(message.scaled(weight), chunk)
+    encoder = encoder or _opened(world, state, plan)
     with step("superposition"):
         reception = link.close()
     with step("decode"):
@@ -135,6 +121,25 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     if sent_norms:  # once a round, as the CPU waits for a GPU each time
         update_norms[:] = torch.cat(sent_norms).cpu().numpy()
     return Exchange(plan, encoder, reception, mean_update, reference, update_norms, non_finite)
+
+
+def _opened(world: World, state: State, plan: RoundPlan) -> Coder:
+    """Open the encoder of a round: its masks, scales and whatever else does not depend on the updates."""
+    scenario, t = world.scenario, state.round_index
+    opened = Round(
+        streams=scenario.streams,
+        index=t,
+        device=world.device,
+        devices=plan.devices,
+        heard=plan.link.heard,
+        store=state.store,
+        public_update=lambda: world.public_update(state.parameters, t),
+        device_noise_factor=plan.device_noise_factor,
+        divisor=plan.divisor,
+    )
+    with world.step("clip and encode"):
+        encoder = open_encoder(scenario.recipe.stages, opened)
+        return held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
 
 
 def prepare_next(world: World, left: NDArray[np.int64], round_index: int) -> None:

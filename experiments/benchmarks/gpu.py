@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/gpu"), metavar="FOLDER", help="default: runs/gpu")
     parser.add_argument("--stages", nargs="+", choices=list(STAGES), default=list(STAGES), metavar="NAME")
     parser.add_argument("--minutes", type=float, default=8.0, help="time for this call (default 8)")
+    parser.add_argument("--jobs", type=int, default=1, help="checks at once, before the measurements (default 1)")
     parser.add_argument("--small", action="store_true", help="small sizes, which show that the stages work")
     parser.add_argument("--again", action="store_true", help="repeat failed stages")
     arguments = parser.parse_args()
@@ -40,9 +41,8 @@ def main() -> int:
     with suppress(ImportError):  # the first stage says what is missing
         import airfl.simulation  # noqa: F401  imported once, for the processes of all stages
     try:
-        run_stages(
-            [STAGES[name] for name in arguments.stages], given, arguments.out, arguments.minutes, arguments.again
-        )
+        stages = [STAGES[name] for name in arguments.stages]
+        run_stages(stages, given, arguments.out, arguments.minutes, arguments.again, jobs=arguments.jobs)
     finally:
         passed = write_report(arguments.out, given)
         print((arguments.out / "gpu.md").read_text().partition("\n")[0], f"See {arguments.out / 'gpu.md'}.")

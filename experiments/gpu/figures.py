@@ -48,6 +48,8 @@ PUBLISHED = {"ResNet-18": 1.63, "CNN": 3.70}
 BLAZEFL_GOAL = 10
 SUPERPOSITION_GOAL = "70% or more"
 SAMPLES = 50
+PFL_PATH = "PFL_PATH"
+"""Environment variable: a folder with pfl and what it needs, whose versions are not airfl's."""
 CODE_OF_PFL = """
 import sys
 sys.path[:0] = {paths!r}
@@ -66,7 +68,7 @@ def pfels_cifar10(given: Given) -> Iterator[Row]:
     few = ("task.model=cnn-cifar10", "run.devices=10", "run.selected=2", "local.batch_size=2", "local.epochs=1")
     raw, which = random_images(100) if given.small else cifar10()
     yield figure("data", which)
-    for engine, kind in (("layers", "float32"), ("layers", "tf32"), ("layers", "bf16"), ("loop", "tf32"))[
+    for engine, kind in (("layers", "float32"), ("layers", "tf32"), ("layers", "bf16"), ("graphed", "tf32"))[
         : given.pick(None, 1)
     ]:
         settings = airfl.load_settings(
@@ -133,11 +135,15 @@ def small_cnn() -> nn.Module:
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(1600, 512), nn.ReLU(), nn.Linear(512, CLASSES))
 
 
+def _pfl_ways(given: Given) -> tuple[tuple[str, Precision], ...]:
+    return (("layers", "float32"), ("layers", "tf32"), ("graphed", "tf32"))[: given.pick(3, 1)]
+
+
 def pfl_cifar10(given: Given) -> Iterator[Row]:
     """Yield rounds per second in pfl's published setting, and those of pfl itself where it is installed."""
     devices, selected = given.pick((1000, 50), (20, 4))
     rates = {}
-    for engine, kind in (("layers", "float32"), ("layers", "tf32"), ("vmap", "tf32"))[: given.pick(None, 1)]:
+    for engine, kind in _pfl_ways(given):
         what = f"pfl's CIFAR-10, {engine}, {kind}"
 
         def rows(engine: str = engine, kind: Any = kind, what: str = what) -> Iterator[Row]:
@@ -150,8 +156,8 @@ def pfl_cifar10(given: Given) -> Iterator[Row]:
             yield figure(f"{what}: 1,500 rounds", f"{1500 / rates[what]:.4g} s, {rates[what]:.4g} rounds/s")
 
         yield from guarded(what, rows)
-    if importlib.util.find_spec("pfl") is None:
-        yield figure("pfl", "is not installed")
+    if PFL_PATH not in os.environ and importlib.util.find_spec("pfl") is None:
+        yield figure("pfl", f"is not installed, and {PFL_PATH} names no folder with it")
         return
     yield from guarded("pfl", lambda: _beside_pfl(rates))
 
@@ -170,10 +176,12 @@ def workload_of_pfl(workload: Any) -> Any:
 
 def _beside_pfl(rates: dict[str, float]) -> Iterator[Row]:
     root = PEERS.parents[2]
-    code = CODE_OF_PFL.format(paths=[str(PEERS), str(root)], name="pfl-cifar10")
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ)
-    )
+    apart = [os.environ[PFL_PATH]] if PFL_PATH in os.environ else []
+    code = CODE_OF_PFL.format(paths=[*apart, str(PEERS), str(root)], name="pfl-cifar10")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        yield figure("pfl", f"failed: {done.stderr.strip().splitlines()[-1:]}")
+        return
     sys.path.insert(0, str(PEERS))
     from workload import Result
 
@@ -195,7 +203,7 @@ def blazefl(given: Given) -> Iterator[Row]:
     devices, samples, epochs = given.pick((100, 500, 5), (2, 10, 1))
     for name, build in {"CNN": small_cnn, "ResNet-18": resnet18}.items():
         goal = f"{BLAZEFL_GOAL * PUBLISHED[name]:.4g} rounds/min ({BLAZEFL_GOAL} x {PUBLISHED[name]} on an A100)"
-        for kind in given.pick(("tf32", "float32"), ("float32",)):
+        for kind in given.pick(("tf32",), ("float32",)):
 
             def rows(
                 kind: Any = kind, name: str = name, build: Callable[[], nn.Module] = build, goal: str = goal
@@ -222,7 +230,7 @@ def sweep(given: Given) -> Iterator[Row]:
         "scheme.ratio": [round(0.1 * (number + 1), 1) for number in range(ratios)],
         "power.max_snr_db": [float(10 + 2 * number) for number in range(ratios)],
     }
-    at_once = given.pick((1, 2, 4, 0), (1, 2))
+    at_once = given.pick((1, 4, 0), (1, 2))
     rates: dict[int, float] = {}
     for jobs in at_once:
         name = f"{jobs} at a time" if jobs else "as many as fit"

@@ -149,12 +149,21 @@ class OnGpu(Tensor):
             _streams[-1].current.synchronize()
         elif _streams[-1].late and not is_view(operation):
             return _given(operation, args, kwargs)
-        result = operation(*tree_map(_held, args), **tree_map(_held, kwargs))
+        result = STAND_INS.get(name, operation)(*tree_map(_held, args), **tree_map(_held, kwargs))
         if name == READING or bare == "aten::equal":
             return result
         # The result of copy_ into a tensor of the CPU is that tensor, which correcting the aliasing returns.
         wrapped = tree_map(lambda part: OnGpu(part) if type(part) is Tensor else part, result)
         return return_and_correct_aliasing(operation, args, kwargs, wrapped)  # type: ignore[no-untyped-call]
+
+
+def _product(left: Tensor, right: Tensor, dtype: torch.dtype, **into: Tensor) -> Tensor:
+    """Products whose factors are of another dtype than the sums, which torch computes on a GPU alone."""
+    return torch.bmm(left.to(dtype), right.to(dtype), **into)
+
+
+STAND_INS: dict[str, Callable[..., Tensor]] = {"aten::bmm.dtype": _product, "aten::bmm.dtype_out": _product}
+"""What computes operations that a CPU does not have, by their names."""
 
 
 def _held(value: Any) -> Any:
@@ -163,7 +172,7 @@ def _held(value: Any) -> Any:
 
 def _given(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Give an operation to the current stream, and return its result, which may not have its numbers yet."""
-    schema = operation._schema
+    schema, compute = operation._schema, STAND_INS.get(operation.name(), operation)
 
     def taken(value: Any) -> Any:
         """The tensor as the GPU takes it: a number of the CPU as it is now."""
@@ -174,14 +183,14 @@ def _given(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> An
     bare_args, bare_kwargs = tree_map(taken, args), tree_map(taken, dict(kwargs))
     uses = _flat((bare_args, bare_kwargs))
     if schema.is_mutable:
-        _streams[-1].give(lambda: operation(*bare_args, **bare_kwargs), uses)
+        _streams[-1].give(lambda: compute(*bare_args, **bare_kwargs), uses)
         named = dict(zip((one.name for one in schema.arguments), args, strict=False)) | dict(kwargs)
         written = [named[one.name] for one in schema.arguments if one.alias_info and one.alias_info.is_write]
         return written[0] if len(schema.returns) == 1 else tuple(written) if schema.returns else None
-    result = operation(*bare_args, **bare_kwargs)  # for its shape
+    result = compute(*bare_args, **bare_kwargs)  # for its shape
     mine = {part.untyped_storage()._cdata for part in uses}
     if not any(part.untyped_storage()._cdata in mine for part in tensors_of(result)):
-        _streams[-1].result(lambda: operation(*bare_args, **bare_kwargs), result, uses)
+        _streams[-1].result(lambda: compute(*bare_args, **bare_kwargs), result, uses)
     wrapped = tree_map(lambda part: OnGpu(part) if type(part) is Tensor else part, result)
     return return_and_correct_aliasing(operation, args, dict(kwargs), wrapped)  # type: ignore[no-untyped-call]
 

@@ -28,6 +28,7 @@ from experiments.gpu.stages import Stage
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNING, PASSED, FAILED = "running", "passed", "failed"
+POLL_S = 0.05
 LEAST_S = 3.0
 """With fewer seconds left, no stage is begun."""
 WORDS_OF_A_CHILD = "import sys; from experiments.gpu.running import work_again; work_again(sys.argv[1])"
@@ -88,6 +89,7 @@ def run_stages(
     minutes: float,
     again: bool = False,
     say: Callable[[str], object] = print,
+    jobs: int = 1,
 ) -> None:
     """Run the stages that are not finished, until the time is over.
 
@@ -98,52 +100,100 @@ def run_stages(
         minutes: The time of this call.
         again: Whether failed stages are repeated.
         say: Called with a line about each stage.
+        jobs: How many stages that measure no time run at once. With more than 1, these come first, the longest before
+            the others.
     """
     end = time.monotonic() + 60 * minutes
     folder.mkdir(parents=True, exist_ok=True)
+    waiting = []
     for stage in stages:
         if finished(read(folder, stage.name, given), again):
             say(f"{stage.name}: finished before")
-            continue
-        left = end - time.monotonic()
-        if left < LEAST_S:
-            say(f"{stage.name}: no time left")
-            continue
-        result = _run(stage, given, folder, left)
-        said = {RUNNING: "stopped as the time is over", PASSED: "passed", FAILED: f"{len(result.failed)} failed"}
-        say(f"{stage.name}: {said[result.status]}, {len(result.rows)} rows, {result.seconds:.1f} s")
-
-
-def _run(stage: Stage, given: Given, folder: Path, left: float) -> Result:
-    """Run a stage in a process and return its result, which is in its file, too."""
-    (folder / f"{stage.name}.json").unlink(missing_ok=True)
-    # Forked, so that torch is not imported anew for each stage. This process never touches the GPU.
-    process = multiprocessing.get_context("fork").Process(target=_child, args=(stage, given, folder))
-    limit, begin = min(stage.limit_s, left), time.monotonic()
-    with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of forks beside the threads of libraries
-        process.start()
+        else:
+            waiting.append(stage)
+    if jobs > 1:
+        waiting.sort(key=lambda stage: (not stage.beside, -stage.limit_s if stage.beside else 0.0))
+    running: list[_Running] = []
     try:
-        process.join(limit)
-        late = process.is_alive()
+        while waiting or running:
+            while waiting and (not running or (waiting[0].beside and running[0].stage.beside and len(running) < jobs)):
+                stage = waiting.pop(0)
+                left = end - time.monotonic()
+                if left < LEAST_S:
+                    say(f"{stage.name}: no time left")
+                else:
+                    threads = max(1, (os.cpu_count() or 1) // jobs) if stage.beside and jobs > 1 else 0
+                    running.append(_Running.begin(stage, given, folder, left, threads))
+            for one in [one for one in running if one.over()]:
+                running.remove(one)
+                say(_said(one.result()))
+            time.sleep(POLL_S if running else 0.0)
     finally:
-        _end(process)
-    seconds = time.monotonic() - begin
-    empty = Result(stage.name, given.place, given.small, RUNNING)
-    result = replace(read(folder, stage.name, given) or empty, seconds=seconds)
-    if late and limit == stage.limit_s:
-        problem = f"stopped after its limit of {stage.limit_s:.0f} s"
-    elif late:
-        problem = ""  # a further call begins it anew
-    elif result.status == RUNNING:
-        problem = _ending(process.exitcode)
-    else:
+        for one in running:
+            _end(one.process)
+
+
+def _said(result: Result) -> str:
+    said = {RUNNING: "stopped as the time is over", PASSED: "passed", FAILED: f"{len(result.failed)} failed"}
+    return f"{result.stage}: {said[result.status]}, {len(result.rows)} rows, {result.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A stage that runs in a process.
+
+    Attributes:
+        stage: The stage.
+        given: What it is given.
+        folder: Where its result is kept.
+        process: Its process.
+        begun: When it began.
+        limit: Seconds after which it is stopped.
+    """
+
+    stage: Stage
+    given: Given
+    folder: Path
+    process: BaseProcess
+    begun: float
+    limit: float
+
+    @classmethod
+    def begin(cls, stage: Stage, given: Given, folder: Path, left: float, threads: int = 0) -> _Running:
+        """Start the process; left: seconds of this call; threads: of torch on the CPU, 0 for as many as usual."""
+        (folder / f"{stage.name}.json").unlink(missing_ok=True)
+        # Forked, so that torch is not imported anew for each stage. This process never touches the GPU.
+        process = multiprocessing.get_context("fork").Process(target=_child, args=(stage, given, folder, threads))
+        with warnings.catch_warnings(action="ignore"):  # Python 3.12 warns of forks beside the threads of libraries
+            process.start()
+        return cls(stage, given, folder, process, time.monotonic(), min(stage.limit_s, left))
+
+    def over(self) -> bool:
+        """Whether the process has ended or its time has."""
+        return not self.process.is_alive() or time.monotonic() - self.begun > self.limit
+
+    def result(self) -> Result:
+        """End the process and return the result of the stage, which is in its file, too."""
+        stage, folder = self.stage, self.folder
+        late = self.process.is_alive()
+        _end(self.process)
+        seconds = time.monotonic() - self.begun
+        empty = Result(stage.name, self.given.place, self.given.small, RUNNING)
+        result = replace(read(folder, stage.name, self.given) or empty, seconds=seconds)
+        if late and self.limit == stage.limit_s:
+            problem = f"stopped after its limit of {stage.limit_s:.0f} s"
+        elif late:
+            problem = ""  # a further call begins it anew
+        elif result.status == RUNNING:
+            problem = _ending(self.process.exitcode)
+        else:
+            result.write(folder)
+            return result
+        if problem:
+            row = Row("the stage", problem, "ends by itself", False, _tail(folder / f"{stage.name}.log"))
+            result = replace(result, status=FAILED, rows=(*result.rows, row))
         result.write(folder)
         return result
-    if problem:
-        row = Row("the stage", problem, "ends by itself", False, _tail(folder / f"{stage.name}.log"))
-        result = replace(result, status=FAILED, rows=(*result.rows, row))
-    result.write(folder)
-    return result
 
 
 def _end(process: BaseProcess) -> None:
@@ -171,7 +221,7 @@ def _tail(log: Path) -> str:
         return ""
 
 
-def _child(stage: Stage, given: Given, folder: Path) -> None:
+def _child(stage: Stage, given: Given, folder: Path, threads: int) -> None:
     """Run a stage in this process, which is its own."""
     os.setsid()
     log = os.open(folder / f"{stage.name}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -180,6 +230,10 @@ def _child(stage: Stage, given: Given, folder: Path) -> None:
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
     faulthandler.enable(file=sys.stderr)
     torch = sys.modules.get("torch")
+    if threads:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        if torch is not None:
+            torch.set_num_threads(threads)
     if given.place == CUDA and torch is not None and torch.cuda._is_in_bad_fork():
         # CUDA cannot be used after a fork of a process that has used it: begin in a new interpreter.
         words = json.dumps({"stage": asdict(stage), "given": asdict(given), "folder": str(folder)})

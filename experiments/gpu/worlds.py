@@ -147,14 +147,18 @@ class Timed:
         yield figure(f"{what}: peak memory", f"{self.peak_bytes / 1e6:,.0f} MB")
 
 
+LONGEST_S = 8.0
+"""After so many seconds of calls, no further one is timed."""
+
+
 def timed(work: Callable[[], object], device: torch.device, least: int = 3, least_s: float = 2.0) -> Timed:
-    """Time calls after one that warms up, at least so many and for at least so many seconds."""
+    """Time calls after one that warms up, at least so many and for at least so many seconds, but not beyond LONGEST_S."""
     work()
     settle(device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     seconds: list[float] = []
-    while len(seconds) < least or sum(seconds) < least_s:
+    while not seconds or (sum(seconds) < LONGEST_S and (len(seconds) < least or sum(seconds) < least_s)):
         begin = time.perf_counter()
         work()
         settle(device)
@@ -170,4 +174,4 @@ def relative_error(found: Tensor, wanted: Tensor) -> float:
 
 def steady(given: Given) -> tuple[int, float]:
     """Return how many calls and seconds `timed` takes at least."""
-    return (1, 0.0) if given.small else (3, 2.0)
+    return (1, 0.0) if given.small else (3, 1.0)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from airfl.learning.layers.layer import Tensors, squares_of
-from airfl.learning.layers.products import products
+from airfl.learning.layers.products import batched_product, products, rounds_to_bf16
 
 
 class Linear:
@@ -21,7 +21,8 @@ class Linear:
         """Return x W' + b; the inputs are saved."""
         (values,) = inputs
         flat = values.flatten(1, -2)
-        if self.bias and flat.shape[1] * parameters[0][0].numel() < 1 << 22:
+        small = flat.shape[1] * parameters[0][0].numel() < 1 << 22
+        if self.bias and small and not rounds_to_bf16(flat):
             outputs = torch.baddbmm(parameters[1][:, None], flat, parameters[0].transpose(1, 2))
         else:
             outputs = products(flat, parameters[0])
@@ -30,19 +31,19 @@ class Linear:
 
     def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
         """Return the gradient with respect to the inputs."""
-        return (grad_output.flatten(1, -2).bmm(parameters[0]).view(saved.shape),)
+        return (batched_product(grad_output.flatten(1, -2), parameters[0]).view(saved.shape),)
 
     def gradient(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
         """Return the gradients of the parameters."""
         flat = grad_output.flatten(1, -2)
-        weight = flat.transpose(1, 2).bmm(saved.flatten(1, -2))
+        weight = batched_product(flat.transpose(1, 2), saved.flatten(1, -2))
         return (weight, flat.sum(dim=1)) if self.bias else (weight,)
 
     def each(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
         """Return the per-sample gradients of the parameters."""
         positions = grad_output.numel() // (grad_output.shape[0] * grad_output.shape[1] * grad_output.shape[-1])
         left = grad_output.reshape(-1, positions, grad_output.shape[-1])
-        weight = left.transpose(1, 2).bmm(saved.reshape(-1, positions, saved.shape[-1]))
+        weight = batched_product(left.transpose(1, 2), saved.reshape(-1, positions, saved.shape[-1]))
         gradients = (weight, left.sum(dim=1)) if self.bias else (weight,)
         return tuple(part.view(*grad_output.shape[:2], *part.shape[1:]) for part in gradients)
 

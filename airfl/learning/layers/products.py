@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from airfl.runtime.precision import current_precision
+
 # From this many multiplications on, a single device's product is worth a call of its own.
 LARGE = 1 << 22
 
@@ -38,7 +40,37 @@ def products(left: Tensor, right: Tensor) -> Tensor:
         for result, one, other in zip(results, left, right, strict=True):
             result.copy_(product(one, other))
         return results
-    return left.bmm(right.transpose(1, 2))
+    return batched_product(left, right.transpose(1, 2))
+
+
+def batched_product(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return left [devices, n, k] times right [devices, k, m], [devices, n, m], in the run's precision.
+
+    torch computes "medium" products of float32 tensors on a GPU with tf32 inputs, so that bf16 is asked for here.
+    out: the result, whose last dimension is contiguous; None for a new tensor.
+    """
+    if rounds_to_bf16(left):
+        return _bf16_product(left, right, out)
+    return torch.bmm(left, right) if out is None else torch.bmm(left, right, out=out)
+
+
+def rounds_to_bf16(factor: Tensor) -> bool:
+    """Whether products with this factor round it to bfloat16 by themselves: on a GPU where the precision is bf16."""
+    of_gpu = factor.is_cuda and factor.dtype in (torch.float32, torch.bfloat16)
+    return of_gpu and current_precision() == "bf16" and not torch.compiler.is_compiling()
+
+
+def rounded(factor: Tensor) -> Tensor:
+    """Return a factor that is copied before it is multiplied as products would round it, so that half is copied."""
+    return factor.bfloat16() if rounds_to_bf16(factor) else factor
+
+
+def _bf16_product(left: Tensor, right: Tensor, out: Tensor | None) -> Tensor:
+    """Return the products of factors rounded to bfloat16, summed in float32."""
+    left, right = left.bfloat16(), right.bfloat16()
+    if out is None:
+        return torch.bmm(left, right, out_dtype=torch.float32)
+    return torch.bmm(left, right, out_dtype=torch.float32, out=out)
 
 
 def _usable(matrix: Tensor) -> bool:
