@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar
 
 import torch
@@ -25,6 +27,7 @@ class FlatModel:
     def __init__(self, module: nn.Module, loss: Loss | None = None) -> None:
         check_buffers(module)
         self.module, self.loss = module, loss
+        self._recurrent = [part for part in module.modules() if isinstance(part, nn.RNNBase)]
         self.names = [name for name, _ in module.named_parameters()]
         self.shapes = [parameter.shape for parameter in module.parameters()]
         self.sizes = [shape.numel() for shape in self.shapes]
@@ -41,13 +44,15 @@ class FlatModel:
     def outputs(self, parameters: tuple[Tensor, ...], inputs: Tensor) -> Tensor:
         """Return the outputs of the module with these parameters."""
         named = dict(zip(self.names, parameters, strict=True))
-        logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
+        with _left_in_place(self._recurrent):
+            logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
         return logits
 
     def with_parameters(self, parameters: tuple[Tensor, ...], work: Callable[[nn.Module], Result]) -> Result:
         """Call `work` on the module with these parameters; for many batches this is faster than `outputs`."""
         named = {f"module.{name}": part for name, part in zip(self.names, parameters, strict=True)}
-        result: Result = torch.func.functional_call(_Wrapper(self.module), named, (work,))
+        with _left_in_place(self._recurrent):
+            result: Result = torch.func.functional_call(_Wrapper(self.module), named, (work,))
         return result
 
     def losses(self, parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
@@ -69,6 +74,29 @@ class FlatModel:
             return parameters[0].new_zeros(())
         penalty: Tensor = function(dict(zip(self.names, parameters, strict=True)))
         return penalty
+
+
+@contextmanager
+def _left_in_place(recurrent: Sequence[nn.RNNBase]) -> Iterator[None]:
+    """Keep recurrent layers from moving the parameters that they are called with.
+
+    On a GPU, a layer of torch that is called with other parameters than the last time moves them into memory of its
+    own, by `flatten_parameters`. They would no longer be views of the flat vector that a step of SGD is to change.
+    """
+    for part in recurrent:
+        part.__dict__["flatten_parameters"] = _do_nothing
+    try:
+        with warnings.catch_warnings() if recurrent else nullcontext():
+            if recurrent:
+                warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
+            yield
+    finally:
+        for part in recurrent:
+            part.__dict__.pop("flatten_parameters", None)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def check_buffers(module: nn.Module) -> None:

@@ -48,7 +48,7 @@ def _both(given: Given, name: str, shape: Shape, kind: Precision) -> Iterator[Ro
     found: dict[str, list[Tensor]] = {}
     medians: dict[str, float] = {}
     for way, by_products in (("grouped", False), ("products", True)):
-        with mock.patch.object(Convolution, "by_products", lambda *_, chosen=by_products: chosen):
+        with mock.patch.object(Convolution, "by_products", return_value=by_products):
             found[way] = _passes(Convolution(layer), parameters, inputs)
             again = functools.partial(_passes, Convolution(layer), parameters, inputs)
             medians[way] = timed(again, given.device, given.pick(3, 1), given.pick(0.1, 0.0)).median
@@ -59,7 +59,7 @@ def _both(given: Given, name: str, shape: Shape, kind: Precision) -> Iterator[Ro
     speed = f", {medians['grouped'] / medians['products']:.2f} x"
     yield figure(f"{name}, {kind}: patches and products", rates["products"] + speed)
     exact = tuple(part.double() for part in parameters)
-    with mock.patch.object(Convolution, "by_products", lambda *_: True):
+    with mock.patch.object(Convolution, "by_products", return_value=True):
         wanted = _passes(Convolution(layer), exact, inputs.double())
     errors = {
         way: max(relative_error(one, other) for one, other in zip(parts, wanted, strict=True))

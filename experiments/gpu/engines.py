@@ -6,7 +6,8 @@ several products one after another: eps sqrt(n_1 + n_2 + ...). A step of a netwo
 (outputs, gradients of inputs, gradients of weights), whose errors are added here, as are those of the steps. Where the
 inputs of products are rounded to fewer digits (u), each product is wrong by up to another u, whatever its length.
 MARGIN is for what the norm of an update has lost by cancellation over a batch, and for units whose input rounds to the
-other side of 0; with rounded inputs, where such units and other maxima of a pool are more, ROUNDED_MARGIN is. What the CPU's own loop is wrong by, against float64, stands beside it.
+other side of 0 and maxima of a pool that are others. What the CPU's own loop is wrong by, against float64, stands
+beside it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ NAMES = ("mlp", "cnn", "lstm", "resnet18")
 SIZES = (7, 3, 12, 4, 5)
 STEPS, BATCH, RATE, MOMENTUM = 2, 4, 0.05, 0.9
 MARGIN = 8.0
-ROUNDED_MARGIN = 3.0
+LARGEST = 0.25
+"""Of an update that is told from one that is wrong."""
 EPS = float(torch.finfo(torch.float32).eps) / 2
 ROUNDED: dict[Precision, float] = {"float32": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-9}
 """Largest relative error by which an input of a product is rounded."""
@@ -87,7 +89,8 @@ def products(task: DividedTask) -> list[int]:
 
 def tolerance(terms: list[int], name: Precision = "float32", steps: int = STEPS) -> float:
     """Return the largest relative error of an update; see the text of this module."""
-    return 3 * steps * (MARGIN * EPS * math.sqrt(sum(terms)) + ROUNDED_MARGIN * ROUNDED[name] * math.sqrt(len(terms)))
+    wrong = MARGIN * (EPS * math.sqrt(sum(terms)) + ROUNDED[name] * math.sqrt(len(terms)))
+    return min(3 * steps * wrong, LARGEST)
 
 
 def work_of(task: DividedTask, steps: int = STEPS, batch: int = BATCH, devices: int = 3) -> Work:

@@ -17,6 +17,7 @@ from airfl.learning.engines.steps import fastest_move
 from airfl.learning.engines.vmap import VmapEngine
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import build_move, in_place
+from airfl.runtime.precision import precision
 from experiments.gpu.engines import BATCH, MOMENTUM, RATE, SIZES, STEPS, products, tolerance, work_of
 from experiments.gpu.recording import record_operations
 from experiments.gpu.rows import Given, Row, equal, figure, guarded, within
@@ -30,8 +31,9 @@ CHUNKS = ((DEVICES, RATE), (DEVICES - 1, RATE / 2))
 
 def graphed(given: Given) -> Iterator[Row]:
     """Yield the differences of updates, for two chunks one after the other, and the times of a chunk."""
-    for name in given.pick(NAMES, NAMES[:3]):
-        yield from guarded(name, functools.partial(_of_model, given, name))
+    with precision("float32"):  # torch's convolutions on a GPU round to tf32 otherwise
+        for name in given.pick(NAMES, NAMES[:3]):
+            yield from guarded(name, functools.partial(_of_model, given, name))
 
 
 def _of_model(given: Given, name: str) -> Iterator[Row]:

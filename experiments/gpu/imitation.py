@@ -24,11 +24,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_flatten, tree_map
@@ -208,6 +208,8 @@ def _check(name: str, bare: str, args: Sequence[Any], kwargs: Mapping[str, Any])
             _note(f"{name} between CPU and GPU")
         return waits
     waits = False
+    if bare == "aten::native_group_norm" and not args[0].is_contiguous():
+        raise RuntimeError(f"{name}: expected X.is_contiguous(memory_format) to be true, but got false")
     if bare in INDEXING:
         if not isinstance(args[0], OnGpu):
             raise RuntimeError(f"{name}: indices should be either on cpu or on the same device as the tensor (cpu)")
@@ -358,6 +360,13 @@ def _recorded(work: Callable[[], None], device: torch.device) -> Callable[[], No
     return record_operations(work, device)
 
 
+def _moved_together(self: nn.RNNBase) -> None:
+    """Move the weights of a recurrent layer into memory of its own, as it does on a GPU before it computes."""
+    for weight in self._flat_weights:
+        if is_on_gpu(weight):
+            cast(OnGpu, weight).held = cast(OnGpu, weight).held.clone()
+
+
 def _replaced(streams: Streams) -> Iterator[Any]:
     """Yield what stands in for functions of torch.cuda while a GPU is imitated."""
 
@@ -384,6 +393,7 @@ def _replaced(streams: Streams) -> Iterator[Any]:
     yield mock.patch.object(torch._C, "_InferenceMode", _without_gradients)
     # A CUDA build of torch looks at the device's compute capability.
     yield mock.patch.object(torch.backends.cudnn, "version", return_value=None)
+    yield mock.patch.object(nn.RNNBase, "flatten_parameters", _moved_together)
     yield mock.patch("airfl.learning.engines.graphed.record_graph", _recorded)
     yield mock.patch("airfl.runtime.beside._stream_of", functools.cache(lambda _: Stream(streams)))
     for name in ("_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):

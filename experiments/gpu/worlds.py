@@ -152,7 +152,7 @@ LONGEST_S = 8.0
 
 
 def timed(work: Callable[[], object], device: torch.device, least: int = 3, least_s: float = 2.0) -> Timed:
-    """Time calls after one that warms up, at least so many and for at least so many seconds, but not beyond LONGEST_S."""
+    """Time calls after one that warms up, at least so many and for so many seconds, but not beyond LONGEST_S."""
     work()
     settle(device)
     if device.type == "cuda":

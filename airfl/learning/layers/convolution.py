@@ -13,8 +13,8 @@ from airfl.learning.layers.patches import Window, convolve, input_gradient, patc
 from airfl.learning.layers.products import batched_product, rounded
 from airfl.runtime.precision import current_precision
 
-MANY_CHANNELS, SMALL_WINDOW, MANY_POSITIONS = 32, 9, 16
-"""Channels of the inputs, entries of the window and positions of the outputs with which tf32 is fast in many groups."""
+SOME, SMALL_WINDOW, MANY_POSITIONS = (32, 64), 9, 16
+"""Channels, entries of the window and positions of the outputs with which cuDNN is fast in many groups, in tf32."""
 
 Saved = tuple[Tensor, Tensor, Tensor | None]
 """The inputs of a convolution as given and as feature maps, and their patches if these were computed."""
@@ -38,12 +38,13 @@ class Convolution:
     def by_products(self, maps: Tensor) -> bool:
         """Whether the convolution of these feature maps is computed by matrix products of patches.
 
-        cuDNN computes a convolution of many groups fast where it has tensor cores for it: in tf32, with small windows
-        over many channels and positions (`gpu.py --stages convolutions`). It has none for bf16 here.
+        cuDNN computes a convolution of many groups faster only in tf32, with small windows over some tens of channels
+        and over many positions (`gpu.py --stages convolutions`).
         """
         if not maps.is_cuda or self._groups != 1 or self._dilation != [1, 1]:
             return False
-        fast = self._shape[1] >= MANY_CHANNELS and self._shape[2:].numel() <= SMALL_WINDOW
+        filters, channels = self._shape[:2]
+        fast = SOME[0] <= channels <= SOME[1] and filters <= SOME[1] and self._shape[2:].numel() <= SMALL_WINDOW
         return current_precision() != "tf32" or not fast or prod(self._size_of(maps)) < MANY_POSITIONS
 
     def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Saved]:

@@ -24,9 +24,12 @@ class GroupNorm:
         batch, channels, height, width = maps.shape
         groups = devices * self._groups
         # The affine map is applied separately: its shape is not torch's, and the normalised values must be saved.
-        normalised, _, inverse_std = torch.native_group_norm(
-            maps, None, None, batch, channels, height * width, groups, self._eps
-        )
+        if maps.is_cuda:
+            normalised, inverse_std = _normalised(maps, groups, self._eps)
+        else:
+            normalised, _, inverse_std = torch.native_group_norm(
+                maps, None, None, batch, channels, height * width, groups, self._eps
+            )
         outputs = torch.addcmul(
             self._per_channel(parameters[1], channels), normalised, self._per_channel(parameters[0], channels)
         )
@@ -71,3 +74,16 @@ class GroupNorm:
         """[devices, affine] -> [1, devices channels, 1, 1]."""
         flat = parameter.reshape(-1)
         return flat.repeat_interleave(channels // len(flat)).view(1, -1, 1, 1)
+
+
+def _normalised(maps: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor]:
+    """Return normalised feature maps, channels last, and 1/std, [batch, groups].
+
+    torch's kernel for GPUs refuses channels last.
+    """
+    batch, channels, height, width = maps.shape
+    values = maps.permute(0, 2, 3, 1).reshape(batch, height * width, groups, channels // groups)
+    variance, mean = torch.var_mean(values, dim=(1, 3), correction=0, keepdim=True)
+    inverse_std = (variance + eps).rsqrt()
+    normalised = (values - mean).mul_(inverse_std).view(batch, height, width, channels)
+    return normalised.permute(0, 3, 1, 2), inverse_std.view(batch, groups)

@@ -1,8 +1,9 @@
-"""Convolutions of all devices as batched matrix products, for GPUs, whose libraries compute those of many groups slowly.
+"""Convolutions of all devices as batched matrix products, for GPUs.
 
-A convolution multiplies the weights by the patches that its window sees. Patches of all positions are written out once,
-[devices, positions, window channels], and outputs and both gradients are then one product of matrices a device each.
-Feature maps are channels last, so that a device's outputs are written in place by a product with a row stride.
+cuDNN computes a convolution of many groups slowly. A convolution multiplies the weights by the patches that its window
+sees. Patches of all positions are written out once, [devices, positions, window channels], and outputs and both
+gradients are then one product of matrices a device each. Feature maps are channels last, so that a device's outputs are
+written in place by a product with a row stride.
 """
 
 from __future__ import annotations
