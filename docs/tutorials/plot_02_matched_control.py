@@ -9,13 +9,13 @@ also more accurate. What makes it more accurate: that it sends fewer entries, or
 
 # %%
 # Two explanations and their controls
-# -----------------------------------
-# PFELS does not divide the decoded update by :math:`p`. On average over the masks the server therefore takes
-# :math:`p` times the step of WFL-P. With :math:`p = 0.3` there are two explanations for a higher accuracy, and a control
-# for each:
+# ----------------------------------- PFELS does not divide the decoded update by :math:`p`. On average over the masks
+# the server therefore takes :math:`p` times the step of WFL-P. With :math:`p = 0.3` there are two explanations for a
+# higher accuracy, and a control for each:
 #
 # * The smaller step is what helps. The control is WFL-P with the server step 0.3: all entries, small step.
-# * The mask is what helps. The control is PFELS with ``rescale=True``, which divides by :math:`p`: few entries, full step.
+# * The mask is what helps. The control is PFELS with ``rescale=True``, which divides by :math:`p`: few entries, full
+#   step.
 #
 # A seed gives all four schemes the same devices, batches, channels and noise. The privacy bound on the power, which
 # WFL-P does not have, is switched off.
@@ -55,8 +55,8 @@ for name, values in final.items():
 # %%
 # The figure
 # ----------
-# Left: the test accuracy, as the mean over three seeds and the range that they span. Right: the norm of the noise in the
-# step that the server takes, in every round of the first seed.
+# Left: the test accuracy, as the mean over three seeds and the range that they span. Right: the norm of the noise in
+# the step that the server takes, in every round of the first seed.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 styles = {"PFELS": "-", "WFL-P": "-", "WFL-P, server step 0.3": "--", "PFELS, rescaled": "--"}
@@ -113,5 +113,5 @@ assert np.allclose(energy["PFELS"], energy["WFL-P"], rtol=0.1)
 #    :math:`p`?
 # 2. The noise is strong here. Repeat the comparison with 20 dB more power, ``power.max_snr_db=[45.0, 55.0]``. Which of
 #    the four is ahead now, and why?
-# 3. Switch the privacy bound on again by leaving out ``privacy.epsilon``, and compare PFELS with ``WflPdp``, whose power
-#    is under the same bound. Where the bound is active, is the noise of PFELS still that of the control?
+# 3. Switch the privacy bound on again by leaving out ``privacy.epsilon``, and compare PFELS with ``WflPdp``, whose
+#    power is under the same bound. Where the bound is active, is the noise of PFELS still that of the control?
