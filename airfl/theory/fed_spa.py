@@ -35,9 +35,9 @@ the latter as lemma 4 of PFELS, with E||M grad f_i||^2 = p||grad f_i||^2 and the
                                 + tau (zeta_l^2 + d sigma^2)/(r p) ] + 2 eta_l^2 tau^2 L^2 W/p^2
 
 with s = (n - r)/(r (n - 1)) of drawing r of n agents. v starts at kappa^2 and is a mean of that and of earlier Delta^2,
-so that sqrt(v) of a coordinate is at most the largest of kappa and |Delta|. The noise of a coordinate of Delta is, given
-the masks, Gaussian with variance at most nu^2 = eta_l^2 tau sigma^2/(r p^2). In all of T rounds it therefore stays below
-x nu but for a probability of 2 T exp(-x^2/2), which is set to delta = RARE. With
+so that sqrt(v) of a coordinate is at most the largest of kappa and |Delta|. The noise of a coordinate of Delta is,
+given the masks, Gaussian with variance at most nu^2 = eta_l^2 tau sigma^2/(r p^2). In all of T rounds it therefore
+stays below x nu but for a probability of 2 T exp(-x^2/2), which is set to delta = RARE. With
 
     A' = sqrt(beta_2) max(eta_l tau c/p + x nu, kappa) + kappa,
 
@@ -149,10 +149,14 @@ def gradient_factor(run: FedSpa, of: Constants) -> float:
 
 def _descent(run: FedSpa, of: Constants) -> float:
     """Return eta_l tau/(2 A'), the factor of ||grad f||^2 of an infinitely short step."""
-    tail = math.sqrt(2 * math.log(2 * run.rounds / RARE)) if run.noise_std else 0.0  # x
-    noise = tail * run.step * math.sqrt(run.steps / run.selected) * run.noise_std / run.ratio  # x nu
-    largest = max(run.step * run.steps * coordinate(of) / run.ratio + noise, run.kappa)  # of sqrt(v)
+    largest = max(run.step * run.steps * coordinate(of) / run.ratio + largest_noise(run), run.kappa)  # of sqrt(v)
     return run.step * run.steps / (2 * (math.sqrt(run.beta2) * largest + run.kappa))
+
+
+def largest_noise(run: FedSpa) -> float:
+    """Return x nu: the noise on a coordinate of Delta exceeds it in any of T rounds with probability RARE at most."""
+    deviation = run.step * math.sqrt(run.steps / run.selected) * run.noise_std / run.ratio  # nu
+    return deviation * math.sqrt(2 * math.log(2 * run.rounds / RARE))
 
 
 def _factors(run: FedSpa, of: Constants) -> tuple[float, float, float, float]:
