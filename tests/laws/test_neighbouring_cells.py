@@ -152,6 +152,8 @@ def test_each_round_and_each_cell_has_its_own() -> None:
     alone = built(ENTRIES, *everybody(3), *CELL, BESIDE)
     assert np.array_equal(alone.neighbours[0].serving.mean_power, first.serving.mean_power)
     assert np.array_equal(alone.neighbours[0].crossing.mean_power, first.crossing.mean_power)
+    crossed = [cell.crossing_of(0, np.arange(3), scenario.frame) for cell in (alone.neighbours[0], first)]
+    assert np.array_equal(*crossed)
 
 
 def test_devices_are_where_their_base_station_is() -> None:
