@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "drop",
     "drops",
     "nearest_by_loss",
+    "neighbouring",
 ]
 
 Array = NDArray[np.float64]
@@ -37,6 +38,8 @@ ORIGIN = ((0.0, 0.0),)
 """The access points of a cell with one base station."""
 MOST_POINTS = 256
 """Largest number of access points."""
+MOST_NEIGHBOURS = 36
+"""Largest number of neighbouring cells: three rings of a hexagonal network."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
 # the place come first; the rest are drawn again for every further access point.
 _PLACE, _UNIFORMS = 2, 6
@@ -76,6 +79,12 @@ class Topology(Part):
         key="access_points",
         description="[[x, y], ...] of the access points in metres, over which antennas.count is divided evenly; "
         "default one at the origin, the base station",
+    )
+    neighbours: tuple[tuple[float, float], ...] = parameter(
+        default=(),
+        key="neighbours",
+        description="[[x, y], ...] in metres of the base stations of neighbouring cells, each with run.devices devices "
+        "of its own, which aggregate on the same resource elements at the same time; default none",
     )
     path_loss: str = parameter(
         default="umi",
@@ -224,6 +233,16 @@ def drops(parameters: Topology, draw: Draw, further: Draw | None = None, again: 
     return tuple(_seen_from(parameters, plane - np.array(point), numbers) for point, numbers in of_points)
 
 
+def neighbouring(parameters: Topology, position: tuple[float, float]) -> Topology:
+    """Return a neighbouring cell in coordinates whose origin is its own base station, with the base station of this
+    cell as its second access point. `drops` then gives its devices as both base stations see them.
+
+    position: x and y of the neighbour's base station in m, as in `Topology.neighbours`.
+    """
+    x, y = position
+    return replace(parameters, neighbours=(), access_points=(*ORIGIN, (-x, -y)))
+
+
 def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
     """Return the devices as seen from an access point, from x and y relative to it and four uniform numbers each."""
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
@@ -278,6 +297,10 @@ def check_topology(parameters: Topology, devices: int) -> None:
     _check_points(parameters.access_points)
     distances_m = np.array(placement.distances_m(area, parameters.access_points))
     check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
+    _check_neighbours(parameters.neighbours)
+    for position in parameters.neighbours:
+        distances_m = np.array(placement.distances_m(area, neighbouring(parameters, position).access_points))
+        check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
 
 
 def _check_points(points: tuple[tuple[float, float], ...]) -> None:
@@ -292,6 +315,20 @@ def _check_points(points: tuple[tuple[float, float], ...]) -> None:
         raise ValueError(
             f"access_points: {list(twice)} is given twice; for more antennas at one point raise antennas.count"
         )
+
+
+def _check_neighbours(positions: tuple[tuple[float, float], ...]) -> None:
+    """Raise ValueError unless there are at most `MOST_NEIGHBOURS` at different, finite positions off the origin."""
+    if len(positions) > MOST_NEIGHBOURS:
+        raise ValueError(f"neighbours must be at most {MOST_NEIGHBOURS} positions [x, y], got {len(positions)}")
+    for position in positions:
+        if len(position) != 2 or not all(math.isfinite(value) for value in position):
+            raise ValueError(f"neighbours: {list(position)} must be two finite numbers, [x, y] in m")
+        if not any(position):
+            raise ValueError("neighbours: [0, 0] is the cell's own base station; give the positions of others")
+    if len(set(positions)) < len(positions):
+        twice = next(position for position in positions if positions.count(position) > 1)
+        raise ValueError(f"neighbours: {list(twice)} is given twice; give each base station once")
 
 
 def _area(parameters: Topology) -> Area:
