@@ -313,7 +313,7 @@ def build_radio(
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
-            check_version(fading.tr38901_version)
+            check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
     scale = np.full(devices, channel.mean_gain)
     placed = placed_devices(channel, topology, devices=devices, streams=streams)
     if placed:
