@@ -16,7 +16,7 @@ from airfl.report.live import WatchServer
 from tests.conftest import SMALL
 
 COLUMNS = 80
-LINES = 40
+LINES = 41
 
 # What an example is shortened by; a later value takes the place of an earlier one.
 SHORTER = {
