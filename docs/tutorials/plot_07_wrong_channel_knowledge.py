@@ -1,12 +1,12 @@
-"""
+r"""
 How well must a device know its channel?
 ========================================
 
 To arrive with the amplitude that all devices have agreed on, a device divides its message by its channel. It
-divides by what it knows of the channel, :math:`\\hat h`, and the air multiplies by what the channel is, :math:`h`.
+divides by what it knows of the channel, :math:`\hat h`, and the air multiplies by what the channel is, :math:`h`.
 Of its update arrives
 
-.. math:: g = \\mathrm{Re}(h / \\hat h)
+.. math:: g = \mathrm{Re}(h / \hat h)
 
 times what was meant. If the device knows its channel, :math:`g = 1`. This tutorial makes three kinds of knowledge
 wrong by the same amount, reads :math:`g` from the traces of real runs, and asks what each kind does to learning.
@@ -172,7 +172,7 @@ for name, runs in seen.items():
 # %%
 # The same error :math:`q` is not the same damage. The phase does least: it can only turn a message away, and what
 # is turned away falls on the imaginary part, which nobody reads. The other two divide by an estimate that may be
-# much smaller than the channel. When half of the power is unknown, estimation does most.
+# much smaller than the channel. From :math:`q = 0.5` on, estimation does most.
 
 for q, by_estimation, by_ageing, by_phase in zip(WRONG, seen["estimation"], seen["ageing"], seen["phase"], strict=True):
     assert by_phase[0].std() < min(by_ageing[0].std(), by_estimation[0].std())
@@ -180,11 +180,11 @@ for q, by_estimation, by_ageing, by_phase in zip(WRONG, seen["estimation"], seen
         assert by_ageing[0].std() < by_estimation[0].std()
 
 # %%
-# Learning hardly minds. With a fifth of the power unknown, accuracy is within 4 points of that with a known
-# channel, and with four fifths unknown it still is within 8. Every update is a step in a useful direction, the mean
+# Learning hardly minds. At :math:`q = 0.2`, accuracy is within 4 points of that with a known channel, and at
+# :math:`q = 0.8` it still is within 8. Every update is a step in a useful direction, the mean
 # over 20 devices averages their spread, and a shorter mean is nothing but a smaller step. Nothing here goes through
-# a privacy claim, which is where wrong knowledge costs most (`privacy under channel estimation errors
-# <../channels/privacy.html>`_).
+# a privacy claim, which is where wrong knowledge costs most (:doc:`privacy under channel estimation errors
+# </channels/privacy>`).
 
 for runs in seen.values():
     assert runs[1][2] > best - 0.04
@@ -198,7 +198,7 @@ for runs in seen.values():
 #    turns away now falls on the neighbouring entry. Which of the three kinds suffers, and what does
 #    ``aggregation_error`` in the trace say that :math:`g` does not?
 # 2. Replace ``mmse`` by ``ls``, the least-squares estimate. Where does the mean of :math:`g` go, and why does its
-#    spread become smaller? (`Channel estimation <../channels/estimation.html>`_ has the law.)
+#    spread become smaller? (:doc:`Channel estimation </channels/estimation>` has the law.)
 # 3. Give each device images of few classes, ``partition=airfl.partitions.Dirichlet(alpha=0.1)`` in the task. The
 #    updates of two devices now differ, and so does what a wrong weight does to their mean. How much of the accuracy
 #    is lost now?

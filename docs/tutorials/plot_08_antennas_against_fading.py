@@ -166,5 +166,5 @@ assert learned["max-min"][-1].energy > 2 * learned["max-min"][0].energy
 # 2. Let the channels have a line of sight, ``Rician(k=10.0)`` from ``channels.fading``. A device's direction then
 #    decides what an array hears of it. How much do eight antennas gain, and how much with ``angle="broadside"``,
 #    where all stand in front?
-# 3. Write a combiner of your own (`receive antennas <../channels/antennas.html>`_ shows one), and draw it beside
+# 3. Write a combiner of your own (:doc:`receive antennas </channels/antennas>` shows one), and draw it beside
 #    these. Does it come between the search and the bound?
