@@ -251,6 +251,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         Needs("task.partition", ("shared",), or_else=Needs("task.dataset", ("synthetic", "gaussian-classes"))),
         EQUAL_SIZES,
     ),
+    "topology.motion": (PLACED,),
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(

@@ -63,6 +63,8 @@ class Purpose(IntEnum):
     ACCESS_POINTS = 45
     PLACED_AGAIN = 46
     ACCESS_POINT_PHASE = 47
+    MOTION = 48
+    FIELDS = 49
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,11 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_hardware(radio)
     if radio.topology.points > 1:
         _check_points(radio)
+    if radio.surface.elements and radio.topology.kind != "none" and radio.topology.motion != "none":
+        raise UserError(
+            f"surface.elements: a surface is for devices that stay at their places, got topology.motion = "
+            f"{radio.topology.motion!r}; use 0 elements, or none"
+        )
     if radio.surface.elements:
         _check_surface(radio)
     if radio.grid.waveform:
@@ -101,8 +106,21 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
         raise UserError(f'topology.kind: {gains} already include path loss; use topology.kind = "none"')
     if channel.fading_model.own_path_loss:
         _check_scenario(channel, topology)
+    if topology.motion != "none":
+        _check_motion(channel)
     with settings_of("topology"):
         check_topology(cell_of(channel, topology), devices)
+
+
+def _check_motion(channel: ChannelSettings) -> None:
+    """Check that the channels of devices that move can be drawn."""
+    if not channel.speed_m_s:
+        raise UserError("topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use none")
+    if not isinstance(channel.fading_model, FlatFading):
+        raise UserError(
+            f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
+            f"{name_of(channel.fading)!r}); use one of these, or none"
+        )
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
