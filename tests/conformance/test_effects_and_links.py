@@ -126,6 +126,7 @@ ALL_EFFECTS = {
     "frequency-selective fading": (TAPPED, ""),
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
+    "motion": ("topology.motion=straight", f"{PHYSICAL} topology.kind=disc channel.speed_m_s=30 channel.round_s=10"),
     "access points": (
         "topology.access_points=[[-100,0],[100,0]]",
         f"{PHYSICAL} topology.kind=disc antennas.count=4 power.tx_power_dbm=-10",
