@@ -164,9 +164,9 @@ def moving_devices(
 
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     """Return a notice if correlated shadowing takes minutes, since it is drawn for one device after the other."""
-    if radio.topology.kind == "none" or radio.topology.motion != "none" or devices < MANY_CORRELATED:
+    if radio.topology.kind == "none" or devices < MANY_CORRELATED:
         return None
-    if not any(cell_of(radio.channel, radio.topology).correlations_m):
+    if radio.topology.motion != "none" or not any(cell_of(radio.channel, radio.topology).correlations_m):
         return None
     return (
         f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices takes minutes before the first "
