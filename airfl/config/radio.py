@@ -191,6 +191,11 @@ class _Topology(Section):
         """Number of access points, 1 without a topology."""
         return 1 if self.kind == "none" else len(getattr(self, "access_points", ()))
 
+    @property
+    def neighbour_positions(self) -> tuple[tuple[float, float], ...]:
+        """Positions of the base stations of neighbouring cells in m; none without a topology."""
+        return () if self.kind == "none" else tuple(getattr(self, "neighbours", ()))
+
     def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
         """Return the cell, for kinds other than none.
 
@@ -218,7 +223,9 @@ else:
         "TopologySettings",
         {"cell": Topology},
         after="path_loss",
-        places=dict.fromkeys(("motion", "radius_m", "min_distance_m", "coordinates", "access_points"), "kind"),
+        places=dict.fromkeys(
+            ("motion", "radius_m", "min_distance_m", "coordinates", "access_points", "neighbours"), "kind"
+        ),
     )
 
 

@@ -255,7 +255,10 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(
-        (f"topology.{name}" for name in ("access_points", "path_loss", "los", "base_height_m", "device_height_m")),
+        (
+            f"topology.{name}"
+            for name in ("access_points", "neighbours", "path_loss", "los", "base_height_m", "device_height_m")
+        ),
         (PLACED,),
     ),
     "topology.shadowing_std_db": (PLACED,),

@@ -63,8 +63,9 @@ class Purpose(IntEnum):
     ACCESS_POINTS = 45
     PLACED_AGAIN = 46
     ACCESS_POINT_PHASE = 47
-    MOTION = 48
-    FIELDS = 49
+    NEIGHBOURS = 48
+    MOTION = 49
+    FIELDS = 50
 
 
 @dataclass(frozen=True)

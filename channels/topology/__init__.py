@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ __all__ = [
     "drops",
     "moving",
     "nearest_by_loss",
+    "neighbouring",
 ]
 
 Array = NDArray[np.float64]
@@ -45,6 +46,8 @@ MOST_POINTS = 256
 """Largest number of access points."""
 FIELDS = (4, WAVES, COLUMNS)
 """Shape of the uniform numbers of the fields of a cell with motion: line of sight, shadowing with and without it, K."""
+MOST_NEIGHBOURS = 36
+"""Largest number of neighbouring cells: three rings of a hexagonal network."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
 # the place come first; the rest are drawn again for every further access point.
 _PLACE, _UNIFORMS = 2, 6
@@ -91,6 +94,12 @@ class Topology(Part):
         key="access_points",
         description="[[x, y], ...] of the access points in metres, over which antennas.count is divided evenly; "
         "default one at the origin, the base station",
+    )
+    neighbours: tuple[tuple[float, float], ...] = parameter(
+        default=(),
+        key="neighbours",
+        description="[[x, y], ...] in metres of the base stations of neighbouring cells, each with run.devices devices "
+        "of its own, which aggregate on the same resource elements at the same time; default none",
     )
     path_loss: str = parameter(
         default="umi",
@@ -357,12 +366,27 @@ def _check_motion(parameters: Topology) -> None:
             "motion is for one base station at the origin, got access_points "
             f"{[list(point) for point in parameters.access_points]}"
         )
+    if parameters.neighbours:
+        raise ValueError(
+            "motion is for a cell without neighbours, whose devices stay at their places, got neighbours "
+            f"{[list(position) for position in parameters.neighbours]}"
+        )
     shadowed = PATH_LOSS[parameters.path_loss].correlation_m != (0.0, 0.0) or bool(parameters.shadowing_std_db)
     if shadowed and parameters.shadowing_std_db != 0 and not all(parameters.correlations_m):
         raise ValueError(
             "motion needs a positive shadowing_correlation_m, since independent shadowing is no function of the place; "
             "give one, or shadowing_std_db = 0"
         )
+
+
+def neighbouring(parameters: Topology, position: tuple[float, float]) -> Topology:
+    """Return a neighbouring cell in coordinates whose origin is its own base station, with the base station of this
+    cell as its second access point. `drops` then gives its devices as both base stations see them.
+
+    position: x and y of the neighbour's base station in m, as in `Topology.neighbours`.
+    """
+    x, y = position
+    return replace(parameters, neighbours=(), access_points=(*ORIGIN, (-x, -y)))
 
 
 def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
@@ -440,6 +464,10 @@ def check_topology(parameters: Topology, devices: int) -> None:
     _check_points(parameters.access_points)
     distances_m = np.array(placement.distances_m(area, parameters.access_points))
     check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
+    _check_neighbours(parameters.neighbours)
+    for position in parameters.neighbours:
+        distances_m = np.array(placement.distances_m(area, neighbouring(parameters, position).access_points))
+        check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
 
 
 def _check_points(points: tuple[tuple[float, float], ...]) -> None:
@@ -454,6 +482,20 @@ def _check_points(points: tuple[tuple[float, float], ...]) -> None:
         raise ValueError(
             f"access_points: {list(twice)} is given twice; for more antennas at one point raise antennas.count"
         )
+
+
+def _check_neighbours(positions: tuple[tuple[float, float], ...]) -> None:
+    """Raise ValueError unless there are at most `MOST_NEIGHBOURS` at different, finite positions off the origin."""
+    if len(positions) > MOST_NEIGHBOURS:
+        raise ValueError(f"neighbours must be at most {MOST_NEIGHBOURS} positions [x, y], got {len(positions)}")
+    for position in positions:
+        if len(position) != 2 or not all(math.isfinite(value) for value in position):
+            raise ValueError(f"neighbours: {list(position)} must be two finite numbers, [x, y] in m")
+        if not any(position):
+            raise ValueError("neighbours: [0, 0] is the cell's own base station; give the positions of others")
+    if len(set(positions)) < len(positions):
+        twice = next(position for position in positions if positions.count(position) > 1)
+        raise ValueError(f"neighbours: {list(twice)} is given twice; give each base station once")
 
 
 def _area(parameters: Topology) -> Area:

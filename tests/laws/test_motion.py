@@ -189,12 +189,13 @@ def test_shadowing_along_a_path_has_its_correlation(los: str, model: str, std_db
 
 @pytest.mark.parametrize(("model", "state_m"), [("umi", 50.0), ("rma", 60.0), ("inf-sl", 5.0)])
 def test_lines_of_sight_along_a_path_have_their_correlation(model: str, state_m: float) -> None:
-    """800 fields, one device: in sight with the table's probability at both times, and at both with that of two
+    """1,600 fields, one device: in sight with the table's probability at both times, and at both with that of two
     normal numbers of correlation exp(-d/d_cor) (table 7.6.3.1-2; d_clutter/2 in factories)."""
-    ring = {"umi": (99.0, 101.0), "rma": (990.0, 1010.0), "inf-sl": (29.0, 31.0)}[model]
-    found = cells(800, path_loss=model, min_distance_m=ring[0], radius_m=ring[1])
+    ring = {"umi": (80.0, 120.0), "rma": (960.0, 1040.0), "inf-sl": (26.0, 34.0)}[model]
+    found = cells(1600, path_loss=model, min_distance_m=ring[0], radius_m=ring[1])
+    last_s = state_m / 2
     states, limits = [], []
-    for time_s in (0.0, 3.0):
+    for time_s in (0.0, last_s):
         place = found[0].motion.at(time_s)[0][0]
         distance = float(np.linalg.norm(place))
         share = 18 / distance + math.exp(-distance / 36) * (1 - 18 / distance) if model == "umi" else 0.0
@@ -202,7 +203,7 @@ def test_lines_of_sight_along_a_path_have_their_correlation(model: str, state_m:
         states.append([one.at(time_s).line_of_sight[0] for one in found])
         limits.append(ndtri(share))
         assert_share(np.array(states[-1]), share)
-    apart_m = np.linalg.norm(found[0].motion.at(3.0)[0] - found[0].motion.at(0.0)[0])
+    apart_m = np.linalg.norm(found[0].motion.at(last_s)[0] - found[0].motion.at(0.0)[0])
     rho = math.exp(-apart_m / state_m)
     both = stats.multivariate_normal([0, 0], [[1, rho], [rho, 1]]).cdf(limits)
     assert_share(np.all(states, axis=0), float(both))
@@ -298,6 +299,7 @@ REFUSALS = {
     "channel.fading=tapped-line": "topology.motion: needs a flat fading law",
     "topology.kind=coordinates topology.coordinates=[[50,0],[60,0],[70,0],[80,0]] run.devices=4": 'needs kind "disc"',
     "topology.access_points=[[0,0],[50,0]] antennas.count=2": "motion is for one base station at the origin",
+    "topology.neighbours=[[400,0]]": "motion is for a cell without neighbours",
     "topology.shadowing_correlation_m=0": "needs a positive shadowing_correlation_m",
     "topology.path_loss=log-distance topology.shadowing_std_db=8": "needs a positive shadowing_correlation_m",
     "surface.elements=4": "surface.elements: a surface is for devices that stay at their places",

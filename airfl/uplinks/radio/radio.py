@@ -38,7 +38,7 @@ from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
-from channels.topology import Drop
+from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -332,6 +332,32 @@ def build_radio(
 
     Raises UserError if no radio can be built from the settings.
     """
+    channel, topology = sections.channel, sections.topology
+    moved = moving_devices(channel, topology, devices=devices, streams=streams)
+    if moved is None:
+        placed = placed_devices(channel, topology, devices=devices, streams=streams)
+    else:
+        with settings_of("topology"):
+            placed = (moved.at(0.0),)
+    return radio_at(
+        sections, streams, placed, devices=devices, rounds=rounds, pilots_at_once=pilots_at_once, moved=moved
+    )
+
+
+def radio_at(
+    sections: RadioSections,
+    streams: Streams,
+    placed: tuple[Drop, ...],
+    *,
+    devices: int,
+    rounds: int,
+    pilots_at_once: bool = False,
+    moved: Moving | None = None,
+) -> Radio:
+    """Build the radio of devices with these places, see `build_radio`.
+
+    placed: () without a topology; moved: the devices over time, None if they stay at these places.
+    """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
@@ -339,12 +365,6 @@ def build_radio(
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
-    moved = moving_devices(channel, topology, devices=devices, streams=streams)
-    if moved is None:
-        placed = placed_devices(channel, topology, devices=devices, streams=streams)
-    else:
-        with settings_of("topology"):
-            placed = (moved.at(0.0),)
     with settings_of("topology"):
         found = of_places(sections, law, placed, devices, streams)
     if replay is not None:
