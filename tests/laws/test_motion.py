@@ -14,6 +14,7 @@ from scipy.special import ndtri
 import airfl
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
+from airfl.exports import export
 from channels.topology import FIELDS, Moving, Topology, moving
 from channels.topology.field import COLUMNS, WAVES, field
 from channels.topology.motion import Straight, Waypoints
@@ -285,6 +286,7 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
         scenario = built(trace.attrs["dimension"], *given, f"topology.motion={motion}", "privacy.epsilon=inf")
         assert devices == scenario.run.devices
         distances = trace["device_distance_m"].values
+        assert "at the start of the run" in trace["device_distance_m"].attrs["comment"]
     expected = [planned(scenario, t).link.link_budget().alignment_coefficient for t in range(3)]
     np.testing.assert_allclose(beta, expected, rtol=1e-9)
     np.testing.assert_allclose(distances, scenario.radio.at(0).drop.distance_m)
@@ -292,6 +294,8 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
         airfl.run(settings, tmp_path / "part", data=few_samples(), progress=interrupted(1))
     airfl.run(settings, tmp_path / "part", data=few_samples(), resume=True)
     assert_same_trace(whole.path, tmp_path / "part" / whole.path.name)
+    with pytest.raises(UserError, match=one_line("no mean power over the run", "topology.motion")):
+        export(whole.path, "channel", tmp_path / "exported")
 
 
 REFUSALS = {
