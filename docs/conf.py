@@ -23,12 +23,13 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
     "formulas",
     "reference",
 ]
 root_doc = "index"
 external_toc_path = "_site/toc.yml"
-exclude_patterns = ["_site", "comparison.md", "figures/table*.md"]
+exclude_patterns = ["_site", "comparison.md", "figures/table*.md", "tutorials"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4
@@ -43,6 +44,23 @@ html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"
 
+# Every build runs the scripts in tutorials/ again, since their results depend on all of airfl; -D plot_gallery=0 builds
+# their pages without results. Pages, notebooks and figures are written to gallery/, which git ignores.
+sphinx_gallery_conf = {
+    "examples_dirs": "tutorials",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "run_stale_examples": True,
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "min_reported_time": float("inf"),
+    "show_signature": False,
+    "backreferences_dir": None,
+    "capture_repr": (),
+    "thumbnail_size": (480, 300),
+}
+
 autodoc_typehints = "signature"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = False  # document each attribute as a separate entry
@@ -50,12 +68,17 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 
 ROOT_FILE = re.compile(r"\]\(\.\./((?:\.\./)*)(CONTRIBUTING|CHANGELOG)\.md")
+TUTORIALS = "](tutorials/README.rst"
+TREE_OF_TUTORIALS = re.compile(r"\.\. toctree::\n(?: .*\n|\n)+")
 
 
 def setup(app: Sphinx) -> None:
-    """Rewrite links to files at the repository root, for which the site has pages."""
+    """Rewrite links to files at the repository root and to the tutorials, for which the site has pages. Remove the
+    table of contents that Sphinx-Gallery writes, since it is in _site/toc.yml."""
 
     def to_pages(app: Sphinx, name: str, source: list[str]) -> None:
-        source[0] = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])
+        text = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])
+        text = text.replace(TUTORIALS, "](gallery/index.rst")
+        source[0] = TREE_OF_TUTORIALS.sub("", text) if name == "gallery/index" else text
 
     app.connect("source-read", to_pages)

@@ -182,8 +182,8 @@ class _Topology(Section):
     kind: PlacementName = Field("none", description="placement of the devices: none, disc, annulus or coordinates")
     path_loss: PathLossName | None = Field(
         None,
-        description="path loss model: log-distance, or umi, uma or rma of 3GPP TR 38.901; default that of "
-        "channel.fading if it is one of the latter, else umi",
+        description="path loss model: log-distance, or umi, uma, rma, inf-sl, inf-dl, inf-sh, inf-dh or inf-hh of "
+        "3GPP TR 38.901; default that of channel.fading if it is one of the latter, else umi",
     )
 
     @property
@@ -214,6 +214,7 @@ if TYPE_CHECKING:
 
         los: Literal["probability", "los", "nlos"] = "probability"
         base_height_m: float | None = None
+        hall_m: tuple[float, float, float] | None = None
 
 else:
     TopologySettings = with_keys(

@@ -3,15 +3,12 @@ commands, scripts and tests are run, with airfl installed from its wheel (`make 
 checkout."""
 
 import ast
-import json
-import os
 import re
 import shlex
 import subprocess
 import sys
 import tomllib
-import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ import pytest
 from tests import processes
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
+from tests.documentation.wheel import Installed
 
 PAGES = {
     "extending/scheme": "terngrad",
@@ -37,43 +35,6 @@ QUICK = ("budget", "privacy")
 """Commands that the short form runs, over few rounds, with `check` of what is no scheme: that takes a quarter of a
 minute."""
 SCHEMES = ("terngrad", "fedavgm")
-
-
-class Installed:
-    """The process that has imported the wheel's packages."""
-
-    def __init__(self, site: Path, process: subprocess.Popen[str], told: Path) -> None:
-        self._process, self._told = process, told
-        for file in json.loads(process.stdout.readline()):
-            assert Path(file).is_relative_to(site), file
-
-    def __call__(self, folder: Path, kind: str, given: Any) -> str:
-        job = {"folder": str(folder), "kind": kind, "given": given, "told": str(self._told)}
-        print(json.dumps(job), file=self._process.stdin, flush=True)
-        ended = int(self._process.stdout.readline())
-        printed = self._told.read_text()
-        assert not ended, f"{given} ended with {ended}:\n{printed}"
-        return printed
-
-
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
-    """The wheel, built and unpacked into the folder that comes first on the path."""
-    pytest.importorskip("build")
-    pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("installed")
-    words = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    built = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder)
-    assert built.returncode == 0, built.stdout + built.stderr
-    (wheel,) = folder.glob("*.whl")
-    site = folder / "site"
-    zipfile.ZipFile(wheel).extractall(site)
-    words = [sys.executable, "-P", str(Path(__file__).with_name("installed.py"))]
-    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    pipe = subprocess.PIPE
-    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=folder, env=environment) as process:
-        yield Installed(site, process, folder / "told")
-        process.stdin.close()
 
 
 Job = Callable[[Path, str, Any], str]

@@ -328,7 +328,7 @@ def radio_at(
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
-            check_version(fading.tr38901_version)
+            check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
     scale = np.full(devices, channel.mean_gain)
     if placed:
         with settings_of("topology"):
