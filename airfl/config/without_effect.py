@@ -295,6 +295,7 @@ NOT_ON_DOWNLINK = (
     "antennas.count",
     "hardware.amplifier",
     "hardware.adc_bits",
+    "hardware.fronthaul_bits",
 )
 """Impairments, antennas and hardware of the uplink, which do not affect the broadcast."""
 

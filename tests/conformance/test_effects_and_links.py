@@ -189,6 +189,7 @@ ALL_EFFECTS = {
     "waveform": ("grid.waveform=true grid.clip_db=0", ""),
     "power amplifier": ("hardware.amplifier=rapp", ""),
     "converter": ("hardware.adc_bits=4", ""),
+    "fronthaul": ("hardware.fronthaul_bits=2", "antennas.count=3"),
     "gain of the amplifier": ("hardware.calibrated=false", "hardware.amplifier=rapp hardware.back_off_db=3"),
     "privacy under channel error": ("privacy.csi_error=unbounded", "csi.estimation=mmse"),
 }
