@@ -75,8 +75,8 @@ TREE_OF_TUTORIALS = re.compile(r"\.\. toctree::\n(?: .*\n|\n)+")
 
 def setup(app: Sphinx) -> None:
     """Rewrite links to files at the repository root and to the tutorials, for which the site has pages. Remove the
-    table of contents that Sphinx-Gallery writes, since it is in _site/toc.yml. Let the keyboard reach code blocks, which
-    scroll, and give the headings of the navigation their level."""
+    table of contents that Sphinx-Gallery writes, since it is in _site/toc.yml. Let the keyboard reach code blocks,
+    which scroll, and give the headings of the navigation their level."""
 
     def to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         text = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])
