@@ -33,7 +33,7 @@ def added(*given: str, entries: int = ENTRIES) -> float:
 @pytest.mark.parametrize("bits", [1, 3])
 def test_the_noise_is_that_of_samples_in_time(bits: int, packing: str) -> None:
     """Three antennas that receive 4 devices, with much in common: OFDM samples of 1,024 subcarriers, quantised antenna
-    by antenna and combined, against the closed form from the channels. 1% for what is not Gaussian: samples 0 and
+    by antenna and combined, against the closed form from the channels. 2% for what is not Gaussian: samples 0 and
     512 of real entries are real numbers."""
     generator, converter, k, symbols = np.random.default_rng(1), Converter(bits), 1024, 60
 
