@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import argparse
 import csv
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import h5py
 import numpy as np
+import pandas
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, PowerNorm
 from matplotlib.figure import Figure
@@ -39,7 +42,6 @@ from channels.power.aligned import effective_gains
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 Array = NDArray[np.float64]
 
@@ -147,7 +149,19 @@ def points(antennas: Sequence[int] = ANTENNAS) -> list[dict[str, Any]]:
     return [{**row, "antennas.count": count} for count in antennas for row in ROWS.values()]
 
 
-def table(frame: DataFrame) -> list[str]:
+def write_results(frame: pandas.DataFrame, path: Path, command: str) -> None:
+    """Write the results of the runs, a line a run, headed by command and versions."""
+    versions = f"airfl {__version__}, torch {torch.__version__}, Python {platform.python_version()}"
+    text = frame.to_csv(index=False, lineterminator="\n")
+    path.write_text(f"# {command}\n# {versions}, {platform.machine()}\n{text}", encoding="utf-8")
+
+
+def read_results(path: Path) -> pandas.DataFrame:
+    """Return the results of the runs, a line a run."""
+    return pandas.read_csv(path, comment="#")
+
+
+def table(frame: pandas.DataFrame) -> list[str]:
     """Return the lines of the table, one for each scheme and number of antennas, means over seeds.
 
     frame: A line a run, with the columns of `airfl.sweep(...).frame()`.
@@ -158,7 +172,7 @@ def table(frame: DataFrame) -> list[str]:
         label = next(label for label, row in ROWS.items() if row.items() <= point.items())
         rows = frame[(frame["scheme"] == point["scheme.name"]) & (frame["antennas.count"] == point["antennas.count"])]
         if "privacy.epsilon" in point:
-            rows = rows[rows["privacy.epsilon"] == point["privacy.epsilon"]]
+            rows = rows[rows["privacy.epsilon"].astype(float) == point["privacy.epsilon"]]
         accuracy = 100 * rows["test_accuracy"]
         mean = rows[["energy", "resource_elements", "air_time_s", "silent_share"]].mean()
         spread = f" ± {accuracy.std():.1f}" if len(rows) > 1 else ""
@@ -268,7 +282,9 @@ def study(out: Path, runs: Path, results: Path | None, seeds: int, jobs: int) ->
     swept = airfl.sweep("demo", points=points(), overrides=SETTINGS, seeds=seeds, jobs=jobs, out=runs)
     frame = swept.frame()[list(COLUMNS)]
     if results is not None:
-        frame.to_csv(results, index=False, lineterminator="\n")
+        write_results(
+            frame, results, f"python experiments/street.py study --out {out} --runs {runs} --results {results}"
+        )
     reaches = relative_reaches()
     losses_db, shares = alignment_losses_db(reaches, SELECTED), energy_shares(reaches, SELECTED)
     print("\n".join(table(frame)))
