@@ -130,8 +130,8 @@ for rounds, run in zip(ROUNDS, runs, strict=True):
 # %%
 # Exercises
 # ---------
-# 1. Let all other devices work against the attacked one, ``others="opposed"``. Which neighbours does that reach, and
-#    how close does the Gaussian bound come to the ledger now?
+# 1. Let all other devices work against the attacked one, with ``others="opposed"`` and ``against="opposite"``. Which
+#    neighbours does that reach, and how close does the Gaussian bound come to the ledger now?
 # 2. Set ``privacy.bound="accountant"``, so that a true :math:`\varepsilon` of the whole run limits the power. By how
 #    many decibels do the updates arrive weaker with :math:`\varepsilon = 1.5` and 20 rounds? Compare
 #    ``alignment_coefficient_median`` of ``airfl.link_budget``.
