@@ -255,6 +255,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         Needs("task.partition", ("shared",), or_else=Needs("task.dataset", ("synthetic", "gaussian-classes"))),
         EQUAL_SIZES,
     ),
+    "topology.motion": (PLACED,),
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(
@@ -294,6 +295,7 @@ NOT_ON_DOWNLINK = (
     "antennas.count",
     "hardware.amplifier",
     "hardware.adc_bits",
+    "hardware.fronthaul_bits",
 )
 """Impairments, antennas and hardware of the uplink, which do not affect the broadcast."""
 

@@ -51,7 +51,7 @@ ANOTHER = {
     **of("task", shift_std="1.0"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
     **of("topology", access_points="[[9.0,0.0]]", neighbours="[[900.0,0.0]]", clutter_density="0.3"),
-    **of("topology", clutter_size_m="5.0", clutter_height_m="3.0", hall_m="[50.0,40.0,6.0]"),
+    **of("topology", clutter_size_m="5.0", clutter_height_m="3.0", hall_m="[50.0,40.0,6.0]", motion="straight"),
     **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
