@@ -26,6 +26,10 @@ class MachineError(Exception):
         super().__init__(one_line(message))
 
 
+class NotReproducedError(MachineError):
+    """Raised if runs that were made again are not those of their bundle. The message says which, and how far off."""
+
+
 def one_line(message: str) -> str:
     """Return a message as one line that is safe to print, since it may quote arbitrary input.
 

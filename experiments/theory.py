@@ -147,6 +147,8 @@ SOTERIA = {
     "scheme.noise_multiplier": 4e-3,
 }
 """Gradients that are never clipped; sigma_p is the multiplier times 100/b."""
+NOISE = {"scheme.noise_multiplier": 0.03, "scheme.coordinate_clip": 100.0}
+"""Coordinates that are never clipped; sigma is the multiplier times 100 sqrt(k)/b."""
 BATCHES = {"local.batch_size": BATCH}
 ROWS: Mapping[str, Mapping[str, Any]] = {
     "PFELS, p = 1": {"scheme.name": "pfels", "scheme.ratio": 1.0},
@@ -160,6 +162,7 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
     },
     "Fed-SMP rand-k, p = 0.5": {"scheme.name": "fed-smp-randk", "scheme.ratio": 0.5, **SMP},
     "Fed-SPA, p = 0.5, no noise": {"scheme.name": "fed-spa", "scheme.ratio": 0.5, "server.kappa": 1.0, **SPA},
+    "Fed-SPA, p = 0.5, noise": {"scheme.name": "fed-spa", "scheme.ratio": 0.5, "server.kappa": 1.0, **SPA, **NOISE},
     "CDP-SGD, p = 0.5": {"scheme.name": "cdp-sgd", **SOTERIA, **BATCHES},
     "SoteriaFL-GD, p = 0.5": {"scheme.name": "soteriafl-gd", **SOTERIA},
     "SoteriaFL-SGD, p = 0.5": {"scheme.name": "soteriafl-sgd", **SOTERIA, **BATCHES},
@@ -220,7 +223,7 @@ def outcome(label: str, seeds: int = SEEDS) -> Outcome:
         now = {**changes, "local.learning_rate": step, "run.rounds": rounds}
         return theory_of(now, task=task, constants=constants)
 
-    first = bound_at(1e-3, 1).bound  # the allowed step does not depend on the rounds
+    first = bound_at(1e-3, changes["run.rounds"]).bound
     step = LESS * float(np.nanmin([first.largest_step, first.largest_step_corrected]))
     settings = airfl.load_settings({**changes, "local.learning_rate": step})
     courses = [course(settings.resolved(run={"seed": seed}), task) for seed in range(seeds)]

@@ -34,6 +34,7 @@ from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.theory import theory
 from airfl.cli.tune import tune
+from airfl.cli.verify import verify
 from airfl.cli.watch import watch
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.runtime.text import let_streams_fall_back
@@ -70,6 +71,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
         (figures, "airfl figures runs/ratios --only accuracy-ratio,table --out runs/figures"),
         (plot, "airfl plot runs/first --out runs/first-plots"),
         (export, "airfl export runs/first --to mat --out runs/first-matlab"),
+        (verify, "airfl verify runs/first-bundle/bundle.zip"),
     ),
     "What there is": (
         (configs, "airfl configs"),

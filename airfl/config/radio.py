@@ -182,14 +182,19 @@ class _Topology(Section):
     kind: PlacementName = Field("none", description="placement of the devices: none, disc, annulus or coordinates")
     path_loss: PathLossName | None = Field(
         None,
-        description="path loss model: log-distance, or umi, uma or rma of 3GPP TR 38.901; default that of "
-        "channel.fading if it is one of the latter, else umi",
+        description="path loss model: log-distance, or umi, uma, rma, inf-sl, inf-dl, inf-sh, inf-dh or inf-hh of "
+        "3GPP TR 38.901; default that of channel.fading if it is one of the latter, else umi",
     )
 
     @property
     def points(self) -> int:
         """Number of access points, 1 without a topology."""
         return 1 if self.kind == "none" else len(getattr(self, "access_points", ()))
+
+    @property
+    def neighbour_positions(self) -> tuple[tuple[float, float], ...]:
+        """Positions of the base stations of neighbouring cells in m; none without a topology."""
+        return () if self.kind == "none" else tuple(getattr(self, "neighbours", ()))
 
     def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
         """Return the cell, for kinds other than none.
@@ -209,6 +214,7 @@ if TYPE_CHECKING:
 
         los: Literal["probability", "los", "nlos"] = "probability"
         base_height_m: float | None = None
+        hall_m: tuple[float, float, float] | None = None
 
 else:
     TopologySettings = with_keys(
@@ -216,7 +222,7 @@ else:
         "TopologySettings",
         {"cell": Topology},
         after="path_loss",
-        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates", "access_points"), "kind"),
+        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates", "access_points", "neighbours"), "kind"),
     )
 
 

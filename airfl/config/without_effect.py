@@ -116,6 +116,8 @@ SHADOWED_BY_MODEL = Needs(
     inactive=("log-distance",),
     or_else=Needs("topology.shadowing_std_db", inactive=("None", "0.0")),
 )
+CLUTTERED = ("inf-sl", "inf-dl", "inf-sh", "inf-dh")
+"""Models whose line of sight depends on the clutter."""
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
 """Messages superpose on the channel, with individual phases and amplitudes, and with noise."""
@@ -252,11 +254,19 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(
-        (f"topology.{name}" for name in ("access_points", "path_loss", "los", "base_height_m", "device_height_m")),
+        (
+            f"topology.{name}"
+            for name in ("access_points", "neighbours", "path_loss", "los", "base_height_m", "device_height_m")
+        ),
         (PLACED,),
     ),
     "topology.shadowing_std_db": (PLACED,),
     "topology.shadowing_correlation_m": (PLACED, SHADOWED, SHADOWED_BY_MODEL),
+    **dict.fromkeys(
+        (f"topology.clutter_{name}" for name in ("density", "size_m", "height_m")),
+        (Needs("topology.path_loss", CLUTTERED),),
+    ),
+    "topology.hall_m": (Needs("channel.fading", (*CLUTTERED, "inf-hh")),),
     "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
     "grid.downlink_snr_db": (CHARGED,),
     "grid.downlink_power_dbm": (CHARGED,),

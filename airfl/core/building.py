@@ -28,10 +28,12 @@ from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
 from airfl.uplinks.radio import (
     build_radio,
     check_blind,
+    check_neighbours,
     check_radio,
     check_size,
     check_statistics_hold,
     check_surface,
+    neighbours_of,
 )
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
@@ -75,9 +77,9 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     if blind:
         check_blind(settings.radio, settings.selection.rule)
     check_surface(settings.radio, settings.selection.rule, link)
-    radio = build_radio(
-        settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds, pilots_at_once=blind
-    )
+    check_neighbours(settings.radio, settings.selection.rule, link)
+    population = {"devices": settings.run.devices, "rounds": settings.run.rounds}
+    radio = build_radio(settings.radio, streams, **population, pilots_at_once=blind)
     recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples, radio.silent))
     if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
         check_statistics_hold(settings.radio, settings.selection.rule, recipe.uplink.control.privacy_bound)
@@ -114,6 +116,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         weights=weights,
         samples=samples,
         statement=_statement(settings, recipe, bound, link, radio.silent),
+        neighbours=neighbours_of(settings.radio, streams, **population, pilots_at_once=blind),
     )
     check_energy_budget(scenario)
     return scenario

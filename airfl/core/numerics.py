@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from airfl.storage.c_library import c_compiler
+from airfl.version import __version__
 
 SWITCHES = (
     "MKL_CBWR",
@@ -36,6 +37,8 @@ SWITCHES = (
 )
 """Environment variables that make libraries select other kernels. Those of torch and numpy themselves need no entry, as
 their reported capabilities reflect them."""
+PACKAGES = ("torch", "numpy", "scipy")
+"""Packages whose versions a trace records."""
 COMPILED = "compiled"
 """Prefix of the names of engines that torch compiles on the machine."""
 DENSE = "dense"
@@ -62,6 +65,14 @@ def numerics(device: torch.device, engine: str) -> dict[str, str]:
     if engine == DENSE:
         environment["compiler"] = c_compiler()
     return environment
+
+
+@functools.cache
+def software() -> dict[str, str]:
+    """Return the versions of airfl, of the packages that results depend on, of Python, and of the operating system."""
+    packages = {name: importlib.metadata.version(name) for name in PACKAGES}
+    system = " ".join((platform.system(), platform.machine(), *filter(None, platform.libc_ver())))
+    return {"airfl": __version__, **packages, "python": platform.python_version(), "platform": system}
 
 
 def processor() -> str:

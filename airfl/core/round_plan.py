@@ -15,8 +15,9 @@ from airfl.core.scenario import Scenario
 from airfl.core.scheduling import rates, schedule
 from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure
-from airfl.selection import ChannelRule, Ids, Memory, remembered
+from airfl.selection import BlindRule, ChannelRule, Ids, Memory, remembered, select
 from airfl.uplinks import AnalogUplink, Link, UplinkContext
+from airfl.uplinks.uplink import NeighbourRound
 from channels.broadcast import Broadcast
 from channels.csi import ChannelEstimate, ChannelInformation, ChannelState
 
@@ -107,6 +108,8 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
             shape, everyone = csi.estimate.response.shape, population.ids
             rows = np.searchsorted(everyone, devices)
             context = replace(context, pilots=radio.pilots(shape, everyone, rows, scenario.element_power))
+    if scenario.neighbours:
+        context = replace(context, neighbours=_neighbours(scenario, context))
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
         device_noise_factor = _device_noise(scenario, link, scenario.recipe.noise_target)
@@ -173,6 +176,37 @@ def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | No
         sampled=sampled,
         population=None,
     )
+
+
+def _neighbours(scenario: Scenario, context: UplinkContext) -> tuple[NeighbourRound, ...]:
+    """Return the same round of the neighbouring cells, whose devices are selected by the same rule, with messages of
+    the largest power that their bound allows."""
+    rounds, run, bound, t = [], scenario.run, scenario.bound, context.round_index
+    assert isinstance(scenario.rule, BlindRule)
+    for cell, (limits, element_power) in zip(scenario.neighbours, scenario.neighbour_powers, strict=True):
+        drawn = select(scenario.rule, cell.streams, t, run.devices, run.selected)
+        reached, csi = cell.serving.reached(t, drawn, scenario.frame, element_power[drawn])
+        devices = drawn[reached]
+        ones = np.ones(len(devices))
+        own = replace(
+            context,
+            csi=csi,
+            power_limits=limits[devices],
+            rms_norms=bound.rms * ones,
+            peak_norms=bound.peak * ones,
+            weights=ones,
+            ids=devices,
+            element_power=element_power[devices],
+            fades=cell.serving.fades,
+            streams=cell.streams,
+            record=False,
+            multipath=None,
+            sampled=drawn,
+            absent_weight=0.0,
+            population=None,
+        )
+        rounds.append(NeighbourRound(own, cell.crossing_of(t, devices, scenario.frame)))
+    return tuple(rounds)
 
 
 def _disclosure(scenario: Scenario, context: UplinkContext) -> Disclosure | None:

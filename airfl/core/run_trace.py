@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airfl.config import Settings, to_json
 from airfl.core.accounting import paper_cost_mb
-from airfl.core.numerics import numerics
+from airfl.core.numerics import numerics, software
 from airfl.core.scenario import Scenario
 from airfl.core.state import World
 from airfl.learning.task import TaskIdentity
@@ -71,6 +71,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "dimension": world.model.dimension,
             "device": world.device.type,
             "numerics": to_json(numerics(world.device, resolved.local.engine)),
+            "versions": to_json(software()),
             "paper_cost_mb": paper_cost_mb(scenario),
             **_own_parts(resolved),
             **_of_task(world.task.own),

@@ -19,7 +19,7 @@ from airfl.schemes.recipe import Recipe
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import Memory, SelectionRule, first_memory
 from airfl.uplinks import AnalogUplink
-from airfl.uplinks.radio import Radio, power_policy
+from airfl.uplinks.radio import NeighbourCell, Radio, power_policy
 from airfl.uplinks.stages import MessageBound
 from channels.frame import Frame
 
@@ -52,6 +52,7 @@ class Scenario:
         weights: Weights of the devices in the mean, [N].
         samples: Samples of the device with the fewest.
         statement: The statement that the privacy figures refer to.
+        neighbours: Neighbouring cells, whose devices send at the same time.
     """
 
     run: RunSettings
@@ -70,6 +71,7 @@ class Scenario:
     weights: Array
     samples: int
     statement: Statement
+    neighbours: tuple[NeighbourCell, ...] = ()
 
     @cached_property
     def everybody_sets_beta(self) -> bool:
@@ -123,10 +125,20 @@ class Scenario:
         In physical units, this is the transmit power on the element (on one of the message if the message alone has the
         power). In normalised units, it is P_i/d, and twice that if two entries of an analog link share the element.
         """
+        return self._on_element(self.power_limits)
+
+    def _on_element(self, limits: Array) -> Array:
         if not self.radio.physical and self.link != "analog":
-            return self.power_limits / self.dimension
+            return limits / self.dimension
         sharing = self.entries_sharing_power
-        return self.power_limits / (self.radio.grid.elements_for(sharing) * self.dimension / sharing)
+        return limits / (self.radio.grid.elements_for(sharing) * self.dimension / sharing)
+
+    @cached_property
+    def neighbour_powers(self) -> tuple[tuple[Array, Array], ...]:
+        """`power_limits` and `element_power` of the devices of each neighbouring cell, [N] each."""
+        sharing = self.entries_sharing_power
+        limits = [cell.serving.power_limits(self.dimension, sharing) for cell in self.neighbours]
+        return tuple((each, self._on_element(each)) for each in limits)
 
     @cached_property
     def largest_weight(self) -> float:

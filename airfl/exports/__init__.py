@@ -5,6 +5,7 @@ Adding a format takes one file and one line in the table.
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -19,8 +20,6 @@ from airfl.storage.input_files import as_path
 from airfl.storage.output_files import SHARDS_NAME, TRACE_NAME, check_can_be_folder, put_new
 
 if TYPE_CHECKING:
-    import xarray
-
     from airfl.exports.format import Format
 
 FORMATS = {
@@ -30,6 +29,7 @@ FORMATS = {
     "csv": "airfl.exports.csv",
     "npz": "airfl.exports.npz",
     "channel": "airfl.exports.channel",
+    "bundle": "airfl.exports.bundle",
 }
 """The module of each format, which defines it as FORMAT."""
 
@@ -65,7 +65,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     Args:
         path: A trace, a run folder, or a folder that is searched for runs.
         to: The format, a key of FORMATS.
-        out: The output folder. Each run goes to the subfolder that it has in `path`.
+        out: The output folder. Each run goes to the subfolder that it has in `path`; a bundle holds all of them.
         say: Called with a message on what is left out and on each run that is not complete.
 
     Returns:
@@ -80,7 +80,8 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     check_format(to)
     out = as_path(out)
     form: Format = import_module(FORMATS[to]).FORMAT
-    traces = [(file, out / folder) for file, folder in find_traces(path)]
+    found = find_traces(path)
+    traces = [(file, out if form.together else out / folder) for file, folder in found]
     messages = []
     for file, folder in traces:
         _check_target(folder, form)
@@ -94,9 +95,14 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
             if left_out:
                 messages.append(f"{file}: {left_out}")
     written = []
-    for file, folder in traces:
-        with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
-            written += _write(form, under_true_names(trace), folder)
+    if form.together is not None:
+        together = form.together
+        with _of_a_trace(as_path(path), to):
+            written += _write(form, lambda temporary: together(as_path(path), found, temporary), out)
+    elif form.write is not None:
+        for file, folder in traces:
+            with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
+                written += _write(form, functools.partial(form.write, under_true_names(trace)), folder)
     for message in messages:
         say(message)
     return written
@@ -126,15 +132,15 @@ def _check_target(folder: Path, form: Format) -> None:
             raise UserError(f"{folder / name}: already exists; choose another --out, or delete it")
 
 
-def _write(form: Format, trace: xarray.Dataset, folder: Path) -> list[Path]:
-    """Write all files of one run, or none: they are written to a temporary folder and moved when complete."""
+def _write(form: Format, write: Callable[[Path], None], folder: Path) -> list[Path]:
+    """Write all files of a folder, or none: they are written to a temporary folder and moved when complete."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
     except OSError as error:
         raise UserError(f"{folder}: cannot be written to ({error.strerror})") from None
     try:
-        form.write(trace, temporary)
+        write(temporary)
         _check_target(folder, form)
         for name in form.files:
             put_new(temporary / name, folder / name)

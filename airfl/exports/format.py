@@ -32,12 +32,15 @@ class Format:
         write: (trace, folder) -> None; writes them.
         check: Raises UserError for a trace that it cannot export, before anything is written.
         left_out: Returns a short message on what it leaves out of a trace, or None.
+        together: (path, traces, folder) -> None; writes all runs into the same files, in place of `write`. `path` is
+            where they were found, `traces` the files of their traces with the folders relative to `path`.
     """
 
     files: Sequence[str]
-    write: Callable[[xarray.Dataset, Path], None]
+    write: Callable[[xarray.Dataset, Path], None] | None = None
     check: Callable[[xarray.Dataset], None] = nothing
     left_out: Callable[[xarray.Dataset], str | None] = nothing
+    together: Callable[[Path, Sequence[tuple[Path, Path]], Path], None] | None = None
 
 
 def signals_left_out(trace: xarray.Dataset, kind: str) -> str | None:

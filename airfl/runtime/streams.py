@@ -63,6 +63,7 @@ class Purpose(IntEnum):
     ACCESS_POINTS = 45
     PLACED_AGAIN = 46
     ACCESS_POINT_PHASE = 47
+    NEIGHBOURS = 48
 
 
 @dataclass(frozen=True)

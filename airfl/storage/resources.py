@@ -1,4 +1,5 @@
-"""Files that are installed with airfl: samples of data sets, and configurations that can be used by name.
+"""Files that are installed with airfl: samples of data sets, a recorded channel (street-canyon/channel.h5), and
+configurations that can be used by name.
 
 In a checkout they are in data/ and experiments/configs/; a wheel contains copies of them in airfl/shipped_files/.
 """
@@ -15,7 +16,7 @@ PAPERS = "papers"
 
 
 def data_folder() -> Path:
-    """Return the folder with the samples of data sets."""
+    """Return the folder with the samples of data sets, and that of the recorded channel."""
     return INSTALLED / "data" if INSTALLED.is_dir() else PACKAGE.parent / "data"
 
 

@@ -12,10 +12,10 @@ The theorem says O(A (Xi + Xi')) with A = sqrt(beta_2) eta_l tau G/sqrt(d) + kap
   the factor 1/p was left off the noise. The least p is then not preferred for its noise.
 - One mask is used in all tau steps, so that from the second step on S(g) is no unbiased estimate: theta^{t,s} depends
   on the mask. T_3, lemma 10 and lemma 11 use that it is.
-- sqrt(v) <= eta_l tau G/sqrt(d) leaves out that Delta has the factor 1/p, and that its noise is not bounded.
+- sqrt(v) <= eta_l tau G/sqrt(d) leaves out that Delta has the factor 1/p, and its noise, which has no bound.
 - Assumption 3's G bounds a gradient, so the theorem needs coordinates that are not clipped.
 
-The corrected bound, without noise on the gradients (sigma = 0). With P = diag(1/(sqrt(beta_2 v_{t-1}) + kappa)), known
+The corrected bound. With P = diag(1/(sqrt(beta_2 v_{t-1}) + kappa)), known
 before the round, and x_s = theta_i^{t,s} - theta^t, smoothness gives
 
     E f(theta^{t+1}) - f(theta^t) <= eta_g E<grad f, P Delta> + [ eta_g sqrt(1 - beta_2) c + L eta_g^2/2 ]
@@ -34,10 +34,19 @@ the latter as lemma 4 of PFELS, with E||M grad f_i||^2 = p||grad f_i||^2 and the
     E||Delta||^2 <= 2 eta_l^2 [ tau^2 ( ||grad f||^2 + (1/p - 1)(||grad f||^2 + zeta_g^2)/r + s zeta_g^2 )
                                 + tau (zeta_l^2 + d sigma^2)/(r p) ] + 2 eta_l^2 tau^2 L^2 W/p^2
 
-with s = (n - r)/(r (n - 1)) of drawing r of n agents. Finally ||grad f||_P^2 >= ||grad f||^2/A' with A' = sqrt(beta_2)
-max(eta_l tau c/p, kappa) + kappa, where v starts at kappa^2. Collecting the factors of ||grad f||^2 and the rest gives
-the bound, term by term, if the factor of ||grad f||^2 stays positive; the largest step is taken where half of it is
-left. With noise v has no bound that holds in every round, and A' is unproven.
+with s = (n - r)/(r (n - 1)) of drawing r of n agents. v starts at kappa^2 and is a mean of that and of earlier Delta^2,
+so that sqrt(v) of a coordinate is at most the largest of kappa and |Delta|. The noise of a coordinate of Delta is,
+given the masks, Gaussian with variance at most nu^2 = eta_l^2 tau sigma^2/(r p^2). In all of T rounds it therefore
+stays below x nu but for a probability of 2 T exp(-x^2/2), which is set to delta = RARE. With
+
+    A' = sqrt(beta_2) max(eta_l tau c/p + x nu, kappa) + kappa,
+
+1/(sqrt(beta_2 v) + kappa) >= 1/A' but for that probability, and as |grad f| <= c coordinate by coordinate,
+
+    E||grad f||_P^2 >= (E||grad f||^2 - d c^2 delta)/A'.
+
+Collecting the factors of ||grad f||^2 and the rest gives the bound, term by term, if the factor of ||grad f||^2 stays
+positive; the largest step is taken where half of it is left.
 """
 
 from __future__ import annotations
@@ -55,7 +64,8 @@ ERRORS = (
     "One mask serves all local steps, so that S(g) is biased from the second step on; the proof takes it for unbiased.",
     "sqrt(v) <= eta tau G/sqrt(d) leaves out the factor 1/p of the update, and its noise.",
 )
-UNPROVEN = "with noise on the gradients, v has no bound that holds in every round"
+RARE = 1e-6
+"""delta, the probability with which the noise may make a coordinate of v exceed its bound in any round."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +149,14 @@ def gradient_factor(run: FedSpa, of: Constants) -> float:
 
 def _descent(run: FedSpa, of: Constants) -> float:
     """Return eta_l tau/(2 A'), the factor of ||grad f||^2 of an infinitely short step."""
-    largest = max(run.step * run.steps * coordinate(of) / run.ratio, run.kappa)  # of sqrt(v)
+    largest = max(run.step * run.steps * coordinate(of) / run.ratio + largest_noise(run), run.kappa)  # of sqrt(v)
     return run.step * run.steps / (2 * (math.sqrt(run.beta2) * largest + run.kappa))
+
+
+def largest_noise(run: FedSpa) -> float:
+    """Return x nu: the noise on a coordinate of Delta exceeds it in any of T rounds with probability RARE at most."""
+    deviation = run.step * math.sqrt(run.steps / run.selected) * run.noise_std / run.ratio  # nu
+    return deviation * math.sqrt(2 * math.log(2 * run.rounds / RARE))
 
 
 def _factors(run: FedSpa, of: Constants) -> tuple[float, float, float, float]:
@@ -152,7 +168,7 @@ def _factors(run: FedSpa, of: Constants) -> tuple[float, float, float, float]:
 
 
 def corrected_terms(run: FedSpa, of: Constants) -> dict[str, float]:
-    """Return the terms of the corrected bound, without noise; inf where the step is too long for it."""
+    """Return the terms of the corrected bound; inf where the step is too long for it."""
     divergence, update, gradients, variances = _factors(run, of)
     left = gradient_factor(run, of)
     if left <= 0:
@@ -172,7 +188,11 @@ def corrected_terms(run: FedSpa, of: Constants) -> dict[str, float]:
             of.dissimilarity * update * gradients * (1 / p - 1) / run.selected + (variance - unsparse) * of.variance
         )
         / left,
-        "noise": 0.0,
+        "noise": (
+            variance * run.dimension * run.noise_std**2
+            + (_descent(run, of) * run.dimension * coordinate(of) ** 2 * RARE if run.noise_std else 0.0)
+        )
+        / left,
     }
 
 
@@ -200,11 +220,11 @@ def largest_step_corrected(run: FedSpa, of: Constants) -> float:
 
 def theorem_2(run: FedSpa, of: Constants) -> Bound:
     """Return the bound of theorem 2 for a run, with the factor 8 of its proof."""
-    printed, noisy = printed_terms(run, of), run.noise_std > 0
-    corrected = dict.fromkeys(printed, math.nan) if noisy else corrected_terms(run, of)
-    largest, proven = largest_step(run, of), math.nan if noisy else largest_step_corrected(run, of)
-    conditions = [
+    printed, corrected = printed_terms(run, of), corrected_terms(run, of)
+    largest, proven = largest_step(run, of), largest_step_corrected(run, of)
+    conditions = (
         step_condition(run.step, largest, "printed"),
+        step_condition(run.step, proven, "corrected"),
         Condition("server momentum beta_1", f"{run.beta1:g}", "0", run.beta1 == 0),
         Condition(
             "agents of a round r",
@@ -219,18 +239,15 @@ def theorem_2(run: FedSpa, of: Constants) -> Bound:
             f"at most {run.coordinate_clip:.4g}",
             coordinate(of) <= run.coordinate_clip,
         ),
-    ]
-    if not noisy:
-        conditions.insert(1, step_condition(run.step, proven, "corrected"))
+    )
     return Bound(
         theorem="Fed-SPA, theorem 2 with the factor 8 of appendix F",
         terms=tuple(Term(name, value, corrected[name]) for name, value in printed.items()),
-        conditions=tuple(conditions),
+        conditions=conditions,
         largest_step=largest,
         largest_step_corrected=proven,
         preferred_ratio=preferred_ratio(run, of),
         errors=ERRORS,
-        unproven=UNPROVEN if noisy else "",
     )
 
 
@@ -247,7 +264,7 @@ def preferred_ratio(run: FedSpa, of: Constants) -> PreferredRatio:
             noise = run.noise_std * math.sqrt(ratio / run.ratio)
             there = replace(run, kept=kept, noise_std=noise)
             found = printed_terms(there, of) if version == "printed" else corrected_terms(there, of)
-            return math.fsum(found.values()) if version == "printed" or not noise else math.nan
+            return math.fsum(found.values())
 
         return value
 

@@ -11,6 +11,7 @@ import numpy as np
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.branches import Branches
+from airfl.uplinks.cells import crossing_aggregation
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import (
@@ -27,6 +28,7 @@ from channels.hardware.amplifier import Gains
 from channels.hardware.amplifiers import Amplified, Amplifiers
 from channels.hardware.converter import Converter
 from channels.interference import Gaussian, Interference
+from channels.interference.cells import Crossing
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.median_clip import median_clip
 from channels.noise import interference_std
@@ -114,6 +116,9 @@ class _AnalogLink:
         self._control = uplink.control.of_round(context)
         self._gains = combine(self._control.combiner, context.csi.state.response)
         self._placement = placement or _placement(context, self._gains.shape[1:])
+        self._crossing = Crossing()
+        if context.neighbours:
+            self._crossing = crossing_aggregation(context, uplink.control, self._control.combiner, uplink.grid.packing)
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
         self._distortion: Array = np.zeros(len(self._gains))
@@ -377,14 +382,15 @@ class _AnalogLink:
         return float(np.sqrt(beside + self._other_cells**2)) if beside else self._other_cells
 
     def _beside(self, flow: _Flow) -> float:
-        """Return the variance on an observed entry of what is neither message, receiver noise nor other cells: leakage
-        between elements, distortion of amplifiers, and what the converter adds."""
+        """Return the variance on an observed entry of what is neither message, receiver noise nor interference of a
+        given level: leakage between elements, distortion of amplifiers, neighbouring cells, and what the converter
+        adds."""
         uplink, variance = self._uplink, self._leakage(flow.transmitted, flow.received)
         if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
             variance += float(flow.distortion.sum() / self._context.frame.elements)
         if uplink.converter is not None:
             variance += self._conversion_noise(uplink.converter, flow, variance + self._other_cells**2)
-        return variance
+        return variance + self._crossing.real
 
     def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
         """Return the variance of the converter's noise on an observed entry, beside whose message and receiver noise
@@ -394,9 +400,9 @@ class _AnalogLink:
         converter's noise as far as receiver noise does not make the samples at opposite times different.
         """
         elements = self._context.frame.elements
-        real, imaginary = flow.observed / elements, 0.0
+        real, imaginary = flow.observed / elements + self._crossing.real, self._crossing.imaginary
         if self._uplink.grid.packing == "real":
-            imaginary = float((flow.received * (1.0 - self._real_share())).sum()) / elements
+            imaginary += float((flow.received * (1.0 - self._real_share())).sum()) / elements
         power = real + imaginary + 2 * (self._noise_std**2 + arriving)
         if self._uplink.grid.packing == "iq" or not power:
             return converter.distortion * power / 2

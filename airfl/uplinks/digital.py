@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose
+from airfl.uplinks.cells import crossing_bits
 from airfl.uplinks.orthogonal import (
     accumulate,
     amplified,
@@ -103,7 +104,7 @@ class _DigitalLink:
             known=known,
             true=true,
             symbol_energy=context.element_power * min(subcarriers, uplink.grid.elements_for(context.dimension)),
-            noise_energy=against.energy,
+            noise_energy=against.energy + crossing_bits(context, in_turn=not uplink.concentrate),
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.uplinks.cells import crossing_bits
 from airfl.uplinks.orthogonal import accumulate, amplified, device_noise_gain, leaked_gains, mean_message, power_gains
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, UplinkContext
@@ -70,7 +71,8 @@ class _IdealLink:
         grid, csi = uplink.grid, context.csi
         self._power = power_gains(csi.state.response)
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
-        per_gain = (context.element_power / against.energy)[:, None, None]
+        disturbance_energy = against.energy + crossing_bits(context, in_turn=True)
+        per_gain = (context.element_power / disturbance_energy)[:, None, None]
         leaked_power = leaked_gains(csi.state)
         self._amplified = amplified(uplink.amplifiers)
         self._rates = single_user_rates(

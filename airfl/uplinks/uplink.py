@@ -39,6 +39,24 @@ class PilotCost:
 
 
 @dataclass(frozen=True)
+class NeighbourRound:
+    """A round of a neighbouring cell, whose devices send at the same time.
+
+    Attributes:
+        context: The round as its own base station sees it.
+        crossing: The true channels of its devices to the base station of this cell, complex [devices, antennas, blocks,
+            subcarriers].
+    """
+
+    context: UplinkContext
+    crossing: Response
+
+    def with_device_noise(self, factor: float) -> NeighbourRound:
+        """Return the round with this factor on the devices' own noise."""
+        return replace(self, context=self.context.with_device_noise(factor))
+
+
+@dataclass(frozen=True)
 class UplinkContext:
     """The input for opening an uplink: the channel of the round and the known properties of its messages.
 
@@ -72,6 +90,7 @@ class UplinkContext:
             channel (mean power 0). A receiver without pilots does not know that they are missing.
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
+        neighbours: The same round of the neighbouring cells.
     """
 
     csi: ChannelInformation
@@ -98,13 +117,15 @@ class UplinkContext:
     sampled: NDArray[np.int64] | None = None
     absent_weight: float = 0.0
     population: UplinkContext | None = field(default=None, repr=False)
+    neighbours: tuple[NeighbourRound, ...] = field(default=(), repr=False)
 
     def with_device_noise(self, factor: float) -> UplinkContext:
         """Return the context with this factor on the devices' own noise, for which their power is then set."""
         more = (factor**2 - self.device_noise_factor**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
         population = self.population and self.population.with_device_noise(factor)
-        return replace(self, rms_norms=norms, device_noise_factor=factor, population=population)
+        neighbours = tuple(cell.with_device_noise(factor) for cell in self.neighbours)
+        return replace(self, rms_norms=norms, device_noise_factor=factor, population=population, neighbours=neighbours)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ FADINGS: Registry[Fading] = Registry(
         "umi": "channels.selective.scenario:Umi",
         "uma": "channels.selective.scenario:Uma",
         "rma": "channels.selective.scenario:Rma",
+        **{f"inf-{one}": f"channels.selective.scenario:Inf{one.title()}" for one in ("sl", "dl", "sh", "dh", "hh")},
     },
     group="airfl.fading",
 )

@@ -18,7 +18,7 @@ def delay_spread() -> Any:
         le=MOST_SCALE,
         also=(0.0,),
         key="delay_spread_s",
-        description="rms delay spread of selective models (umi, uma and rma draw it)",
+        description="rms delay spread of selective models (umi, uma, rma and inf-sl to inf-hh draw it)",
     )
 
 
@@ -27,5 +27,6 @@ def tables() -> Any:
     return parameter(
         "v19.2",
         key="tr38901_version",
-        description="version of 3GPP TR 38.901 whose tables Sionna uses for tdl, cdl, umi, uma and rma",
+        description="version of 3GPP TR 38.901 whose tables Sionna uses for tdl, cdl, umi, uma, rma and inf-sl to "
+        "inf-hh",
     )

@@ -49,10 +49,13 @@ class SelectiveRequest:
         per_run: Uniform numbers from each device's stream for the whole run.
         bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may exceed that of the frame.
         positions_m: Positions of the devices in m, [devices, 3], with the base station at (0, 0, base_height_m); None
-            if unknown. Used only by umi, uma and rma.
+            if unknown. Used only by umi, uma, rma and indoor factories.
         base_height_m: Height of the base station's antenna in m.
         line_of_sight: Which devices have a line of sight, bool [devices]; None to draw it with TR 38.901's probability.
-            Used only by umi, uma and rma.
+            Used only by the same.
+        scores: N(0, 1) numbers of each device's shadowing and K factor, `channels.topology.Drop.scores`, [devices, 2];
+            None to draw them. Used only by the same, with `large_scale` = "drop".
+        hall_m: Length, width and height of an indoor factory in m; None for the usual ones. Used only by these.
         prefix_s: Cyclic prefix of an OFDM symbol in s; paths that arrive later are partly lost. inf if no path is late.
         spacing_hz: Subcarrier spacing in Hz.
         array: Receive antenna array, None for a linear array with half-wavelength spacing.
@@ -74,6 +77,8 @@ class SelectiveRequest:
     positions_m: Array | None = None
     base_height_m: float = 10.0
     line_of_sight: NDArray[np.bool_] | None = None
+    scores: Array | None = None
+    hall_m: tuple[float, float, float] | None = None
     prefix_s: float = math.inf
     spacing_hz: float = 15e3
     array: AntennaArray | None = None

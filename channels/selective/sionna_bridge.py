@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 # The only version that Sionna before 2.1 offers.
 ONLY_VERSION: Tr38901Version = "v16.1"
 
+# Number of large-scale parameters of a device: shadowing, K, delay spread and four angle spreads.
+_LARGE_SCALE = 7
 LINES_IN_SIGHT = ("D", "E")
 """Profiles of tapped delay lines whose first path has a line-of-sight component."""
 
-ScenarioName = Literal["UMi", "UMa", "RMa"]
+ScenarioName = Literal["UMi", "UMa", "RMa", "InF-SL", "InF-DL", "InF-SH", "InF-DH", "InF-HH"]
 # Path coefficients and delays of one device, as Sionna's channel models return them.
 Impulse = tuple["Tensor", "Tensor"]
 
@@ -123,23 +125,30 @@ def respond_cdl(
     return _respond(request, impulse)
 
 
-def respond_scenario(name: ScenarioName, request: SelectiveRequest, version: Tr38901Version) -> SelectiveResponse:
-    """Return the uplink response in an urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5).
+def respond_scenario(
+    name: ScenarioName, request: SelectiveRequest, version: Tr38901Version, *, of_drop: bool = False
+) -> SelectiveResponse:
+    """Return the uplink response in an urban micro, urban macro or rural macro cell, or in an indoor factory.
 
-    All devices are outdoors, and the array is as for the clustered delay lines. Path loss and shadowing are disabled
-    here, because they belong to the topology. Delay and angle spreads, the K factor and (unless the request sets it)
-    the line of sight are drawn with each realisation. The response is complex64 [devices, antennas, blocks,
-    subcarriers].
-    Raises ValueError if positions or line-of-sight states are missing for some devices.
+    They are those of TR 38.901, clause 7.5. Devices are outdoors, in a factory indoors, and the array is as for the
+    clustered delay lines. Path loss and shadowing are disabled here, because they belong to the topology. Delay and
+    angle spreads, the K factor and (unless the request sets it) the line of sight are drawn with each realisation. The
+    response is complex64 [devices, antennas, blocks, subcarriers].
+
+    of_drop: whether the K factor is that of the request's scores, and the spreads are drawn once per run, correlated
+    with them.
+    Raises ValueError if positions, line-of-sight states or, where they are needed, scores are missing for some devices.
     """
     positions_m, line_of_sight = _places(request)
+    scores = _scores(request) if of_drop else None
     _load()
     import torch
-    from sionna.phy.channel import tr38901
 
-    scenario = getattr(tr38901, name)
+    scenario, own = _scenario(name, request)
     tables = _tables(scenario, version)
-    outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
+    inside = torch.full((1, 1), name.startswith("InF"), dtype=torch.bool, device="cpu")
+    seeds = device_seeds(request)
+    run_seeds = [] if scores is None else [int(number * 2**32) for number in request.per_run(3)[:, 2]]
     level = torch.zeros((1, 1, 3), device="cpu")
     bearing = request.broadside_rad if request.antennas > 1 else 0.0  # a single antenna is omnidirectional
     orientation = torch.tensor([[[bearing, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
@@ -149,7 +158,7 @@ def respond_scenario(name: ScenarioName, request: SelectiveRequest, version: Tr3
         # A new object for each device, because a reused one keeps random numbers of the previous device.
         model = scenario(
             request.carrier_hz,
-            **({} if name == "RMa" else {"o2i_model": "low"}),
+            **own,
             ut_array=_array(request, 1),
             bs_array=_array(request, request.antennas),
             direction="uplink",
@@ -158,27 +167,81 @@ def respond_scenario(name: ScenarioName, request: SelectiveRequest, version: Tr3
             **tables,
             **PLACE,
         )
-        model.set_topology(
-            ut_loc=torch.tensor(positions_m[device], dtype=torch.float32, device="cpu").reshape(1, 1, 3),
-            bs_loc=base,
-            ut_orientations=level,
-            bs_orientations=orientation,
-            ut_velocities=velocity.reshape(1, 1, 3),
-            in_state=outdoors,
-            los="random" if line_of_sight is None else bool(line_of_sight[device]),
-        )
+        place = {
+            "ut_loc": torch.tensor(positions_m[device], dtype=torch.float32, device="cpu").reshape(1, 1, 3),
+            "bs_loc": base,
+            "ut_orientations": level,
+            "bs_orientations": orientation,
+            "ut_velocities": velocity.reshape(1, 1, 3),
+            "in_state": inside,
+            "los": "random" if line_of_sight is None else bool(line_of_sight[device]),
+        }
+        if scores is None:
+            model.set_topology(**place)
+        else:
+            with _large_scale(scores[device], run_seeds[device], seeds[device]):
+                model.set_topology(**place)
         a, tau = model(request.blocks, 1 / request.frame.block_s)
         return a, tau
 
     return _respond(request, impulse)
 
 
-def check_version(version: Tr38901Version) -> None:
-    """Raise ValueError if the installed Sionna has no tables of that version of TR 38.901. Imports Sionna."""
+def check_version(version: Tr38901Version, scenario: ScenarioName | None = None) -> None:
+    """Raise ValueError if the installed Sionna has no tables of that version of TR 38.901, or not the scenario. Imports
+    Sionna."""
     _load()
-    from sionna.phy.channel.tr38901 import TDL
+    import sionna
+    from sionna.phy.channel import tr38901
 
-    _tables(TDL, version)
+    if scenario is not None and scenario.startswith("InF") and not hasattr(tr38901, "InF"):
+        raise ValueError(
+            f"TR 38.901 {version}: Sionna {sionna.__version__} has no indoor factories; install Sionna 2.2 or newer"
+        )
+    _tables(tr38901.TDL, version)
+
+
+def _scenario(name: ScenarioName, request: SelectiveRequest) -> tuple[Any, dict[str, Any]]:
+    """Return Sionna's class of a scenario, and its arguments that others do not have."""
+    from sionna.phy.channel import tr38901
+
+    if name.startswith("InF"):
+        return tr38901.InF, {"factory_scenario": name.removeprefix("InF-"), "hall_dimensions": request.hall_m}
+    return getattr(tr38901, name), {} if name == "RMa" else {"o2i_model": "low"}
+
+
+@contextmanager
+def _large_scale(scores: np.ndarray, run_seed: int, seed: int) -> Iterator[None]:
+    """Inside, Sionna draws a device's large-scale parameters under `run_seed`, with the first two of their normal
+    numbers given; afterwards it goes on under `seed`.
+
+    Clause 7.5, step 4, multiplies seven numbers by the Cholesky root of their correlations, in the order SF, K, DS and
+    the angle spreads, so that the others have their law given the first two. Sionna has no argument for these. They are
+    put where it draws them, in columns 3 and 4 of its own order (DS, ASD, ASA, SF, K, ZSA, ZSD).
+    """
+    from importlib import import_module
+
+    from sionna.phy import config
+
+    module: Any = import_module("sionna.phy.channel.tr38901.lsp")
+    normal, generator, given = module.normal, config.torch_rng("cpu"), []
+
+    def with_scores(shape: tuple[int, ...], **options: Any) -> Tensor:
+        numbers: Tensor = normal(shape, **options)
+        if shape[-1] == _LARGE_SCALE:
+            numbers[..., 3], numbers[..., 4] = map(float, scores)
+            given.append(shape)
+        return numbers
+
+    generator.manual_seed(run_seed)
+    module.normal = with_scores
+    try:
+        yield
+    finally:
+        module.normal = normal
+        generator.manual_seed(seed)
+    if len(given) != 1:
+        raise RuntimeError("the large-scale parameters of this Sionna cannot be given; install Sionna 2.2")
 
 
 def _tables(model: type, version: Tr38901Version) -> dict[str, str]:
@@ -302,6 +365,15 @@ def _over_antennas(product: str, factors: Complex, paths: Tensor) -> Tensor:
     import torch
 
     return torch.einsum(product, torch.from_numpy(factors.astype(np.complex64)), paths)
+
+
+def _scores(request: SelectiveRequest) -> np.ndarray:
+    """Return the scores of shadowing and K; raise ValueError if they do not cover every device."""
+    devices, scores = len(request.draw(1)), request.scores
+    if scores is None or scores.shape != (devices, 2):
+        found = "none" if scores is None else f"shape {scores.shape}"
+        raise ValueError(f'large_scale = "drop" needs scores of a drop of shape ({devices}, 2), got {found}')
+    return scores
 
 
 def _speed_m_s(request: SelectiveRequest) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from channels.draws import Draw
 from channels.part import LEAST_SCALE, MOST_SCALE, Part, parameter
-from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_paths, path_losses
+from channels.topology.path_loss import PATH_LOSS, Clutter, PathLoss, Paths, check_paths, path_losses
 from channels.topology.placement import PLACEMENTS, Area, Placement, placed_again
 from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
@@ -27,6 +27,7 @@ __all__ = [
     "drop",
     "drops",
     "nearest_by_loss",
+    "neighbouring",
 ]
 
 Array = NDArray[np.float64]
@@ -37,6 +38,8 @@ ORIGIN = ((0.0, 0.0),)
 """The access points of a cell with one base station."""
 MOST_POINTS = 256
 """Largest number of access points."""
+MOST_NEIGHBOURS = 36
+"""Largest number of neighbouring cells: three rings of a hexagonal network."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
 # the place come first; the rest are drawn again for every further access point.
 _PLACE, _UNIFORMS = 2, 6
@@ -76,6 +79,12 @@ class Topology(Part):
         key="access_points",
         description="[[x, y], ...] of the access points in metres, over which antennas.count is divided evenly; "
         "default one at the origin, the base station",
+    )
+    neighbours: tuple[tuple[float, float], ...] = parameter(
+        default=(),
+        key="neighbours",
+        description="[[x, y], ...] in metres of the base stations of neighbouring cells, each with run.devices devices "
+        "of its own, which aggregate on the same resource elements at the same time; default none",
     )
     path_loss: str = parameter(
         default="umi",
@@ -134,6 +143,35 @@ class Topology(Part):
         key="device_height_m",
         description="height of all devices' antennas",
     )
+    clutter_density: float | None = parameter(
+        default=None,
+        ge=0,
+        lt=1,
+        key="clutter_density",
+        description="share of the floor that clutter covers, for path_loss = inf-sl, inf-dl, inf-sh and inf-dh; "
+        "default 0.2 if sparse (s), 0.6 if dense (d)",
+    )
+    clutter_size_m: float | None = parameter(
+        default=None,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="clutter_size_m",
+        description="typical size of a piece of clutter, for the same; default 10 m if sparse, 2 m if dense",
+    )
+    clutter_height_m: float | None = parameter(
+        default=None,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="clutter_height_m",
+        description="effective height of the clutter, for the same; default 2 m if sparse, 6 m if dense",
+    )
+    hall_m: tuple[float, float, float] | None = parameter(
+        default=None,
+        key="hall_m",
+        description="[length, width, height] of the hall in metres, on which the delay spread of channel.fading = "
+        "inf-sl, inf-dl, inf-sh, inf-dh and inf-hh depends; default [120, 60, 10] for inf-sl and inf-dh, else "
+        "[300, 150, 10]",
+    )
 
     @property
     def correlations_m(self) -> tuple[float, float]:
@@ -141,6 +179,15 @@ class Topology(Part):
         independent."""
         set_m = self.shadowing_correlation_m
         return PATH_LOSS[self.path_loss].correlation_m if set_m is None else (set_m, set_m)
+
+    @property
+    def clutter(self) -> Clutter | None:
+        """The clutter of an indoor factory, None for other models."""
+        factory = PATH_LOSS[self.path_loss].factory if self.path_loss in PATH_LOSS else None
+        if factory is None or factory.clutter is None:
+            return None
+        given, default = (self.clutter_density, self.clutter_size_m, self.clutter_height_m), astuple(factory.clutter)
+        return Clutter(*(own if own is not None else usual for own, usual in zip(given, default, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -155,6 +202,9 @@ class Drop:
         base_height_m: Height of the base station's antenna in m.
         k_factor: K factor drawn by table 7.5-6 of TR 38.901, linear, 0 without line of sight, [devices]; None if the
             path loss model does not define it.
+        scores: Independent N(0, 1) numbers from which shadowing and the K factor are computed: the first is the power
+            that shadowing leaves, in its standard deviation, the second the part of K that does not depend on it,
+            [devices, 2].
     """
 
     positions_m: Array
@@ -163,6 +213,7 @@ class Drop:
     line_of_sight: NDArray[np.bool_]
     base_height_m: float
     k_factor: Array | None = None
+    scores: Array | None = None
 
     @property
     def azimuth_rad(self) -> Array:
@@ -224,12 +275,23 @@ def drops(parameters: Topology, draw: Draw, further: Draw | None = None, again: 
     return tuple(_seen_from(parameters, plane - np.array(point), numbers) for point, numbers in of_points)
 
 
+def neighbouring(parameters: Topology, position: tuple[float, float]) -> Topology:
+    """Return a neighbouring cell in coordinates whose origin is its own base station, with the base station of this
+    cell as its second access point. `drops` then gives its devices as both base stations see them.
+
+    position: x and y of the neighbour's base station in m, as in `Topology.neighbours`.
+    """
+    x, y = position
+    return replace(parameters, neighbours=(), access_points=(*ORIGIN, (-x, -y)))
+
+
 def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
     """Return the devices as seen from an access point, from x and y relative to it and four uniform numbers each."""
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
     shadowing = _shadowing_scores(parameters, uniforms[:, _SHADOW], plane, line_of_sight)
     loss_db = loss_db + _shadowing_std_db(parameters, paths, line_of_sight) * shadowing
+    k_scores = normal_scores(uniforms[:, _K_FACTOR])
     _check_losses(loss_db, paths.distance_3d_m)
     height = np.full((len(plane), 1), parameters.device_height_m)
     return Drop(
@@ -237,7 +299,8 @@ def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
         distance_m=paths.distance_3d_m,
         path_loss_db=loss_db,
         line_of_sight=line_of_sight,
-        k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], shadowing, line_of_sight),
+        k_factor=_k_factor(parameters, k_scores, shadowing, line_of_sight),
+        scores=np.stack([-shadowing, k_scores], axis=1),
         base_height_m=paths.base_height_m,
     )
 
@@ -270,6 +333,10 @@ def check_topology(parameters: Topology, devices: int) -> None:
         raise ValueError(f'placement must be one of {", ".join(PLACEMENTS)}, got "{parameters.kind}"')
     if devices < 1:
         raise ValueError(f"the number of devices in a cell must be at least 1, got {devices}")
+    if parameters.hall_m is not None and not all(0 < side < math.inf for side in parameters.hall_m):
+        raise ValueError(
+            f"hall_m must be three positive numbers, length, width and height in m, got {list(parameters.hall_m)}"
+        )
     # The model is checked before the area, which takes a default from it; the distances come last, when the area is
     # known to be valid.
     check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
@@ -278,6 +345,10 @@ def check_topology(parameters: Topology, devices: int) -> None:
     _check_points(parameters.access_points)
     distances_m = np.array(placement.distances_m(area, parameters.access_points))
     check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
+    _check_neighbours(parameters.neighbours)
+    for position in parameters.neighbours:
+        distances_m = np.array(placement.distances_m(area, neighbouring(parameters, position).access_points))
+        check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)
 
 
 def _check_points(points: tuple[tuple[float, float], ...]) -> None:
@@ -292,6 +363,20 @@ def _check_points(points: tuple[tuple[float, float], ...]) -> None:
         raise ValueError(
             f"access_points: {list(twice)} is given twice; for more antennas at one point raise antennas.count"
         )
+
+
+def _check_neighbours(positions: tuple[tuple[float, float], ...]) -> None:
+    """Raise ValueError unless there are at most `MOST_NEIGHBOURS` at different, finite positions off the origin."""
+    if len(positions) > MOST_NEIGHBOURS:
+        raise ValueError(f"neighbours must be at most {MOST_NEIGHBOURS} positions [x, y], got {len(positions)}")
+    for position in positions:
+        if len(position) != 2 or not all(math.isfinite(value) for value in position):
+            raise ValueError(f"neighbours: {list(position)} must be two finite numbers, [x, y] in m")
+        if not any(position):
+            raise ValueError("neighbours: [0, 0] is the cell's own base station; give the positions of others")
+    if len(set(positions)) < len(positions):
+        twice = next(position for position in positions if positions.count(position) > 1)
+        raise ValueError(f"neighbours: {list(twice)} is given twice; give each base station once")
 
 
 def _area(parameters: Topology) -> Area:
@@ -312,6 +397,7 @@ def _paths(parameters: Topology, distance_2d_m: Array) -> Paths:
         carrier_hz=parameters.carrier_hz,
         exponent=parameters.exponent,
         reference_loss_db=parameters.reference_loss_db,
+        clutter=parameters.clutter,
     )
 
 
@@ -331,7 +417,7 @@ def _shadowing_scores(parameters: Topology, uniforms: Array, plane: Array, line_
 
 
 def _k_factor(
-    parameters: Topology, uniforms: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
+    parameters: Topology, k_scores: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
 ) -> Array | None:
     """Log-normal K factors in line of sight, correlated with the power after shadowing, [devices]."""
     model = PATH_LOSS[parameters.path_loss]
@@ -339,5 +425,5 @@ def _k_factor(
         return None
     mean_db, std_db = model.k_factor_db
     correlation = model.k_factor_shadowing
-    scores = math.sqrt(1 - correlation**2) * normal_scores(uniforms) - correlation * shadowing
+    scores = math.sqrt(1 - correlation**2) * k_scores - correlation * shadowing
     return np.where(line_of_sight, db_to_linear(mean_db + std_db * scores), 0.0)

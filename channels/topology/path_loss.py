@@ -1,4 +1,5 @@
-"""Path loss models: log-distance, and UMi street canyon, UMa and RMa of 3GPP TR 38.901 (tables 7.4.1-1 and 7.4.2-1).
+"""Path loss models: log-distance, and UMi street canyon, UMa, RMa and indoor factories (InF) of 3GPP TR 38.901 (tables
+7.4.1-1 and 7.4.2-1).
 
 Shadowing correlation and the K factor follow its table 7.5-6.
 """
@@ -26,6 +27,21 @@ STREET_WIDTH_M, BUILDING_HEIGHT_M = 20.0, 5.0
 
 
 @dataclass(frozen=True)
+class Clutter:
+    """The machines and shelves of an indoor factory (TR 38.901, table 7.2-4).
+
+    Attributes:
+        density: Share r of the floor that they cover, from 0 to below 1.
+        size_m: Typical distance d_clutter across a piece in m.
+        height_m: Effective height h_c in m.
+    """
+
+    density: float
+    size_m: float
+    height_m: float
+
+
+@dataclass(frozen=True)
 class Paths:
     """The paths from devices to the base station, and the other inputs of the models.
 
@@ -36,6 +52,7 @@ class Paths:
         carrier_hz: Carrier frequency in Hz.
         exponent: Path loss exponent n of the log-distance model; 2 in free space.
         reference_loss_db: Loss at 1 m of the log-distance model in dB; None for that of free space.
+        clutter: Clutter of an indoor factory; None for that of the model. Other models have none.
     """
 
     distance_2d_m: Array
@@ -44,6 +61,7 @@ class Paths:
     carrier_hz: float
     exponent: float = 2.0
     reference_loss_db: float | None = None
+    clutter: Clutter | None = None
 
     @property
     def distance_3d_m(self) -> Array:
@@ -71,6 +89,8 @@ class PathLoss:
         table_heights_m: Heights of the base station in m according to the table.
         source: Source of the formulas.
         longest_without_m: Maximum distance in m without line of sight, inf if the limit is that of `distances_m`.
+        distances_3d: Whether `distances_m` are distances between the antennas instead.
+        factory: What the model is of an indoor factory; None for other models.
     """
 
     loss_db: Callable[[Paths, Flags, Array], Array]
@@ -87,6 +107,28 @@ class PathLoss:
     table_heights_m: tuple[float, float]
     source: str
     longest_without_m: float = math.inf
+    distances_3d: bool = False
+    factory: Factory | None = None
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A kind of indoor factory (TR 38.901, tables 7.2-4 and 7.8-7).
+
+    Attributes:
+        sionna: Sionna's name of the kind.
+        clutter: Default clutter: that of the calibration of table 7.8-7. None if the clutter has no effect (InF-HH,
+            where both antennas are above it and every device is in line of sight).
+        densities: Densities of the clutter, the smallest included and the largest not.
+        raised: Whether the base station is above the clutter.
+        hall_m: Default length, width and height of the hall in m: those of table 7.8-7.
+    """
+
+    sionna: str
+    clutter: Clutter | None
+    densities: tuple[float, float]
+    raised: bool
+    hall_m: tuple[float, float, float]
 
 
 def free_space_loss_db(distance_m: float, carrier_hz: float) -> float:
@@ -131,11 +173,14 @@ def check_paths(model: str, paths: Paths, los: str) -> None:
     _check_range(paths.carrier_hz, entry.carriers_hz, 1e9, "a carrier frequency", "GHz", model)
     _check_range(paths.device_height_m, entry.device_heights_m, 1, "a device height", "m", model)
     _check_range(paths.base_height_m, entry.base_heights_m, 1, "a base station height", "m", model)
+    if entry.factory is not None:
+        _check_factory(model, entry.factory, paths, los)
     if len(paths.distance_2d_m):
+        distances_m = paths.distance_3d_m if entry.distances_3d else paths.distance_2d_m
         least, most = entry.distances_m
         if los != "los" and entry.longest_without_m < most:
             most, model = entry.longest_without_m, f"{model} without line of sight"
-        for distance in (paths.distance_2d_m.min(), paths.distance_2d_m.max()):
+        for distance in (distances_m.min(), distances_m.max()):
             _check_range(float(distance), (least, most), 1, "a device distance", "m", model)
 
 
@@ -145,6 +190,34 @@ def _check_range(value: float, limits: tuple[float, float], unit: float, what: s
     if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9) or not math.isfinite(value):
         text, least, most = (f"{number / unit:g}" for number in (value, low, high))
         raise ValueError(f'{what} of {text} {name} is outside the range of "{model}", {least} to {most} {name}')
+
+
+def _check_factory(model: str, factory: Factory, paths: Paths, los: str) -> None:
+    """Raise ValueError for clutter and heights that are not those of this kind of factory (table 7.2-4)."""
+    clutter = paths.clutter or factory.clutter
+    if factory.clutter is None or clutter is None:
+        if los == "nlos":
+            raise ValueError(f'line of sight must not be "nlos" for "{model}", where every device is in line of sight')
+        return
+    least, most = factory.densities
+    if not least <= clutter.density < most:
+        raise ValueError(
+            f'a clutter density of {clutter.density:g} is outside the range of "{model}", {least:g} to below {most:g}'
+        )
+    if not 0 < clutter.size_m < math.inf:
+        raise ValueError(f"the size of the clutter must be positive and finite, got {clutter.size_m:g} m")
+    height = clutter.height_m
+    if not paths.device_height_m < height:
+        raise ValueError(f'"{model}" has devices below its clutter of {height:g} m, got {paths.device_height_m:g} m')
+    if factory.raised and not height < paths.base_height_m:
+        raise ValueError(
+            f'"{model}" has a base station above its clutter of {height:g} m, got {paths.base_height_m:g} m'
+        )
+    if not factory.raised and paths.base_height_m > height:
+        raise ValueError(
+            f'"{model}" has a base station within its clutter of {height:g} m, got {paths.base_height_m:g} m; use '
+            f'"{model[:-1]}h" for one above it'
+        )
 
 
 def _log_distance_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
@@ -253,6 +326,75 @@ def _uma_los_probability(paths: Paths) -> Array:
     return _street_probability(paths.distance_2d_m, 63.0) * (1 + _uma_height_excess(paths))
 
 
+def _factory_los_loss(paths: Paths) -> Array:
+    return np.asarray(31.84 + 21.5 * np.log10(paths.distance_3d_m) + 19 * math.log10(paths.carrier_hz / 1e9))
+
+
+def _factory_loss(*columns: tuple[float, float]) -> Callable[[Paths, Flags, Array], Array]:
+    """Loss of InF, without line of sight the largest of that with it and of a + b log10(d_3D) + 20 log10(f_c) for each
+    (a, b) of the table."""
+
+    def loss_db(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
+        los = without = _factory_los_loss(paths)
+        for intercept_db, slope in columns:
+            other = intercept_db + slope * np.log10(paths.distance_3d_m) + 20 * math.log10(paths.carrier_hz / 1e9)
+            without = np.maximum(without, other)
+        return np.where(line_of_sight, los, without)
+
+    return loss_db
+
+
+def _factory_probability(factory: Factory) -> Callable[[Paths], Array]:
+    """exp(-d_2D/k) with k = -d_clutter/ln(1 - r), of a raised base station times (h_BS - h_UT)/(h_c - h_UT)."""
+
+    def probability(paths: Paths) -> Array:
+        clutter = paths.clutter or factory.clutter
+        if factory.clutter is None or clutter is None:
+            return np.ones(len(paths.distance_2d_m))
+        each_m = -math.log1p(-clutter.density) / clutter.size_m  # 1/k
+        if factory.raised:
+            below, above = clutter.height_m - paths.device_height_m, paths.base_height_m - paths.device_height_m
+            each_m *= below / above
+        return np.asarray(np.exp(-paths.distance_2d_m * each_m))
+
+    return probability
+
+
+def _factory(
+    name: str,
+    columns: tuple[tuple[float, float], ...],
+    std_db: float,
+    clutter: Clutter | None,
+    densities: tuple[float, float],
+    hall_m: tuple[float, float, float],
+) -> PathLoss:
+    """Return the entry of a kind of indoor factory, from its part of the tables."""
+    raised = name.endswith("H")
+    factory = Factory(name, clutter, densities, raised, hall_m)
+    return PathLoss(
+        loss_db=_factory_loss(*columns),
+        los_probability=_factory_probability(factory),
+        shadowing_std_db=_std_db(4.3, std_db),
+        correlation_m=(10.0, 10.0),
+        k_factor_db=(7.0, 8.0),
+        k_factor_shadowing=0.0,
+        base_height_m=8.0 if raised else 1.5,
+        distances_m=(1.0, 600.0),
+        carriers_hz=(0.5e9, 100e9),
+        device_heights_m=(0.0, 25.0),
+        base_heights_m=(0.0, 25.0),
+        table_heights_m=(0.0, 25.0),
+        source=f"3GPP TR 38.901, tables 7.2-4, 7.4.1-1, 7.4.2-1 and 7.5-6 part 3, InF-{name}",
+        distances_3d=True,
+        factory=factory,
+    )
+
+
+_SPARSE, _DENSE = Clutter(0.2, 10.0, 2.0), Clutter(0.6, 2.0, 6.0)
+_SPARSE_DENSITIES, _DENSE_DENSITIES = (0.0, 0.4), (0.4, 1.0)
+_SMALL_HALL_M, _LARGE_HALL_M = (120.0, 60.0, 10.0), (300.0, 150.0, 10.0)
+_SL_COLUMN = (33.0, 25.5)
+
 PATH_LOSS: dict[str, PathLoss] = {
     "log-distance": PathLoss(
         loss_db=_log_distance_loss,
@@ -315,4 +457,9 @@ PATH_LOSS: dict[str, PathLoss] = {
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, RMa",
         longest_without_m=5000.0,
     ),
+    "inf-sl": _factory("SL", (_SL_COLUMN,), 5.7, _SPARSE, _SPARSE_DENSITIES, _SMALL_HALL_M),
+    "inf-dl": _factory("DL", (_SL_COLUMN, (18.6, 35.7)), 7.2, _DENSE, _DENSE_DENSITIES, _LARGE_HALL_M),
+    "inf-sh": _factory("SH", ((32.4, 23.0),), 5.9, _SPARSE, _SPARSE_DENSITIES, _LARGE_HALL_M),
+    "inf-dh": _factory("DH", ((33.63, 21.9),), 4.0, _DENSE, _DENSE_DENSITIES, _SMALL_HALL_M),
+    "inf-hh": _factory("HH", (), 4.3, None, (0.0, 1.0), _LARGE_HALL_M),
 }

@@ -175,6 +175,10 @@ ALL_EFFECTS = {
         "channel.interference_burst_probability=0.02",
         "channel.interference_to_noise_db=10 channel.interference=bernoulli-gaussian",
     ),
+    "neighbouring cells": (
+        "topology.neighbours=[[550,0]]",
+        f"{PHYSICAL} topology.kind=disc topology.radius_m=250 power.tx_power_dbm=10",
+    ),
     "impulses of each antenna": (
         "channel.interference_across_antennas=independent",
         "channel.interference_to_noise_db=10 channel.interference=alpha-stable antennas.count=3",

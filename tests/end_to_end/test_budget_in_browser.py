@@ -79,7 +79,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def in_browser(browser: Any, calls: list[list[Any]]) -> list[Any]:
     browser.get("about:blank")
-    script = f"{SCRIPTS[0].read_text()}\n{SCRIPTS[1].read_text().replace('if (globalThis.document) start();', '')}"
+    script = f"{SCRIPTS[0].read_text()}\n{SCRIPTS[1].read_text()}"
     asked = "return written(arguments[0].map(([name, ...rest]) => functions[name](...rest)))"
     return list(numbers(json.loads(browser.execute_script(f"{script}{EXTRA}{CALLS}{asked}", calls))))
 

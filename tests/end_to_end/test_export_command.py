@@ -63,7 +63,7 @@ def test_a_run_with_tensorboard(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"to": "npz", "out": "x"}, "DIR is missing; airfl export DIR --to mat|sigmf|tfrecord|csv|npz|channel"),
+        ({"to": "npz", "out": "x"}, "DIR is missing; airfl export DIR --to mat|sigmf|tfrecord|csv|npz|channel|bundle"),
         ({"folder": "compared", "out": "x"}, "--to is missing"),
         ({"folder": "compared", "to": "npz"}, "--out is missing"),
         ({"folder": "compared", "to": "sigmaf", "out": "x"}, "did you mean sigmf?"),

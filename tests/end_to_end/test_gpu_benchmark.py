@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from tests.processes import script
 
 GPU = ROOT / "experiments" / "benchmarks" / "gpu.py"
 SMALL = Given(CPU, small=True)
+MEETING = "MEETING"
+"""Environment variable: the folder in which stages leave their marks."""
 QUICK = ("environment", "random-numbers", "coders", "superposition", "large-round")
 
 
@@ -56,6 +59,32 @@ def lasts(given: Given) -> Iterator[Row]:
     """A stage that does not end."""
     yield equal("bits", True)
     time.sleep(600)
+
+
+def meets(given: Given) -> Iterator[Row]:
+    """A stage that ends half a second after another one like it has begun."""
+    begun = _mark("begun")
+    end = time.monotonic() + 60
+    while _marks("begun") < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.5)
+    yield equal("another one", _marks("begun") == 2)
+    begun.with_suffix(".ended").touch()
+
+
+def is_alone(given: Given) -> Iterator[Row]:
+    """A stage beside which no such stage runs."""
+    yield equal("the others have ended", _marks("ended") == _marks("begun") == 2)
+
+
+def _mark(kind: str) -> Path:
+    path = Path(os.environ[MEETING], f"{os.getpid()}.{kind}")
+    path.touch()
+    return path
+
+
+def _marks(kind: str) -> int:
+    return len(list(Path(os.environ[MEETING]).glob(f"*.{kind}")))
 
 
 def stage(name: str, limit_s: float = 60.0) -> Stage:
@@ -123,6 +152,18 @@ def test_a_further_call_goes_on_where_the_last_stopped(
 
 
 @pytest.mark.full
+def test_checks_run_beside_each_other_and_measurements_alone(
+    tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "marks").mkdir()
+    monkeypatch.setenv(MEETING, str(tmp_path / "marks"))
+    one = replace(stage("meets"), name="one", beside=True)
+    stages = [stage("is_alone"), one, replace(one, name="two")]
+    run_stages(stages, SMALL, tmp_path / "out", 1.0, say=said.append, jobs=3)
+    assert [line.partition(":")[0] for line in said][-1] == "is_alone"
+    assert all("passed" in line for line in said), said
+
+
 def test_a_stage_can_run_in_an_interpreter_of_its_own(tmp_path: Path) -> None:
     """As it does if the GPU has been used before the fork."""
     words = {"stage": vars(STAGES["environment"]), "given": vars(SMALL), "folder": str(tmp_path)}

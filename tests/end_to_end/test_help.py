@@ -16,7 +16,7 @@ from airfl.report.live import WatchServer
 from tests.conftest import SMALL
 
 COLUMNS = 80
-LINES = 40
+LINES = 41
 
 # What an example is shortened by; a later value takes the place of an earlier one.
 SHORTER = {
@@ -117,6 +117,7 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         np.save(folder / "channel.npy", np.ones((2, 3)))
         for path in ("airfl run", "airfl sweep"):
             app(shortened(examples(found[path])[0]), standalone_mode=False)
+        app(shlex.split("export runs/first --to bundle --out runs/first-bundle"), standalone_mode=False)
         yield folder
 
 
@@ -144,6 +145,7 @@ OUTCOMES = {
     "figures": "runs/figures/accuracy-ratio.pdf",
     "plot": "runs/first-plots/learning.png",
     "export": "runs/first-matlab",
+    "verify": "bit for bit",
     "configs": "demo",
     "config": '"strict": true',
     "schemes": "pfels",

@@ -28,6 +28,7 @@ class Asked(SelectiveRequest):
     delay_spread_s: float = 100e-9
     taps: int = 5
     tr38901_version: str = "v19.2"
+    large_scale: str = "redrawn"
 
 
 def respond(name: str, asked: SelectiveRequest) -> SelectiveResponse:

@@ -26,7 +26,7 @@ from tests.refusals import one_line
 
 MODELS = [name for name in SELECTIVE_MODELS if name != "tapped-line"]
 every_model = pytest.mark.parametrize("name", MODELS)
-one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e", "umi", "rma"])
+one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e", "umi", "rma", "inf-dh"])
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
@@ -81,8 +81,11 @@ def sionnas_own(name: str, asked: selective.Asked, device: int, velocity: Array)
             model = tr38901.CDL(letter, spread_s, CARRIER_HZ, **placed)
             a, tau = model(batch_size=1, **timed)
         else:
-            urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[name]
-            indoor = {} if name == "rma" else {"o2i_model": "low"}
+            factory = name.startswith("inf")
+            urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}.get(name, tr38901.InF)
+            indoor = {"o2i_model": "low"} if name in ("umi", "uma") else {}
+            if factory:
+                indoor = {"factory_scenario": name, "hall_dimensions": asked.hall_m}
             model = urban(CARRIER_HZ, **indoor, **arrays, enable_pathloss=False, enable_shadow_fading=False, **place)
             model.set_topology(
                 torch.tensor(asked.positions_m[None, device : device + 1], dtype=torch.float32),
@@ -90,7 +93,7 @@ def sionnas_own(name: str, asked: selective.Asked, device: int, velocity: Array)
                 torch.zeros(1, 1, 3),
                 torch.tensor([[[asked.broadside_rad, 0.0, 0.0]]], dtype=torch.float32),
                 torch.tensor(velocity, dtype=torch.float32)[None, None],
-                torch.zeros(1, 1, dtype=torch.bool),
+                torch.full((1, 1), factory),
                 **({"in_car": torch.zeros(1, 1, dtype=torch.bool)} if name == "rma" else {}),
             )
             a, tau = model(num_time_samples=blocks, sampling_frequency=rate_hz)

@@ -15,7 +15,7 @@ from airfl.core.world import build_world
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import build_task
 from airfl.runtime.streams import Streams
-from airfl.theory import pfels
+from airfl.theory import fed_spa, pfels
 from airfl.theory.constants import Sought, estimate
 from experiments.theory import BASE, BATCH, DEVICES, DIMENSION, ROWS, SAMPLES, TABLE, outcome, problem
 from tests.conftest import ROOT
@@ -117,6 +117,28 @@ def test_noise_of_fed_spa_has_the_energy_d_sigma_squared_over_p() -> None:
     energy = float((found[True] - found[False]).square().sum(dim=1).mean())
     assert energy == pytest.approx(DIMENSION * sigma**2 / 0.5, rel=0.33)
     assert energy > 3 * 0.5 * DIMENSION * sigma**2
+
+
+@pytest.mark.parametrize("ratio", [0.25, 1.0])
+def test_the_noise_of_fed_spa_stays_below_its_limit_in_all_rounds(
+    ratio: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The share of 20,000 coordinates whose noise ever exceeds x nu is at most delta, here a fifth.
+
+    With every coordinate in every mask it is known: what a Gaussian exceeds x = sqrt(2 ln(2 T/delta)) with, T times.
+    """
+    monkeypatch.setattr(fed_spa, "RARE", 0.2)
+    entries, rounds, agents, steps, sigma = 20_000, 10, 6, 3, 0.7
+    run = fed_spa.FedSpa(0.1, 1.0, steps, agents, agents, round(ratio * entries), entries, rounds, sigma, 0.0, 0.9, 1.0)
+    generator, ever = np.random.default_rng(1), np.zeros(entries, dtype=bool)
+    for _ in range(rounds):
+        masks = generator.random((agents, entries)) < ratio
+        noise = sigma * generator.standard_normal((steps, agents, entries)).sum(axis=0)
+        ever |= np.abs(run.step * (masks * noise).mean(axis=0) / ratio) > fed_spa.largest_noise(run)
+    assert ever.mean() < 0.2 + 4 * math.sqrt(0.2 * 0.8 / entries)
+    if ratio == 1:
+        wanted = 1 - (1 - math.erfc(math.sqrt(math.log(2 * rounds / 0.2)))) ** rounds
+        assert abs(ever.mean() - wanted) < 4 * math.sqrt(wanted / entries)
 
 
 def test_the_table_is_the_outcome() -> None:

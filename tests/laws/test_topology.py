@@ -11,12 +11,13 @@ from scipy import stats
 
 from channels.draws import Draw
 from channels.topology import PATH_LOSS, Drop, Topology, drop, shadowing
-from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
+from channels.topology.path_loss import Clutter, Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
 from tests.laws.samples import LEAST_P, Array, assert_law, assert_share
 
 N = 20_000
-USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}
+USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0, "inf-sl": 1.5, "inf-dl": 1.5}
+USUAL_HEIGHT_M |= dict.fromkeys(("inf-sh", "inf-dh", "inf-hh"), 8.0)
 
 
 def uniforms(columns: int, seed: int = 5, devices: int = N) -> Array:
@@ -75,6 +76,63 @@ GOLDEN = [
 def test_losses_worked_by_hand(model: str, carrier_hz: float, distance_m: float, losses_db: Any) -> None:
     found = [loss(model, distance_m, los, carrier_hz)[0] for los in ("los", "nlos")]
     assert found == pytest.approx(losses_db, abs=1e-5, rel=0)
+
+
+# Indoor factories, table 7.4.1-1 worked by hand: (model, carrier, distance between antennas, loss with LOS, without) in
+# dB; at 10 m the largest of InF-DL's three columns is that of InF-SL, at 100 m its own.
+IN_FACTORIES = [
+    ("inf-sl", 3.5e9, 100, 85.177294, 94.881361),
+    ("inf-dl", 3.5e9, 100, 85.177294, 100.881361),
+    ("inf-dl", 3.5e9, 10, 63.677294, 69.381361),
+    ("inf-sh", 3.5e9, 100, 85.177294, 89.281361),
+    ("inf-dh", 3.5e9, 100, 85.177294, 88.311361),
+    ("inf-dh", 3.5e9, 1, 42.177294, 44.511361),
+    ("inf-sh", 28e9, 600, 119.066254, 125.240640),
+    ("inf-hh", 28e9, 600, 119.066254, None),
+]
+
+
+@pytest.mark.parametrize(("model", "carrier_hz", "apart_m", "with_los", "without"), IN_FACTORIES)
+def test_losses_in_factories_worked_by_hand(
+    model: str, carrier_hz: float, apart_m: float, with_los: float, without: float | None
+) -> None:
+    level = Paths(np.array([float(apart_m)]), 1.4, 1.4, carrier_hz)
+    entry = PATH_LOSS[model]
+    for state, expected in ((True, with_los), (False, without)):
+        if expected is not None:
+            assert entry.loss_db(level, np.array([state]), np.zeros(1)) == pytest.approx(expected, abs=1e-5, rel=0)
+
+
+@pytest.mark.parametrize(
+    ("model", "clutter", "expected"),
+    [
+        ("inf-sl", None, math.exp(-50 * 0.0223143551)),  # -ln 0.8/10 m
+        ("inf-dl", None, math.exp(-50 * 0.4581453659)),  # -ln 0.4/2 m
+        ("inf-sh", None, math.exp(-50 * 0.0223143551 * 0.5 / 6.5)),  # (2 - 1.5)/(8 - 1.5)
+        ("inf-dh", None, math.exp(-50 * 0.4581453659 * 4.5 / 6.5)),  # (6 - 1.5)/(8 - 1.5)
+        ("inf-dh", Clutter(0.5, 5.0, 4.0), math.exp(-50 * 0.1386294361 * 2.5 / 6.5)),
+        ("inf-sl", Clutter(0.0, 5.0, 4.0), 1.0),
+        ("inf-hh", None, 1.0),
+    ],
+)
+def test_lines_of_sight_in_factories(model: str, clutter: Clutter | None, expected: float) -> None:
+    """Table 7.4.2-1 worked by hand, 50 m away; n = 20,000: the share within 5 standard errors."""
+    where = replace(paths(model, np.full(N, 50.0)), clutter=clutter)
+    np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, rtol=1e-7)
+    assert_share(path_losses(model, where, "probability", uniforms(2))[1], expected)
+
+
+def test_the_clutter_of_a_cell_is_that_of_its_settings() -> None:
+    """A drop of 20,000 devices between 49.9 and 50.1 m, one setting at a time over the usual of InF-SH."""
+    near = {"kind": "annulus", "min_distance_m": 49.9, "radius_m": 50.1, "path_loss": "inf-sh"}
+    for settings, each_m in (
+        ({"clutter_density": 0.3}, -math.log(0.7) / 10 / 13),
+        ({"clutter_size_m": 4.0}, -math.log(0.8) / 4 / 13),
+        ({"clutter_height_m": 4.0}, -math.log(0.8) / 10 * 2.5 / 6.5),
+        ({"base_height_m": 4.0}, -math.log(0.8) / 10 * 0.5 / 2.5),
+    ):
+        cell = Topology(**near, shadowing_correlation_m=0.0, **settings)
+        assert_share(drop(cell, draw()).line_of_sight, math.exp(-50 * each_m))
 
 
 def rma_by_the_table(
@@ -159,6 +217,7 @@ def test_the_environment_is_as_high_as_its_table_says() -> None:
     [
         *((model, *way) for model in ("umi", "uma") for way in ((0.7e9, 1.5), (3.5e9, 8.0), (60e9, 12.9))),
         *(("rma", *way) for way in ((0.7e9, 1.5), (3.5e9, 8.0), (28e9, 1.0))),
+        *((f"inf-{kind}", *way) for kind in ("sl", "dl", "sh", "dh", "hh") for way in ((0.7e9, 1.5), (28e9, 0.5))),
     ],
 )
 def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: float) -> None:
@@ -168,16 +227,18 @@ def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: flo
     with torch.random.fork_rng(devices=[]):  # Sionna seeds torch's global generator when it is imported
         from sionna.phy.channel import tr38901
 
-    distance_m, turn = np.geomspace(10, 5000, 60), np.linspace(0, 6, 60)
+    factory = model.startswith("inf")
+    distance_m, turn = np.geomspace(*((1, 599) if factory else (10, 5000)), 60), np.linspace(0, 6, 60)
     places = np.stack([distance_m * np.cos(turn), distance_m * np.sin(turn), np.full(60, height_m)], axis=1)[None]
     still, base = torch.zeros(1, 60, 3, dtype=torch.float64), [[[0.0, 0.0, USUAL_HEIGHT_M[model]]]]
     antenna = tr38901.PanelArray(1, 1, "single", "V", "omni", carrier_hz, precision="double")
-    kind, indoor = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[model], ["low"] * (model != "rma")
-    theirs = kind(carrier_hz, *indoor, antenna, antenna, "uplink", precision="double")
-    for los in ("los", "nlos"):
+    kind = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}.get(model, tr38901.InF)
+    more = {"factory_scenario": model} if factory else {"o2i_model": "low"} if model != "rma" else {}
+    theirs = kind(carrier_hz, ut_array=antenna, bs_array=antenna, direction="uplink", precision="double", **more)
+    for los in ("los", "nlos")[: 1 if model == "inf-hh" else 2]:
         theirs.set_topology(
             torch.from_numpy(places), torch.tensor(base, dtype=torch.float64), still, still[:, :1], still,
-            torch.zeros(1, 60, dtype=torch.bool), los=los == "los",
+            torch.full((1, 60), factory), los=los == "los",
         )  # fmt: skip
         expected = theirs._scenario.basic_pathloss.numpy()[0, 0]
         np.testing.assert_allclose(loss(model, distance_m, los, carrier_hz, height_m), expected, atol=0.0058, rtol=0)
@@ -195,7 +256,11 @@ def shadow(**settings: Any) -> tuple[Array, Drop]:
 
 
 @pytest.mark.parametrize(
-    ("model", "radius_m", "with_los", "without"), [("umi", 150, 4, 7.82), ("uma", 150, 4, 6), ("rma", 900, 4, 8)]
+    ("model", "radius_m", "with_los", "without"),
+    [
+        *(("umi", 150, 4, 7.82), ("uma", 150, 4, 6), ("rma", 900, 4, 8), ("inf-sl", 50, 4.3, 5.7)),
+        *(("inf-dl", 3, 4.3, 7.2), ("inf-sh", 150, 4.3, 5.9), ("inf-dh", 4, 4.3, 4.0)),
+    ],
 )
 def test_shadowing_is_the_models_own_for_each_state(model: str, radius_m: float, with_los: int, without: float) -> None:
     """n = 20,000 over both conditions: a normal law in dB of the table's standard deviation."""
@@ -251,7 +316,7 @@ def apart_m() -> Array:
 
 def test_shadowing_is_correlated_over_the_distance_that_is_given_or_the_tables() -> None:
     """exp(-d/d_cor), and unit variance; log-distance has no d_cor of its own: independent until it is given one."""
-    for model, *distances_m in (("umi", 10, 13), ("uma", 37, 50), ("rma", 37, 120)):  # table 7.5-6
+    for model, *distances_m in (("umi", 10, 13), ("uma", 37, 50), ("rma", 37, 120), ("inf-dh", 10, 10)):  # 7.5-6
         for los, distance_m in zip(("los", "nlos"), distances_m, strict=True):
             assert_correlated(np.exp(-apart_m() / distance_m), path_loss=model, los=los)
     assert_correlated(np.exp(-apart_m() / 25), path_loss="log-distance", shadowing_correlation_m=25.0)
@@ -283,7 +348,8 @@ def test_shadowing_of_many_devices_keeps_its_law(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("model", "mean_db", "std_db", "with_power"), [("umi", 9, 5, 0.5), ("uma", 9, 3.5, 0), ("rma", 7, 4, 0)]
+    ("model", "mean_db", "std_db", "with_power"),
+    [("umi", 9, 5, 0.5), ("uma", 9, 3.5, 0), ("rma", 7, 4, 0), ("inf-sh", 7, 8, 0)],
 )
 def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float, with_power: float) -> None:
     """n = 20,000, table 7.5-6: normal in dB with a line of sight, none without; correlated with what shadowing leaves

@@ -18,6 +18,7 @@ from tests.packaging.environments import Built, Environment, command
 from tests.packaging.scale import FULL
 
 SAMPLES = ("fashion-mnist-sample", "a9a-sample")
+SHIPPED = (*SAMPLES, "street-canyon")
 
 
 def tracked(*folders: str) -> set[str]:
@@ -32,9 +33,9 @@ def tracked(*folders: str) -> set[str]:
 def test_the_wheel_holds_the_packages_the_samples_and_the_configurations(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    samples = {f"airfl/shipped_files/{name}" for name in tracked(*(f"data/{name}" for name in SAMPLES))}
+    samples = {f"airfl/shipped_files/{name}" for name in tracked(*(f"data/{name}" for name in SHIPPED))}
     configs = {f"airfl/shipped_files/{name.removeprefix('experiments/')}" for name in tracked("experiments/configs")}
-    assert len(samples) == 10
+    assert len(samples) == 14
     assert len(configs) == len(configurations())
     missing = (tracked("airfl", "channels") | samples | configs) - names
     assert not missing
@@ -51,7 +52,7 @@ def test_its_metadata_name_version_licences_and_extras(built: Built) -> None:
             assert wheel.read(name.replace("METADATA", f"licenses/{licence}"))
     assert found["Version"] == __version__
     assert found["License-Expression"] == "Apache-2.0"
-    assert set(found.get_all("License-File")) == {"LICENSE", *(f"data/{name}/LICENSE" for name in SAMPLES)}
+    assert set(found.get_all("License-File")) == {"LICENSE", *(f"data/{name}/LICENSE" for name in SHIPPED)}
     extras = {"cluster", "tensorboard", "mlflow", "wandb", "optuna", "tensorflow", "bench", "rt", "dev"}
     assert extras <= set(found.get_all("Provides-Extra"))
 

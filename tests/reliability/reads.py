@@ -19,7 +19,7 @@ from tests.reliability.scale import FULL
 
 HANGS_S = 600
 """By the clock: more than any file takes on the busiest machine."""
-FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
+FORMATS = ("csv", "npz", "mat", "sigmf", "channel", "bundle")
 """A file is exported to one of them, the next file to the next; with AIRFL_SOAK to all."""
 
 

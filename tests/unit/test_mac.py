@@ -1,5 +1,6 @@
 """Superposition against an independent computation on complex symbols."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,7 @@ from channels.grid import Packing
 from channels.mac import SHORT, MultipleAccessChannel, baseband, pack
 from channels.power import invert_channel
 from channels.resource_mapping import ResourceMapping
+from experiments.gpu.imitation import imitated_gpu
 
 Complex = NDArray[np.complex128]
 
@@ -111,16 +113,25 @@ def met(coefficients: Complex, place: ResourceMapping, element: int) -> Complex:
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 @pytest.mark.parametrize(("entries", "per_block", "start"), [(7, 1, 0), (7, 1, 2), (14, 2, 3), (2, 1, 0), (9, 9, 1)])
-def test_every_element_meets_its_own_coefficient(packing: Packing, entries: int, per_block: int, start: int) -> None:
+@pytest.mark.parametrize("kind", ["cpu", "cuda", "cuda, long messages"])
+def test_every_element_meets_its_own_coefficient(
+    packing: Packing, entries: int, per_block: int, start: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "long" in kind:
+        monkeypatch.setattr("channels.mac.SLAB", 0)
     gains, precoders, place = selective(packing, entries, per_block, start % (entries // 2))
     messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, entries)))
     channel = MultipleAccessChannel(gains, precoders, packing, place)
-    sent = [channel.send(messages[a:b], SCALES[a:b], slice(a, b)) for a, b in ((0, 2), (2, 5))]
+    device = kind[:4].rstrip(",")
+    with imitated_gpu() if device == "cuda" else nullcontext():
+        there = messages.to(device)
+        sent = [channel.send(there[a:b], SCALES[a:b], slice(a, b)) for a, b in ((0, 2), (2, 5))]
+        received = channel.close(torch.zeros(entries)).cpu().numpy()
     elements = pack(messages.numpy(), packing) * SCALES[:, None]
     x = np.stack([met(precoders, place, e) * elements[:, e] for e in range(elements.shape[1])], axis=1)
     y = np.stack([met(gains, place, e) * x[:, e] for e in range(elements.shape[1])], axis=1)
     wanted = observed(y.sum(axis=0), packing, entries)
-    np.testing.assert_allclose(channel.close(torch.zeros(entries)).numpy(), wanted, atol=1e-12)
+    np.testing.assert_allclose(received, wanted, atol=1e-12)
     np.testing.assert_allclose(np.concatenate([one.energy for one in sent]), (np.abs(x) ** 2).sum(axis=1))
     np.testing.assert_allclose(np.concatenate([one.received_energy for one in sent]), (np.abs(y) ** 2).sum(axis=1))
     recorded = baseband(messages, precoders * SCALES[:, None, None], packing, place)

@@ -33,6 +33,10 @@ def columns_of(numbers: NDArray[np.float64]) -> Draw:
 def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
     area: dict[str, Any] = {"radius_m": 150.0, "min_distance_m": 20.0, "coordinates": POINTS}
     parameters = Topology(kind=kind, path_loss=model, los=los, shadowing_std_db=3, **area)
+    if (model, los) == ("inf-hh", "nlos"):
+        with pytest.raises(ValueError, match=r'^line of sight must not be "nlos" for "inf-hh"'):
+            drop(parameters, draw())
+        return
     found = drop(parameters, draw())
     assert found.positions_m.shape == (7, 3)
     assert found.distance_m.shape == found.path_loss_db.shape == found.amplitude.shape == (7,)
@@ -71,7 +75,8 @@ def test_the_base_stations_height_is_the_models_own_unless_given(model: str, bas
 def test_without_a_smallest_distance_it_is_the_models_own(model: str) -> None:
     """The least uniform number is the least distance, in the plane."""
     nearest = drop(Topology(path_loss=model), lambda count: np.zeros((1, count)))
-    assert math.hypot(*nearest.positions_m[0, :2]) == pytest.approx({"log-distance": 1.0}.get(model, 10.0))
+    assert math.hypot(*nearest.positions_m[0, :2]) == pytest.approx(PATH_LOSS[model].distances_m[0])
+    assert (PATH_LOSS[model].distances_m[0] == 1.0) == (model == "log-distance" or model.startswith("inf"))
 
 
 def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
@@ -86,7 +91,7 @@ def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
 RURAL, NEAR = {"path_loss": "rma"}, (*POINTS[:6], (3.0, 4.0))
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"kind": "square"}, 'placement must be one of disc, annulus, coordinates, got "square"'),
-    ({"path_loss": "sma"}, 'path loss model must be one of log-distance, umi, uma, rma, got "sma"'),
+    ({"path_loss": "sma"}, 'path loss model must be one of log-distance, umi, uma, rma, inf-sl, .*, got "sma"'),
     ({"los": "maybe"}, "los must be 'probability', 'los' or 'nlos', got 'maybe'"),
     ({"radius_m": 0.0}, "radius_m must be at least 1e-20, got 0.0"),
     ({"radius_m": math.nan}, "radius_m must be finite, got nan"),
@@ -108,6 +113,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"path_loss": "rma", "carrier_hz": 31e9}, 'a carrier frequency of 31 GHz .*"rma", 0.5 to 30 GHz'),
     ({"path_loss": "rma", "base_height_m": 9.0}, 'a base station height of 9 m .*"rma"'),
     ({"path_loss": "rma", "device_height_m": 11.0}, 'a device height of 11 m .*"rma"'),
+    ({"path_loss": "inf-sl", "radius_m": 600.1}, 'a device distance of 600.1 m .*"inf-sl", 1 to 600 m'),
+    ({"path_loss": "inf-sl", "min_distance_m": 0.5}, 'a device distance of 0.5 m .*"inf-sl"'),
+    ({"path_loss": "inf-sl", "clutter_density": 0.4}, 'a clutter density of 0.4 .*"inf-sl", 0 to below 0.4'),
+    ({"path_loss": "inf-dh", "clutter_density": 0.39}, 'a clutter density of 0.39 .*"inf-dh", 0.4 to below 1'),
+    ({"path_loss": "inf-dh", "clutter_density": 1.0}, "clutter_density must be less than 1, got 1.0"),
+    ({"path_loss": "inf-sl", "clutter_size_m": 0.0}, "clutter_size_m must be at least 1e-20, got 0.0"),
+    ({"path_loss": "inf-sh", "clutter_height_m": 1.5}, '"inf-sh" has devices below its clutter of 1.5 m, got 1.5 m'),
+    ({"path_loss": "inf-sh", "clutter_height_m": 8.0}, '"inf-sh" has a base .* above its clutter of 8 m, got 8 m'),
+    ({"path_loss": "inf-dl", "base_height_m": 6.1}, '"inf-dl" .* within its clutter of 6 m, got 6.1 m; use "inf-dh"'),
+    ({"path_loss": "inf-hh", "los": "nlos"}, 'line of sight must not be "nlos" for "inf-hh"'),
+    ({"path_loss": "inf-sh", "base_height_m": 26.0}, 'a base station height of 26 m .*"inf-sh", 0 to 25 m'),
+    ({"hall_m": (10.0, 0.0, 5.0)}, r"hall_m must be three positive numbers.* got \[10.0, 0.0, 5.0\]"),
     ({"path_loss": "log-distance", "min_distance_m": 0.5}, "a device distance of 0.5 m"),
     ({"path_loss": "log-distance", "exponent": 0.0}, "exponent must be at least 1e-20, got 0.0"),
     ({"path_loss": "log-distance", "reference_loss_db": math.inf}, "reference_loss_db must be finite, got inf"),

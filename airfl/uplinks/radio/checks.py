@@ -72,6 +72,7 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
+    rows *= 1 + 2 * len(radio.topology.neighbour_positions)  # with their own base station, and with this one
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
@@ -365,6 +366,70 @@ def check_surface(radio: RadioSections, rule: SelectionRule, link: str) -> None:
         raise UserError(
             f"selection.kind: {rule.name!r} selects by the channels, but surface.configuration = "
             f'{surface.configuration!r} sets these for the selected devices; use uniform or poisson, or "random"'
+        )
+
+
+def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> None:
+    """Check that neighbouring cells can run the same aggregation, and that what crosses is known; raises UserError.
+
+    Args:
+        radio: The sections of the radio.
+        rule: Of the selection of devices.
+        link: Kind of the uplink.
+    """
+    count = len(radio.topology.neighbour_positions)
+    if not count:
+        return
+    channel, antennas, power = radio.channel, radio.antennas, radio.power
+    of_cells = f"of {count} neighbouring cells (topology.neighbours)"
+    none = "leave topology.neighbours out"
+    if link == "noncoherent":
+        raise UserError(
+            f"topology.neighbours: the noncoherent link adds up energies, which are not known {of_cells}; {none}, or "
+            "use channel.interference_to_noise_db"
+        )
+    if isinstance(rule, ChannelRule):
+        raise UserError(
+            f"selection.kind: {rule.name!r} chooses among devices, which is not simulated {of_cells}; use uniform or "
+            f"poisson, or {none}"
+        )
+    if power.alignment == "population":
+        raise AlignmentError(
+            f'power.alignment: "population" needs the channels of all devices {of_cells}; use "sample" or "schedule", '
+            f"or {none}"
+        )
+    if not isinstance(channel.fading_model, FlatFading):
+        raise UserError(
+            f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells {of_cells}; use a flat law "
+            f"({', '.join(FADING_LAWS)}), or {none}"
+        )
+    if channel.variation == "jakes" and channel.coherence != "round":
+        raise UserError(
+            f"channel.coherence: {channel.coherence!r} is not simulated between cells {of_cells}; use "
+            f'"round", or {none}'
+        )
+    for key, present, given in (
+        ("topology.access_points", radio.topology.points > 1, radio.topology.points),
+        ("surface.elements", bool(radio.surface.elements), radio.surface.elements),
+        ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
+        ("grid.downlink", radio.grid.downlink, radio.grid.downlink),
+        ("hardware.amplifier", radio.hardware.amplifier != "none", radio.hardware.amplifier),
+        ("antennas.combining", antennas.count > 1 and antennas.combiner.robust, name_of(antennas.combining)),
+        ("power.peak", power.peak_db is not None and power.peak == "clip", power.peak),
+    ):
+        if present:
+            raise UserError(f"{key}: is not simulated for the signals {of_cells}, got {given!r}; omit it, or {none}")
+    if link == "analog":
+        return
+    if antennas.count > 1:
+        raise UserError(
+            f"antennas.count: the {link} link beside signals {of_cells} is for one antenna, got {antennas.count}; use "
+            f"1, or {none}"
+        )
+    if channel.interference_to_noise_db is not None and not channel.interference_model.gaussian:
+        raise UserError(
+            f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
+            f'interference beside signals {of_cells}; use "gaussian", or {none}'
         )
 
 

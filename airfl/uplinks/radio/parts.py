@@ -135,12 +135,18 @@ def placed_devices(
     if topology.kind == "none":
         return ()
     with settings_of("topology"):
-        return drops(
-            cell_of(channel, topology),
-            whole_population(streams, Purpose.TOPOLOGY, devices),
-            whole_population(streams, Purpose.ACCESS_POINTS, devices),
-            whole_population(streams, Purpose.PLACED_AGAIN, devices),
-        )
+        return placed_in(cell_of(channel, topology), devices=devices, streams=streams)
+
+
+def placed_in(cell: Topology, *, devices: int, streams: Streams) -> tuple[Drop, ...]:
+    """Return the positions of all devices of a cell, and their path losses to each access point. Raises ValueError if
+    they cannot be placed."""
+    return drops(
+        cell,
+        whole_population(streams, Purpose.TOPOLOGY, devices),
+        whole_population(streams, Purpose.ACCESS_POINTS, devices),
+        whole_population(streams, Purpose.PLACED_AGAIN, devices),
+    )
 
 
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:

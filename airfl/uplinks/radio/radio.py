@@ -36,6 +36,7 @@ from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
+from channels.topology import Drop
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -305,6 +306,20 @@ def build_radio(
 
     Raises UserError if no radio can be built from the settings.
     """
+    placed = placed_devices(sections.channel, sections.topology, devices=devices, streams=streams)
+    return radio_at(sections, streams, placed, devices=devices, rounds=rounds, pilots_at_once=pilots_at_once)
+
+
+def radio_at(
+    sections: RadioSections,
+    streams: Streams,
+    placed: tuple[Drop, ...],
+    *,
+    devices: int,
+    rounds: int,
+    pilots_at_once: bool = False,
+) -> Radio:
+    """Build the radio of devices with these places, see `build_radio`. placed: () without a topology."""
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
@@ -313,9 +328,8 @@ def build_radio(
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
-            check_version(fading.tr38901_version)
+            check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
     scale = np.full(devices, channel.mean_gain)
-    placed = placed_devices(channel, topology, devices=devices, streams=streams)
     if placed:
         with settings_of("topology"):
             own_k = _of_points([k_factors(channel, topology, one) for one in placed])

@@ -379,6 +379,8 @@ class TrueChannels:
             positions_m=self.drop.positions_m[devices],
             base_height_m=base_height_m(channel, self.sections.topology),
             line_of_sight=self.drop.line_of_sight[devices],
+            scores=None if self.drop.scores is None else self.drop.scores[devices],
+            hall_m=self.sections.topology.hall_m,
         )
 
     def _own_request(self, round_index: int, devices: Ids, frame: Frame) -> ChannelRequest:

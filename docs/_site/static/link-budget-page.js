@@ -455,6 +455,6 @@ globalThis.linkBudgetPage = (() => {
     return [make("figcaption", {}, make("strong", {}, chart.title), make("br"), ...key, ...band), svg];
   }
 
-  if (globalThis.document) start();
-  return { CHOICES, DEFAULTS, FIELDS, MODELS, ROUND_ROWS, RUN_ROWS, commandOf, fragmentOf, problemOf, readFragment };
+  if (globalThis.document?.getElementById("lb-form")) start(); // the first page has a calculator of its own
+  return { BY_NAME, CHOICES, DEFAULTS, FIELDS, MODELS, ROUND_ROWS, RUN_ROWS, commandOf, fragmentOf, fromSlider, problemOf, readFragment, shown, toSlider };
 })();

@@ -166,7 +166,7 @@ def test_unknown_formats_and_folders_without_a_run(odd: Path, tmp_path: Path) ->
     for folder, to, message in (
         (odd, "matlab", r"did you mean mat\?"),
         (odd, "cvs", r"did you mean csv\?"),
-        (odd, "", "allowed: channel, csv"),
+        (odd, "", "allowed: bundle, channel, csv"),
         (tmp_path / "none", "npz", "no such file or folder"),
         (tmp_path / "empty", "npz", "no run .* in this folder"),
         (tmp_path / "other", "npz", "not a trace of schema"),
@@ -175,7 +175,7 @@ def test_unknown_formats_and_folders_without_a_run(odd: Path, tmp_path: Path) ->
             export(folder, to, tmp_path / "out")
 
 
-@pytest.mark.parametrize("to", [name for name in FORMATS if name not in ("sigmf", "tfrecord", "channel")])
+@pytest.mark.parametrize("to", [name for name in FORMATS if name not in ("sigmf", "tfrecord", "channel", "bundle")])
 def test_a_run_that_failed_at_once_has_no_rounds_and_is_exported(tmp_path: Path, to: str) -> None:
     with pytest.raises(UserError, match="training diverged"):
         airfl.run(small_settings("local.learning_rate=1e30"), tmp_path / "run")

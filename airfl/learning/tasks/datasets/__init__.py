@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from airfl.errors import UserError
 from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.generated import GeneratedDataset
+from airfl.learning.tasks.datasets.hugging_face import read_hugging_face
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.learning.tasks.datasets.registry import DATASETS
 from airfl.storage import resources as shipped
@@ -65,6 +66,7 @@ __all__ = [
     "data_folders",
     "find_dataset",
     "load_dataset",
+    "read_hugging_face",
 ]
 
 

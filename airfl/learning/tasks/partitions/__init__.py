@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airfl.learning.tasks.partitions.flower import from_flower
 from airfl.learning.tasks.partitions.registry import PARTITIONS
 from airfl.learning.tasks.partitions.rule import Partition, PartitionRule, Pool
 from channels.part import lazily
@@ -32,6 +33,7 @@ __all__ = [
     "Pool",
     "Shared",
     "Writer",
+    "from_flower",
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, PARTITIONS)

@@ -1,0 +1,47 @@
+"""What neighbouring cells send in a round, as the base station of this cell receives it."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.orthogonal import power_gains
+from airfl.uplinks.uplink import UplinkContext
+from channels.antennas import combine
+from channels.grid import Packing
+from channels.interference.cells import Crossing, crossing, mean_crossing_energy
+
+
+def crossing_aggregation(
+    context: UplinkContext, control: PowerControl, combiner: NDArray[np.complex128], packing: Packing
+) -> Crossing:
+    """Return the variances of what the neighbouring cells of a round send to aggregate over the air, after combining
+    with the weights of this cell, [antennas, blocks, subcarriers]. Each cell has its own power control by the same
+    rules."""
+    cells = []
+    for cell in context.neighbours:
+        own = control.of_round(cell.context)
+        effective = np.asarray(combine(combiner, cell.crossing) * own.precoders, dtype=np.complex128)
+        energies = cell.context.rms_norms**2 / cell.context.entries
+        shares = sum_constant_axes(cell.context.frame.weights, effective.shape[1:])
+        cells.append(crossing(effective, energies, shares, packing))
+    return reduce(add, cells, Crossing())
+
+
+def crossing_bits(context: UplinkContext, *, in_turn: bool) -> float:
+    """Return the mean energy on a resource element of what the neighbouring cells of a round send over links that carry
+    bits, at one antenna.
+
+    in_turn: whether the devices of a cell share one device's power, as those that send one after the other do, or those
+    with the same power on every element; else all send all the time with all of their power.
+    """
+    total = 0.0
+    for cell in context.neighbours:
+        gains = power_gains(cell.crossing).mean(axis=(1, 2))
+        activity = 1.0 / max(len(gains), 1) if in_turn else 1.0
+        total += mean_crossing_energy(gains, cell.context.element_power, activity)
+    return total
