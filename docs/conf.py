@@ -42,7 +42,6 @@ html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_show_sphinx = False
 html_copy_source = False
-pygments_style = "friendly"
 
 # Every build runs the scripts in tutorials/ again, since their results depend on all of airfl; -D plot_gallery=0 builds
 # their pages without results. Pages, notebooks and figures are written to gallery/, which git ignores.
@@ -69,16 +68,26 @@ autodoc_default_options = {"members": True}
 
 ROOT_FILE = re.compile(r"\]\(\.\./((?:\.\./)*)(CONTRIBUTING|CHANGELOG)\.md")
 TUTORIALS = "](tutorials/README.rst"
+AFTER_THE_THEME = 900
+"""Priority of a handler that runs after that of the theme, which makes the navigation."""
 TREE_OF_TUTORIALS = re.compile(r"\.\. toctree::\n(?: .*\n|\n)+")
 
 
 def setup(app: Sphinx) -> None:
     """Rewrite links to files at the repository root and to the tutorials, for which the site has pages. Remove the
-    table of contents that Sphinx-Gallery writes, since it is in _site/toc.yml."""
+    table of contents that Sphinx-Gallery writes, since it is in _site/toc.yml. Let the keyboard reach code blocks,
+    which scroll, and give the headings of the navigation their level."""
 
     def to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         text = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])
         text = text.replace(TUTORIALS, "](gallery/index.rst")
         source[0] = TREE_OF_TUTORIALS.sub("", text) if name == "gallery/index" else text
 
+    def for_everyone(app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object) -> None:
+        if "body" in context:
+            context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+        tree = context.get("furo_navigation_tree", "")
+        context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
     app.connect("source-read", to_pages)
+    app.connect("html-page-context", for_everyone, priority=AFTER_THE_THEME)

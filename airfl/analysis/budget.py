@@ -67,6 +67,7 @@ class Budget:
         downlink_air_time_s: The downlink's part of `air_time_s`, in s.
         downlink_energy_j: Energy of the base station in J; 0 if the downlink is ideal.
         amplifier_energy_j: Energy that the devices' power amplifiers draw in all rounds; 0 if none is modelled.
+        fronthaul_bits: Bits from the antennas to where they are combined; 0 if their samples arrive exactly.
         silent_share: Share of the selected devices that send nothing, from 0 to 1.
         uplink_bits: Bits of all messages; 0 for analog links.
         paper_cost_mb: The papers' communication cost in MB; nan for analog links.
@@ -98,6 +99,7 @@ class Budget:
     downlink_air_time_s: float
     downlink_energy_j: float
     amplifier_energy_j: float
+    fronthaul_bits: int
     silent_share: float
     uplink_bits: int
     paper_cost_mb: float
@@ -165,6 +167,7 @@ def link_budget(
         downlink_air_time_s=math.fsum(one.downlink.air_time_s for one in rounds),
         downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
         amplifier_energy_j=math.fsum(one.amplifier_energy for one in rounds),
+        fronthaul_bits=sum(one.fronthaul_bits for one in rounds),
         silent_share=_silent_share(rounds),
         uplink_bits=sum(one.bits for one in rounds),
         paper_cost_mb=paper_cost_mb(scenario),
@@ -202,6 +205,7 @@ class _Round:
     privacy_bound_binding: bool
     energy: float
     amplifier_energy: float
+    fronthaul_bits: int
     use: GridUse
     pilot_elements: int
     downlink: Broadcast
@@ -220,6 +224,7 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         privacy_bound_binding=report.privacy_bound_binding,
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
         amplifier_energy=report.amplifier_energy,
+        fronthaul_bits=report.fronthaul_bits,
         use=report.use,
         pilot_elements=report.pilot_elements,
         downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),

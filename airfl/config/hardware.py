@@ -1,4 +1,4 @@
-"""The settings of the radios' hardware: the devices' power amplifiers and the receiver's converter."""
+"""The settings of the radios' hardware: the devices' power amplifiers, the receiver's converter and fronthaul."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ class _Hardware(Section):
         None,
         description="resolution of the receiver's analog-to-digital converter, with ideal gain control; default exact",
     )
+    fronthaul_bits: Annotated[int, Field(ge=1, le=MOST_BITS)] | None = Field(
+        None,
+        description="resolution of both parts of every sample that a fronthaul carries from each antenna to where all "
+        "are combined, with ideal gain control; default exact",
+    )
+
+    @property
+    def fronthaul(self) -> Converter | None:
+        """The converter of every antenna, None if their samples are carried exactly."""
+        return None if self.fronthaul_bits is None else Converter(self.fronthaul_bits)
 
     @property
     def converter(self) -> Converter | None:

@@ -212,6 +212,7 @@ if TYPE_CHECKING:
     class TopologySettings(_Topology):
         """The section, with the keys of `channels.topology.Topology`."""
 
+        motion: Literal["none", "straight", "waypoint"] = "none"
         los: Literal["probability", "los", "nlos"] = "probability"
         base_height_m: float | None = None
         hall_m: tuple[float, float, float] | None = None
@@ -222,7 +223,9 @@ else:
         "TopologySettings",
         {"cell": Topology},
         after="path_loss",
-        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates", "access_points", "neighbours"), "kind"),
+        places=dict.fromkeys(
+            ("motion", "radius_m", "min_distance_m", "coordinates", "access_points", "neighbours"), "kind"
+        ),
     )
 
 

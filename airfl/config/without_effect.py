@@ -162,11 +162,15 @@ DIFFUSE, CORRELATED = (
     Needs("antennas.correlation", inactive=("independent",)),
 )
 ARRAY_MATTERS = Needs(
-    "channel.fading", inactive=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
+    "channel.fading",
+    inactive=fadings(lambda one: one.drawn and not (one.line_of_sight or _has_angles(one))),
+    or_else=CORRELATED,
 )
-"""Without a line of sight, the geometry does not matter to independent antennas."""
+"""Without a line of sight, the geometry does not matter to independent antennas. Recorded paths may have angles."""
 MEASURED = Needs("csi.residual_file", inactive=("None",))
 FROM_DEVICES = Needs("antennas.angle", ("device",))
+REPLAYED = Needs("channel.fading", RECORDED)
+FROM_RECORDED, PLACED_OR_RECORDED = replace(FROM_DEVICES, or_else=REPLAYED), replace(PLACED, or_else=REPLAYED)
 EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
 LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
 
@@ -197,12 +201,12 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     },
     "channel.interference_across_antennas": (SEVERAL, DISTURBED, IMPULSIVE),
     "channel.noise": (NOISY,),
-    "antennas.array": (DRAWN, SEVERAL, ARRAY_MATTERS),
-    "antennas.rows": (DRAWN, SEVERAL, ARRAY_MATTERS, Needs("antennas.array", ("rectangular",))),
-    "antennas.spacing_wavelengths": (DRAWN, SEVERAL, ARRAY_MATTERS),
+    "antennas.array": (SEVERAL, ARRAY_MATTERS),
+    "antennas.rows": (SEVERAL, ARRAY_MATTERS, Needs("antennas.array", ("rectangular",))),
+    "antennas.spacing_wavelengths": (SEVERAL, ARRAY_MATTERS),
     "antennas.angle": (DRAWN, SEVERAL, ARRAY_MATTERS),
     "antennas.sector_deg": (DRAWN, SEVERAL, ARRAY_MATTERS, FROM_DEVICES, NOT_PLACED),
-    "antennas.broadside_deg": (DRAWN, SEVERAL, ARRAY_MATTERS, FROM_DEVICES, PLACED),
+    "antennas.broadside_deg": (SEVERAL, ARRAY_MATTERS, FROM_RECORDED, PLACED_OR_RECORDED),
     "antennas.correlation": (DRAWN, SEVERAL, DIFFUSE),
     "antennas.correlation_coefficient": (DRAWN, SEVERAL, DIFFUSE, EXPONENTIAL),
     "antennas.angular_std_deg": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
@@ -251,6 +255,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         Needs("task.partition", ("shared",), or_else=Needs("task.dataset", ("synthetic", "gaussian-classes"))),
         EQUAL_SIZES,
     ),
+    "topology.motion": (PLACED,),
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(
@@ -290,6 +295,7 @@ NOT_ON_DOWNLINK = (
     "antennas.count",
     "hardware.amplifier",
     "hardware.adc_bits",
+    "hardware.fronthaul_bits",
 )
 """Impairments, antennas and hardware of the uplink, which do not affect the broadcast."""
 

@@ -307,13 +307,16 @@ def _check_hardware(settings: Settings, bound: MessageBound, link: LinkKind) -> 
     hardware, channel, policy = settings.hardware, settings.channel, settings.power.power_policy
     amplified, converted = hardware.amplifier != "none", hardware.adc_bits is not None
     impulsive = channel.interference_to_noise_db is not None and not channel.interference_model.gaussian
-    for key, present in (("amplifier", amplified), ("adc_bits", converted)):
+    carried = hardware.fronthaul_bits is not None
+    for key, present in (("amplifier", amplified), ("adc_bits", converted), ("fronthaul_bits", carried)):
         if not present:
             continue
         where = f"hardware.{key}: its effect is not known"
         given = f"(given: {getattr(hardware, key)!r})"
         if link == "noncoherent":
             raise UserError(f"{where} on energies, which the noncoherent link adds up {given}; omit it")
+        if key == "fronthaul_bits" and link != "analog":
+            raise UserError(f"{where} on the {link} link {given}; omit it")
         if link == "analog" and not policy.coherent:
             name = name_of(settings.power.policy)
             raise UserError(f"{where} for power policy {name!r} {given}; omit it, or use another power.policy")
@@ -325,7 +328,7 @@ def _check_hardware(settings: Settings, bound: MessageBound, link: LinkKind) -> 
             )
         # On a sum, distortion is one more disturbance of a known power beside the impulses. A converter's noise follows
         # an input that is Gaussian, and a rate under impulses is that of an SNR over Gaussian noise alone.
-        if impulsive and (link != "analog" or key == "adc_bits"):
+        if impulsive and (link != "analog" or key != "amplifier"):
             name = name_of(channel.interference)
             raise UserError(
                 f'{where} on the {link} link beside channel.interference = {name!r} {given}; omit it, or use "gaussian"'

@@ -90,6 +90,7 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "pilot_elements": report.pilot_elements,
         "latency_s": use.air_time_s,
         "uplink_bits": int(devices.bits.sum()),
+        "fronthaul_bits": report.fronthaul_bits,
         "energy_j": float(devices.energy.sum()) + report.energy_of_others,
         "amplifier_energy_j": report.amplifier_energy,
         "heard": int(devices.active.sum()),

@@ -110,6 +110,9 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         distance_m, loss_db = nearest_by_loss(placed)
         writer.write_population("device_distance_m", distance_m)
         writer.write_population("device_path_loss_db", loss_db)
+        if scenario.radio.moving is not None:
+            for name in ("device_distance_m", "device_path_loss_db"):
+                writer.annotate(name, {"comment": "at the start of the run; devices move, see topology.motion"})
     return writer
 
 

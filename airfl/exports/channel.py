@@ -38,8 +38,12 @@ NO_CHANNEL = (("power", "policy"), ("antennas", "combining"))
 
 
 def check(trace: xarray.Dataset) -> None:
-    """Raise UserError unless the channel can be drawn again."""
-    _radio(trace)
+    """Raise UserError unless the channel can be drawn again, and has one mean power for each device."""
+    if _radio(trace)[0].moving is not None:
+        raise UserError(
+            "the channel of devices that move has no mean power over the run, which the format needs; run with "
+            'topology.motion = "none"'
+        )
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:

@@ -72,6 +72,8 @@ def _optional(budget: Budget) -> list[tuple[str, str]]:
         lines.append(
             (f"energy that the devices' amplifiers draw ({budget.units})", scientific(budget.amplifier_energy_j))
         )
+    if budget.fronthaul_bits:
+        lines.append(("bits over the fronthaul", scientific(budget.fronthaul_bits)))
     if budget.downlink_elements:
         lines.append(("resource elements of the downlink", f"{budget.downlink_elements:,}"))
         lines.append((f"energy of the downlink ({budget.units})", scientific(budget.downlink_energy_j)))

@@ -64,6 +64,8 @@ class Purpose(IntEnum):
     PLACED_AGAIN = 46
     ACCESS_POINT_PHASE = 47
     NEIGHBOURS = 48
+    MOTION = 49
+    FIELDS = 50
 
 
 @dataclass(frozen=True)

@@ -36,10 +36,12 @@ class Hardware:
     Attributes:
         amplifiers: The devices' power amplifiers.
         converter: The receiver's analog-to-digital converter.
+        fronthaul: The converter of every antenna, whose samples a fronthaul carries.
     """
 
     amplifiers: Amplifiers | None = None
     converter: Converter | None = None
+    fronthaul: Converter | None = None
 
 
 IDEAL = Hardware()
@@ -176,6 +178,7 @@ def analog_uplink(
         waveform=waveform,
         amplifiers=hardware.amplifiers,
         converter=hardware.converter,
+        fronthaul=hardware.fronthaul,
         tail=tail,
         noise=channel.noise,
         interference_to_noise_db=channel.interference_to_noise_db,
@@ -286,7 +289,7 @@ def ideal_uplink(
 def hardware_of(section: HardwareSettings) -> Hardware:
     """Return the hardware of the radios. Raises UserError if parameters do not fit each other."""
     with settings_of("hardware"):
-        return Hardware(section.amplifiers, section.converter)
+        return Hardware(section.amplifiers, section.converter, section.fronthaul)
 
 
 def _coefficient(power: PowerSettings) -> float:

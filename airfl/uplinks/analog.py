@@ -10,6 +10,7 @@ import numpy as np
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.amplification import RoundAmplifiers
+from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.cells import crossing_aggregation
 from airfl.uplinks.control import PowerControl, sum_constant_axes
@@ -23,10 +24,11 @@ from airfl.uplinks.protection import (
 from airfl.uplinks.stages.stage import Batch
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, UplinkContext
 from channels.antennas import RobustCombiner, combine
-from channels.grid import OfdmaGrid
+from channels.grid import GridUse, OfdmaGrid
 from channels.hardware.amplifier import Gains
 from channels.hardware.amplifiers import Amplified, Amplifiers
 from channels.hardware.converter import Converter
+from channels.hardware.fronthaul import SecondMoments, carried_bits, combined_noise
 from channels.interference import Gaussian, Interference
 from channels.interference.cells import Crossing
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
@@ -69,6 +71,8 @@ class AnalogUplink:
             for no clipping.
         amplifiers: The devices' power amplifiers, None for linear ones whose supply is not charged.
         converter: The receiver's analog-to-digital converter, None for one that is exact.
+        fronthaul: The converter of every antenna, whose samples a fronthaul carries to where they are combined; None
+            for samples that arrive exactly.
     """
 
     grid: OfdmaGrid
@@ -85,6 +89,7 @@ class AnalogUplink:
     median_clip: float | None = None
     amplifiers: Amplifiers | None = None
     converter: Converter | None = None
+    fronthaul: Converter | None = None
 
     def open(self, context: UplinkContext) -> Link:
         """Open the link. beta is known here, since it depends only on the estimated channel and the bounds."""
@@ -101,6 +106,7 @@ class _Flow:
         distortion: Of the distortion of each device's amplifier on the observed entries, [devices].
         drawn: What each device's amplifier draws, [devices].
         observed: Of the sum of the messages on the observed entries.
+        antennas: Second moments of the messages at the antennas, None without a fronthaul.
     """
 
     transmitted: Array
@@ -108,6 +114,7 @@ class _Flow:
     distortion: Array
     drawn: Array
     observed: float
+    antennas: SecondMoments | None = None
 
 
 class _AnalogLink:
@@ -126,6 +133,9 @@ class _AnalogLink:
         self._amplifiers: RoundAmplifiers | None = None
         if uplink.amplifiers is not None:
             self._amplifiers = RoundAmplifiers(uplink.amplifiers, context, self._control, uplink.grid)
+        self._antenna_sums: AntennaSums | None = None
+        if uplink.fronthaul is not None:
+            self._antenna_sums = AntennaSums(context, self._control, uplink.grid, self._placement)
         self._clipped = 0
         self._sent: list[np.ndarray] = []
 
@@ -186,6 +196,8 @@ class _AnalogLink:
             sent = self._channel.send(batch.values, gains, devices, part=part)
         if self._branches is not None:
             self._branches.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
+        if self._antenna_sums is not None:
+            self._antenna_sums.send(batch.values if sent.cut is None else sent.cut, scale, devices, part)
         self._energy[devices] += sent.energy if radiated is None else radiated
         self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
@@ -214,8 +226,10 @@ class _AnalogLink:
         import torch
 
         context = self._context
-        signal = self._channel.close(torch.zeros(context.entries, device=context.device))
-        flow = _Flow(self._energy, self._received, self._distortion, self._drawn, energy(signal))
+        silent = torch.zeros(context.entries, device=context.device)
+        antennas = None if self._antenna_sums is None else self._antenna_sums.close(silent)
+        signal = self._channel.close(silent)
+        flow = _Flow(self._energy, self._received, self._distortion, self._drawn, energy(signal), antennas)
         receive_snr_db = float(self._snr_db(np.array(flow.observed)))
         received = self._received_entries(signal, self._beside(flow))
         mean, clipped = self._decoded(received)
@@ -240,9 +254,9 @@ class _AnalogLink:
             amplified = self._amplifiers.amplified(energy, everyone)
             distortion, drawn = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
             energy, received = energy * amplified.radiated, received * np.abs(amplified.gain) ** 2
-        return self._report(
-            _Flow(energy, received, distortion, drawn, float((received * self._observed_share()).sum()))
-        )
+        observed = float((received * self._observed_share()).sum())
+        antennas = None if self._antenna_sums is None else self._antenna_sums.budget(rms**2)
+        return self._report(_Flow(energy, received, distortion, drawn, observed, antennas))
 
     def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
@@ -275,6 +289,7 @@ class _AnalogLink:
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
+            fronthaul_bits=self._fronthaul_bits(uplink.grid.occupy(elements + pilots.resource_elements)),
             clipped_share=self._clipped / max(elements * len(flow.transmitted), 1),
             **self._waveform_figures(),
         )
@@ -390,7 +405,18 @@ class _AnalogLink:
             variance += float(flow.distortion.sum() / self._context.frame.elements)
         if uplink.converter is not None:
             variance += self._conversion_noise(uplink.converter, flow, variance + self._other_cells**2)
+        if uplink.fronthaul is not None:
+            assert flow.antennas is not None
+            white = 2 * (self._noise_std**2 + variance + self._other_cells**2)
+            variance += combined_noise(uplink.fronthaul, self._control.combiner[:, 0, 0], flow.antennas, white)
         return variance + self._crossing.real
+
+    def _fronthaul_bits(self, use: GridUse) -> int:
+        """Return the bits of the round over the fronthaul."""
+        uplink, antennas = self._uplink, len(self._control.combiner)
+        if uplink.fronthaul is None:
+            return 0
+        return carried_bits(uplink.fronthaul, antennas, use.ofdm_symbols * uplink.grid.used_subcarriers)
 
     def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
         """Return the variance of the converter's noise on an observed entry, beside whose message and receiver noise

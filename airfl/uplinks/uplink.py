@@ -199,6 +199,7 @@ class LinkReport:
         papr_db: Largest peak-to-average power ratio of an OFDM symbol in dB, nan without a waveform.
         waveform_clipped_share: Share of the waveform's samples that were clipped.
         receiver_clipped_share: Share of the decoded entries that the receiver clipped.
+        fronthaul_bits: Bits from the antennas to where they are combined; 0 if their samples arrive exactly.
     """
 
     noise_std: float
@@ -217,6 +218,7 @@ class LinkReport:
     papr_db: float = float("nan")
     waveform_clipped_share: float = 0.0
     receiver_clipped_share: float = 0.0
+    fronthaul_bits: int = 0
 
     @property
     def amplifier_energy(self) -> float:

@@ -8,24 +8,30 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from channels.draws import Draw
 from channels.part import LEAST_SCALE, MOST_SCALE, Part, parameter
+from channels.topology.field import COLUMNS, WAVES, field
+from channels.topology.motion import Motion, Straight, Waypoints
 from channels.topology.path_loss import PATH_LOSS, Clutter, PathLoss, Paths, check_paths, path_losses
 from channels.topology.placement import PLACEMENTS, Area, Placement, placed_again
 from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
 
 __all__ = [
+    "FIELDS",
     "PATH_LOSS",
     "PLACEMENTS",
     "Drop",
+    "Moving",
     "PathLoss",
     "Placement",
     "Topology",
     "check_topology",
     "drop",
     "drops",
+    "moving",
     "nearest_by_loss",
     "neighbouring",
 ]
@@ -38,6 +44,8 @@ ORIGIN = ((0.0, 0.0),)
 """The access points of a cell with one base station."""
 MOST_POINTS = 256
 """Largest number of access points."""
+FIELDS = (4, WAVES, COLUMNS)
+"""Shape of the uniform numbers of the fields of a cell with motion: line of sight, shadowing with and without it, K."""
 MOST_NEIGHBOURS = 36
 """Largest number of neighbouring cells: three rings of a hexagonal network."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
@@ -49,6 +57,13 @@ _PATH, _SHADOW, _K_FACTOR, _OF_A_POINT = slice(0, 2), 2, 3, 4
 class Topology(Part):
     """A cell: placement of devices, path loss and shadowing."""
 
+    motion: Literal["none", "straight", "waypoint"] = parameter(
+        default="none",
+        key="motion",
+        description="motion of the devices at channel.speed_m_s, by which path loss, line of sight, shadowing and K "
+        "factor change: none, straight on with reflection at the borders of a disc or an annulus, or from one random "
+        "waypoint to the next",
+    )
     kind: str = parameter(
         default="disc",
         description="kind of placement, see `PLACEMENTS`",
@@ -275,6 +290,95 @@ def drops(parameters: Topology, draw: Draw, further: Draw | None = None, again: 
     return tuple(_seen_from(parameters, plane - np.array(point), numbers) for point, numbers in of_points)
 
 
+@dataclass(frozen=True)
+class Moving:
+    """The devices of a cell with motion, as seen from the base station at any time.
+
+    Line of sight, shadowing and K factor are fields over the plane (TR 38.901, clauses 7.4.4 and 7.6.3): devices that
+    are, or come, near to each other share them.
+
+    Attributes:
+        parameters: The cell.
+        motion: The places of the devices over time.
+        environment: Uniform numbers for the environment height of UMa, [devices].
+        fields: Uniform numbers of the fields, `FIELDS`.
+    """
+
+    parameters: Topology
+    motion: Motion
+    environment: Array
+    fields: Array
+
+    def at(self, time_s: float) -> Drop:
+        """Return the drop at a time in s since the start. Raises ValueError for a path loss beyond `MAX_LOSS_DB`."""
+        parameters, plane = self.parameters, self.motion.at(time_s)[0]
+        model = PATH_LOSS[parameters.path_loss]
+        state_m = model.state_correlation_m
+        if state_m is None:
+            state_m = parameters.clutter.size_m / 2 if parameters.clutter else 1.0
+        chance = ndtr(field(self.fields[0], state_m, plane))
+        paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
+        uniforms = np.stack([chance, self.environment], axis=1)
+        loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms)
+        shadowing = np.zeros(len(plane))
+        for state, numbers, correlation_m in zip(
+            (line_of_sight, ~line_of_sight), self.fields[1:3], parameters.correlations_m, strict=True
+        ):
+            if correlation_m and state.any():
+                shadowing[state] = field(numbers, correlation_m, plane[state])
+        k_scores = field(self.fields[3], model.k_correlation_m, plane)
+        return _drop(parameters, plane, paths, loss_db, line_of_sight, shadowing, k_scores)
+
+
+def moving(parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_s: float) -> Moving:
+    """Return the devices of a cell with motion. They start at the places that they have without it.
+
+    Args:
+        parameters: The cell, with a base station at the origin.
+        draw: Uniform numbers for the places, as of `drops`.
+        ways: Uniform numbers of the ways: one for each device, its heading, or two for each waypoint.
+        fields: Uniform numbers of the fields, `FIELDS`.
+        speed_m_s: Speed of the devices in m/s.
+
+    Raises ValueError as `check_topology` does.
+    """
+    uniforms = draw(_UNIFORMS)
+    check_topology(parameters, len(uniforms))
+    area, place = _area(parameters), PLACEMENTS[parameters.kind].place
+    start = place(uniforms[:, :_PLACE], area)
+
+    def waypoints(legs: int) -> Array:
+        numbers = ways(_PLACE * legs).reshape(-1, _PLACE)
+        return place(numbers, area).reshape(len(start), legs, 2)
+
+    motion: Motion = Waypoints(start, waypoints, speed_m_s, area.min_distance_m)
+    if parameters.motion == "straight":
+        motion = Straight(start, 2 * np.pi * ways(1)[:, 0], speed_m_s, area.min_distance_m, area.radius_m)
+    return Moving(parameters, motion, uniforms[:, _PLACE + 1], fields)
+
+
+def _check_motion(parameters: Topology) -> None:
+    """Raise ValueError for a cell whose devices cannot move."""
+    if not PLACEMENTS[parameters.kind].drawn:
+        raise ValueError(f'motion needs kind "disc" or "annulus", which have borders, got "{parameters.kind}"')
+    if parameters.access_points != ORIGIN:
+        raise ValueError(
+            "motion is for one base station at the origin, got access_points "
+            f"{[list(point) for point in parameters.access_points]}"
+        )
+    if parameters.neighbours:
+        raise ValueError(
+            "motion is for a cell without neighbours, whose devices stay at their places, got neighbours "
+            f"{[list(position) for position in parameters.neighbours]}"
+        )
+    shadowed = PATH_LOSS[parameters.path_loss].correlation_m != (0.0, 0.0) or bool(parameters.shadowing_std_db)
+    if shadowed and parameters.shadowing_std_db != 0 and not all(parameters.correlations_m):
+        raise ValueError(
+            "motion needs a positive shadowing_correlation_m, since independent shadowing is no function of the place; "
+            "give one, or shadowing_std_db = 0"
+        )
+
+
 def neighbouring(parameters: Topology, position: tuple[float, float]) -> Topology:
     """Return a neighbouring cell in coordinates whose origin is its own base station, with the base station of this
     cell as its second access point. `drops` then gives its devices as both base stations see them.
@@ -290,8 +394,21 @@ def _seen_from(parameters: Topology, plane: Array, uniforms: Array) -> Drop:
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
     shadowing = _shadowing_scores(parameters, uniforms[:, _SHADOW], plane, line_of_sight)
-    loss_db = loss_db + _shadowing_std_db(parameters, paths, line_of_sight) * shadowing
     k_scores = normal_scores(uniforms[:, _K_FACTOR])
+    return _drop(parameters, plane, paths, loss_db, line_of_sight, shadowing, k_scores)
+
+
+def _drop(
+    parameters: Topology,
+    plane: Array,
+    paths: Paths,
+    loss_db: Array,
+    line_of_sight: NDArray[np.bool_],
+    shadowing: Array,
+    k_scores: Array,
+) -> Drop:
+    """Return the drop with these losses before shadowing, and N(0, 1) numbers of shadowing losses and K factors."""
+    loss_db = loss_db + _shadowing_std_db(parameters, paths, line_of_sight) * shadowing
     _check_losses(loss_db, paths.distance_3d_m)
     height = np.full((len(plane), 1), parameters.device_height_m)
     return Drop(
@@ -342,6 +459,8 @@ def check_topology(parameters: Topology, devices: int) -> None:
     check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], _area(parameters)
     placement.check(area, devices)
+    if parameters.motion != "none":
+        _check_motion(parameters)
     _check_points(parameters.access_points)
     distances_m = np.array(placement.distances_m(area, parameters.access_points))
     check_paths(parameters.path_loss, _paths(parameters, distances_m), parameters.los)

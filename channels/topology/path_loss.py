@@ -88,6 +88,9 @@ class PathLoss:
             the breakpoint is meaningful.
         table_heights_m: Heights of the base station in m according to the table.
         source: Source of the formulas.
+        state_correlation_m: Correlation distance of the line of sight along a path in m (table 7.6.3.1-2); None if it
+            is half the size of the clutter.
+        k_correlation_m: Correlation distance of the K factor in m.
         longest_without_m: Maximum distance in m without line of sight, inf if the limit is that of `distances_m`.
         distances_3d: Whether `distances_m` are distances between the antennas instead.
         factory: What the model is of an indoor factory; None for other models.
@@ -106,6 +109,8 @@ class PathLoss:
     base_heights_m: tuple[float, float]
     table_heights_m: tuple[float, float]
     source: str
+    state_correlation_m: float | None = 50.0
+    k_correlation_m: float = 10.0
     longest_without_m: float = math.inf
     distances_3d: bool = False
     factory: Factory | None = None
@@ -385,6 +390,7 @@ def _factory(
         base_heights_m=(0.0, 25.0),
         table_heights_m=(0.0, 25.0),
         source=f"3GPP TR 38.901, tables 7.2-4, 7.4.1-1, 7.4.2-1 and 7.5-6 part 3, InF-{name}",
+        state_correlation_m=None,
         distances_3d=True,
         factory=factory,
     )
@@ -425,6 +431,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         base_heights_m=(1.5, 1000.0),
         table_heights_m=(10.0, 10.0),
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMi-Street Canyon",
+        k_correlation_m=15.0,
     ),
     "uma": PathLoss(
         loss_db=_uma_loss,
@@ -440,6 +447,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         base_heights_m=(22.5, 1000.0),
         table_heights_m=(25.0, 25.0),
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMa",
+        k_correlation_m=12.0,
     ),
     "rma": PathLoss(
         loss_db=_rma_loss,
@@ -455,6 +463,8 @@ PATH_LOSS: dict[str, PathLoss] = {
         base_heights_m=(10.0, 150.0),
         table_heights_m=(10.0, 150.0),
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, RMa",
+        state_correlation_m=60.0,
+        k_correlation_m=40.0,
         longest_without_m=5000.0,
     ),
     "inf-sl": _factory("SL", (_SL_COLUMN,), 5.7, _SPARSE, _SPARSE_DENSITIES, _SMALL_HALL_M),

@@ -95,7 +95,7 @@ def of_figures() -> str:
 
 
 def of_data() -> str:
-    """Return the table of the data files of the papers' experiments, from their first lines."""
+    """Return the table of the data files of experiments, from their first lines."""
     lines = ["| data in `experiments/results/` | command | version |", "| :--- | :--- | :--- |"]
     for file in sorted(RESULTS.glob("*.csv")):
         command, version = file.read_text(encoding="utf-8").splitlines()[:2]

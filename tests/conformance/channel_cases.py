@@ -142,6 +142,7 @@ WAYS = {
     "moving": f"{TAPPED} channel.coherence=symbol {MOVING}",
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",
     "interference": f"{RAYLEIGH} channel.interference_to_noise_db=3",
+    "neighbours": f"{RAYLEIGH} {PHYSICAL} antennas.count=2 topology.neighbours=[[600,0],[0,700]]",
     "heavy tails": f"{RAYLEIGH} channel.interference_to_noise_db=3 channel.interference=alpha-stable",
     "clipped": f"{TAPPED} channel.interference_to_noise_db=3 channel.interference=alpha-stable antennas.median_clip=3",
     "bursts iq": f"{TAPPED} {IQ} antennas.count=3 channel.interference_to_noise_db=3 "

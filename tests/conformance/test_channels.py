@@ -204,6 +204,9 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
         # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
         level = scenario.radio.noise_std * 10 ** (over_noise_db / 20)
         assert abs(np.sqrt(np.mean(rest**2)) / level - 1) < 5 / math.sqrt(2 * len(rest))
+    elif scenario.neighbours:
+        level = silence.report.interference_std * len(plan.devices) * report.alignment_coefficient
+        assert abs(np.sqrt(np.mean(rest**2)) / level - 1) < 5 / math.sqrt(2 * len(rest))
     else:
         assert np.abs(rest).max(initial=0) <= 1e-5 * np.abs(expected).max(initial=0)
 

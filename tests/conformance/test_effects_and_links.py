@@ -126,6 +126,7 @@ ALL_EFFECTS = {
     "frequency-selective fading": (TAPPED, ""),
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
+    "motion": ("topology.motion=straight", f"{PHYSICAL} topology.kind=disc channel.speed_m_s=30 channel.round_s=10"),
     "access points": (
         "topology.access_points=[[-100,0],[100,0]]",
         f"{PHYSICAL} topology.kind=disc antennas.count=4 power.tx_power_dbm=-10",
@@ -188,6 +189,7 @@ ALL_EFFECTS = {
     "waveform": ("grid.waveform=true grid.clip_db=0", ""),
     "power amplifier": ("hardware.amplifier=rapp", ""),
     "converter": ("hardware.adc_bits=4", ""),
+    "fronthaul": ("hardware.fronthaul_bits=2", "antennas.count=3"),
     "gain of the amplifier": ("hardware.calibrated=false", "hardware.amplifier=rapp hardware.back_off_db=3"),
     "privacy under channel error": ("privacy.csi_error=unbounded", "csi.estimation=mmse"),
 }

@@ -23,6 +23,10 @@ REMEMBERING = {
     "energy-budget": ("selection.kind=energy-budget", "selection.energy_budget=1.055e5", "run.selected=3"),
     "poisson": ("selection.kind=poisson",),
     "jakes": ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=3"),
+    "neighbours": (
+        *("channel.units=physical", "channel.fading=rayleigh", "topology.kind=disc"),
+        *("topology.neighbours=[[500,0]]", "selection.kind=poisson", "privacy.epsilon=inf"),
+    ),
     "signals": ("trace.signals=[0,2,3]",),
     "third party who knows the sample": ("privacy.observer=server",),
 }

@@ -85,6 +85,14 @@ def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: Path) -> None:
 
 
 @pytest.mark.full
+def test_code_that_scrolls_is_reached_by_keyboard_and_headings_have_a_level(site: Path) -> None:
+    for file in (site / "index.html", site / "exports.html"):
+        text = file.read_text()
+        assert text.count('<pre tabindex="0">') == text.count("<pre") > 0
+        assert text.count('role="heading" aria-level="2"') == text.count('role="heading"') > 0
+
+
+@pytest.mark.full
 def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     text = (site / "glossary.html").read_text()
     assert text.count("<math") > 20

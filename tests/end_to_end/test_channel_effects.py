@@ -16,8 +16,8 @@ from tests.conftest import ROOT
 FOLDER = ROOT / "docs" / "channels"
 SCRIPT = ROOT / "experiments" / "channel_effects.py"
 INDEX = (FOLDER / "index.md").read_text()
-GUIDES = ("importing",)
-"""Pages of commands. They have other parts than those of effects."""
+GUIDES = ("importing", "street")
+"""Pages of commands, and of a study. They have other parts than those of effects."""
 PAGES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.md")) if file.stem not in ("index", *GUIDES)}
 ALL = {"index": INDEX, **PAGES, **{name: (FOLDER / f"{name}.md").read_text() for name in GUIDES}}
 SCHEMES = ROOT / "docs" / "schemes"

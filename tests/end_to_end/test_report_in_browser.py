@@ -75,6 +75,14 @@ def test_it_draws_every_plot_without_an_error(opened: Any) -> None:
     assert no_errors(opened)
 
 
+def test_the_buttons_of_a_plot_are_not_hidden_from_screen_readers(opened: Any) -> None:
+    """Which what is inside an image is; a plot is a labelled group."""
+    asked = "return Array.from(document.querySelectorAll('.plot')).map((one) => [one.role, one.ariaLabel !== ''])"
+    found = opened.execute_script(asked)
+    assert found
+    assert all(one == ["group", True] for one in found)
+
+
 def test_it_asks_for_nothing(opened: Any) -> None:
     assert opened.execute_script("return performance.getEntriesByType('resource').map((entry) => entry.name)") == []
     buttons = opened.execute_script(

@@ -29,7 +29,15 @@ KEYS = [
     *("scheme", "rounds", "dimension", "entries_per_round", "entries_per_device", "energy_j", "resource_elements"),
     *("air_time_s", "alignment_coefficient_median", "privacy_bound_binding_share", "noise_multiplier_min"),
     *("epsilon_paper", "epsilon_round_max", "epsilon_round_max_as_poisson", "pilot_elements", "downlink_elements"),
-    *("downlink_air_time_s", "downlink_energy_j", "amplifier_energy_j", "silent_share", "uplink_bits", "paper_cost_mb"),
+    *(
+        "downlink_air_time_s",
+        "downlink_energy_j",
+        "amplifier_energy_j",
+        "fronthaul_bits",
+        "silent_share",
+        "uplink_bits",
+        "paper_cost_mb",
+    ),
     *("device_memory_bytes", "units", "claim_scope", "level"),
 ]
 VARIANTS = {

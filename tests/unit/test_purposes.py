@@ -38,7 +38,7 @@ NAMES = (
     *("DEVICE_SIZE", "DEVICE_DATA", "COMMON_DATA"),
     *("SURFACE", "SURFACE_TO_BASE", "SURFACE_TRAINING", "SURFACE_PHASES"),
     *("ACCESS_POINTS", "PLACED_AGAIN", "ACCESS_POINT_PHASE"),
-    "NEIGHBOURS",
+    *("NEIGHBOURS", "MOTION", "FIELDS"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 

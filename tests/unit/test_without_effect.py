@@ -18,6 +18,7 @@ from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.round import run_round
 from airfl.core.state import Exchange, State, World
+from airfl.storage.resources import data_folder
 from airfl.uplinks.radio import slow_shadowing
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import world
@@ -50,7 +51,7 @@ ANOTHER = {
     **of("task", shift_std="1.0"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
     **of("topology", access_points="[[9.0,0.0]]", neighbours="[[900.0,0.0]]", clutter_density="0.3"),
-    **of("topology", clutter_size_m="5.0", clutter_height_m="3.0", hall_m="[50.0,40.0,6.0]"),
+    **of("topology", clutter_size_m="5.0", clutter_height_m="3.0", hall_m="[50.0,40.0,6.0]", motion="straight"),
     **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
@@ -89,6 +90,8 @@ WITHOUT = {
     reasons.IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
     reasons.ARRAY_MATTERS: ("antennas.count=4",),
     reasons.FROM_DEVICES: ("antennas.count=4", "channel.fading=rician", "antennas.angle=broadside"),
+    reasons.FROM_RECORDED: ("antennas.count=4", "channel.fading=rician", "antennas.angle=broadside"),
+    reasons.PLACED_OR_RECORDED: ("antennas.count=4", "channel.fading=rician"),
     reasons.DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
     reasons.EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),
     reasons.LOCAL_SCATTERING: ("antennas.count=2", "antennas.correlation=exponential"),
@@ -293,6 +296,16 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     locked = small_settings(*replayed, "channel.carrier_hz=3e10", "csi.oscillator=r1-163984-a")
     assert not list(without_effect(["channel.carrier_hz=3e10"], [locked]))
     assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
+
+
+@pytest.mark.parametrize("override", ["antennas.broadside_deg=-45.0", "antennas.array=circular"])
+def test_the_array_that_receives_recorded_paths_has_an_effect(override: str) -> None:
+    """One recorded antenna with angles stands for any array: what turns or forms it is not called useless."""
+    street = data_folder() / "street-canyon" / "channel.h5"
+    base = ("channel.fading=replay", f"channel.replay_file={street}", "channel.replay_rounds=wrap", "antennas.count=4")
+    base = (*base, *IN_CELL, "grid.subcarriers=24", "grid.spacing_hz=30000.0")
+    assert not list(without_effect([override], [small_settings(*SHORT, *base, override)]))
+    assert "alignment_coefficient of round 0" in changed_by([override], base)
 
 
 def test_a_sweep_of_what_changes_nothing_says_so(gains: Path, tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

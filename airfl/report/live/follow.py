@@ -170,9 +170,10 @@ class Follower:
         return shown
 
     def places(self) -> dict[str, Any] | None:
-        """Return the positions of the devices in m, with the base station at the origin; None without a topology."""
+        """Return the positions of the devices in m, with the base station at the origin; None without a topology, and
+        for devices that move."""
         settings = self._settings
-        if settings is None or settings.run.devices > MOST_DEVICES:
+        if settings is None or settings.run.devices > MOST_DEVICES or settings.topology.motion != "none":
             return None
         run = settings.run
         try:

@@ -99,6 +99,7 @@ PER_ROUND = (
     _per_round("downlink_latency_s", "s", "air time of the broadcast"),
     _per_round("downlink_energy_j", NORMALISED, "transmit energy of the base station"),
     _per_round("uplink_bits", "bit", "bits of all devices' messages; 0 for analog", "i8"),
+    _per_round("fronthaul_bits", "bit", "from the antennas to where they are combined; 0 if exact", "i8"),
     _per_round("compute_energy_j", "J", "of local computation, all devices; 0 where it is not charged"),
     _per_round("compute_time_s", "s", "of local computation, the slowest device; 0 where it is not charged"),
     _per_round("energy_j", NORMALISED, "transmit energy of all devices"),

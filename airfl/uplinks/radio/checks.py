@@ -56,6 +56,11 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_hardware(radio)
     if radio.topology.points > 1:
         _check_points(radio)
+    if radio.surface.elements and radio.topology.kind != "none" and radio.topology.motion != "none":
+        raise UserError(
+            f"surface.elements: a surface is for devices that stay at their places, got topology.motion = "
+            f"{radio.topology.motion!r}; use 0 elements, or none"
+        )
     if radio.surface.elements:
         _check_surface(radio)
     if radio.grid.waveform:
@@ -102,8 +107,21 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
         raise UserError(f'topology.kind: {gains} already include path loss; use topology.kind = "none"')
     if channel.fading_model.own_path_loss:
         _check_scenario(channel, topology)
+    if topology.motion != "none":
+        _check_motion(channel)
     with settings_of("topology"):
         check_topology(cell_of(channel, topology), devices)
+
+
+def _check_motion(channel: ChannelSettings) -> None:
+    """Check that the channels of devices that move can be drawn."""
+    if not channel.speed_m_s:
+        raise UserError("topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use none")
+    if not isinstance(channel.fading_model, FlatFading):
+        raise UserError(
+            f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
+            f"{name_of(channel.fading)!r}); use one of these, or none"
+        )
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
@@ -269,6 +287,8 @@ def _check_hardware(radio: RadioSections) -> None:
         )
     if hardware.adc_bits is not None and radio.antennas.count > 1:
         raise UserError(f"hardware.adc_bits: is for one receive antenna, got antennas.count = {radio.antennas.count}")
+    if hardware.fronthaul_bits is not None:
+        _check_fronthaul(radio)
     if amplifiers is None:
         return
     if power.peak_db is not None and power.peak == "clip":
@@ -281,6 +301,39 @@ def _check_hardware(radio: RadioSections) -> None:
             'hardware.amplifier: is for devices that send bits at their limit, digital.power = "total" (given: '
             '"per-element")'
         )
+
+
+def _check_fronthaul(radio: RadioSections) -> None:
+    """Check that what the antennas receive is known, as the noise of the fronthaul's converters depends on it."""
+    channel, csi, bits = radio.channel, radio.csi.imperfections, radio.hardware.fronthaul_bits
+    fading, flat = channel.fading_model, ", ".join(FADING_LAWS)
+    remedy, synchronisation = "leave hardware.fronthaul_bits out", csi.synchronisation
+    if not isinstance(fading, FlatFading):
+        raise UserError(
+            f"hardware.fronthaul_bits: needs a flat fading law, channel.fading = {flat} (given: "
+            f"{name_of(channel.fading)!r}); use one of these, or {remedy}"
+        )
+    if csi.estimation.method != "perfect":
+        raise UserError(
+            f"csi.estimation: pilots that a fronthaul of {bits} bits carries are not modelled (given: "
+            f'{csi.estimation.method!r}); use "perfect", or {remedy}'
+        )
+    moving = channel.variation == "jakes" and channel.coherence != "round"
+    for key, present, given in (
+        ("hardware.adc_bits", radio.hardware.adc_bits is not None, radio.hardware.adc_bits),
+        ("hardware.amplifier", radio.hardware.amplifier != "none", radio.hardware.amplifier),
+        ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
+        ("channel.coherence", moving, channel.coherence),
+        ("csi.timing_offset_s", bool(csi.timing.timing_offset_s), csi.timing.timing_offset_s),
+        ("csi.frequency_offset_hz", bool(csi.frequency.frequency_offset_hz), csi.frequency.frequency_offset_hz),
+        ("csi.linewidth_hz, csi.oscillator", csi.oscillator.on, csi.oscillator.oscillator),
+        ("csi.residual_file", synchronisation.file is not None, synchronisation.file),
+    ):
+        if present:
+            raise UserError(
+                f"{key}: is not modelled for samples that a fronthaul of {bits} bits carries, got {given!r}; omit it, "
+                f"or {remedy}"
+            )
 
 
 def _check_points(radio: RadioSections) -> None:
@@ -414,6 +467,7 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
         ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
         ("grid.downlink", radio.grid.downlink, radio.grid.downlink),
         ("hardware.amplifier", radio.hardware.amplifier != "none", radio.hardware.amplifier),
+        ("hardware.fronthaul_bits", radio.hardware.fronthaul_bits is not None, radio.hardware.fronthaul_bits),
         ("antennas.combining", antennas.count > 1 and antennas.combiner.robust, name_of(antennas.combining)),
         ("power.peak", power.peak_db is not None and power.peak == "clip", power.peak),
     ):

@@ -26,7 +26,7 @@ from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.topology import PATH_LOSS, Drop, Topology, drops
+from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, drops, moving
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -149,11 +149,30 @@ def placed_in(cell: Topology, *, devices: int, streams: Streams) -> tuple[Drop, 
     )
 
 
+def moving_devices(
+    channel: ChannelSettings, topology: TopologySettings, *, devices: int, streams: Streams
+) -> Moving | None:
+    """Return the devices of a run over time; None if they stay at their places.
+
+    Raises UserError if they cannot be placed.
+    """
+    if topology.kind == "none" or topology.motion == "none":
+        return None
+    with settings_of("topology"):
+        return moving(
+            cell_of(channel, topology),
+            whole_population(streams, Purpose.TOPOLOGY, devices),
+            whole_population(streams, Purpose.MOTION, devices),
+            streams.generator(Purpose.FIELDS).random(FIELDS),
+            channel.speed_m_s,
+        )
+
+
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     """Return a notice if correlated shadowing takes minutes, since it is drawn for one device after the other."""
     if radio.topology.kind == "none" or devices < MANY_CORRELATED:
         return None
-    if not any(cell_of(radio.channel, radio.topology).correlations_m):
+    if radio.topology.motion != "none" or not any(cell_of(radio.channel, radio.topology).correlations_m):
         return None
     return (
         f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices takes minutes before the first "

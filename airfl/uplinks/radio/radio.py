@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from airfl.uplinks.radio.parts import (
     directions_of,
     grid_of,
     impairment_draws,
+    moving_devices,
     noise_std_of,
     placed_devices,
     settings_of,
@@ -29,14 +31,14 @@ from channels.csi import ChannelInformation, ChannelState, Imperfections, impair
 from channels.csi.measured import MeasuredErrors
 from channels.csi.synchronisation import NUMBERS
 from channels.draws import Complex
-from channels.fading import FadeStatistics, OwnChannel, rician_mean_square
+from channels.fading import FadeStatistics, FadingLaw, OwnChannel, rician_mean_square
 from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_version
 from channels.selective.tdl import Tdl
-from channels.topology import Drop
+from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
@@ -53,12 +55,33 @@ class Radio(TrueChannels):
         pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
             their channels, as it suffices if no device knows its channel.
         measured: Measured synchronisation errors; None if there is no file of them.
+        round_index: The round whose places, path losses and K factors these are, if devices move; None for those of the
+            start, which `at` replaces.
     """
 
     noise_std: float
     fades: FadeStatistics | None
     pilots_at_once: bool = False
     measured: MeasuredErrors | None = None
+    round_index: int | None = None
+
+    def at(self, round_index: int) -> Self:
+        """Return the radio with the places of a round: this one if devices stay at theirs."""
+        if self.moving is None or self.round_index == round_index:
+            return self
+        if round_index not in self._latest:
+            sections = self.sections
+            with settings_of("topology"):
+                placed = (self.moving.at(round_index * sections.channel.round_s),)
+                found = of_places(sections, self.law, placed, self.devices, self.streams)
+            self._latest.clear()
+            self._latest[round_index] = replace(self, round_index=round_index, drops=placed, **found)
+        return self._latest[round_index]
+
+    @cached_property
+    def _latest(self) -> dict[int, Self]:
+        """The latest round that was asked for, by its number."""
+        return {}
 
     @property
     def energy_unit(self) -> float:
@@ -147,6 +170,9 @@ class Radio(TrueChannels):
         proportion to their mean powers. The sum of their estimates then has the law of the estimate of the sum, under
         "mmse" too, and nothing else may be taken from it.
         """
+        here = self.at(round_index)
+        if here is not self:
+            return here.reached(round_index, devices, frame, element_power)
         state, sight = self._channel(round_index, devices, frame)
         measured = self._measured(round_index, devices, frame)
         present = self._present(state, measured, round_index, devices)
@@ -306,8 +332,16 @@ def build_radio(
 
     Raises UserError if no radio can be built from the settings.
     """
-    placed = placed_devices(sections.channel, sections.topology, devices=devices, streams=streams)
-    return radio_at(sections, streams, placed, devices=devices, rounds=rounds, pilots_at_once=pilots_at_once)
+    channel, topology = sections.channel, sections.topology
+    moved = moving_devices(channel, topology, devices=devices, streams=streams)
+    if moved is None:
+        placed = placed_devices(channel, topology, devices=devices, streams=streams)
+    else:
+        with settings_of("topology"):
+            placed = (moved.at(0.0),)
+    return radio_at(
+        sections, streams, placed, devices=devices, rounds=rounds, pilots_at_once=pilots_at_once, moved=moved
+    )
 
 
 def radio_at(
@@ -318,33 +352,23 @@ def radio_at(
     devices: int,
     rounds: int,
     pilots_at_once: bool = False,
+    moved: Moving | None = None,
 ) -> Radio:
-    """Build the radio of devices with these places, see `build_radio`. placed: () without a topology."""
+    """Build the radio of devices with these places, see `build_radio`.
+
+    placed: () without a topology; moved: the devices over time, None if they stay at these places.
+    """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law = fading_law(channel, topology)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
-    own_k: Array | None = None
-    mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
-    scale = np.full(devices, channel.mean_gain)
-    if placed:
-        with settings_of("topology"):
-            own_k = _of_points([k_factors(channel, topology, one) for one in placed])
-        if own_k is not None:
-            mean_square = rician_mean_square(own_k)
-        amplitude = _of_points([one.amplitude for one in placed])
-        assert amplitude is not None
-        scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
-    mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
-    if mean_power.ndim == 2:
-        mean_power, point_power = mean_power.mean(axis=1), mean_power
-    if sections.surface.elements:
-        mean_power = mean_power * sections.surface.surface.mean_power_factor
+    with settings_of("topology"):
+        found = of_places(sections, law, placed, devices, streams)
     if replay is not None:
-        mean_power = replay.mean_power
+        found["mean_power"] = replay.mean_power
     radio = Radio(
         sections=sections,
         devices=devices,
@@ -353,15 +377,10 @@ def radio_at(
         noise_std=noise_std_of(channel, sections.grid),
         drops=placed,
         law=law,
-        k_factors=own_k,
         replay=replay,
         fades=statistics_of(sections),
-        scale=scale,
-        mean_power=mean_power,
-        point_power=point_power,
-        directions=tuple(
-            directions_of(antennas, devices, streams, one) for one in (placed or (None,)) if antennas.count > 1
-        ),
+        moving=moved,
+        **found,
         pilots_at_once=pilots_at_once,
         measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
     )
@@ -372,6 +391,39 @@ def radio_at(
         radio,
         mean_power=own_mean_power(fading, devices, rounds, lambda index, ids: radio.channel(index, ids, band).response),
     )
+
+
+def of_places(
+    sections: RadioSections, law: FadingLaw | None, placed: tuple[Drop, ...], devices: int, streams: Streams
+) -> dict[str, Any]:
+    """Return what of a radio follows from the places of the devices: `k_factors`, `scale`, `mean_power`, `point_power`
+    and `directions`, see `TrueChannels`."""
+    channel, topology, antennas = sections.channel, sections.topology, sections.antennas
+    own_k: Array | None = None
+    mean_square: float | Array = law.mean_square if law else 1.0
+    scale = np.full(devices, channel.mean_gain)
+    if placed:
+        own_k = _of_points([k_factors(channel, topology, one) for one in placed])
+        if own_k is not None:
+            mean_square = rician_mean_square(own_k)
+        amplitude = _of_points([one.amplitude for one in placed])
+        assert amplitude is not None
+        scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
+    mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
+    if mean_power.ndim == 2:
+        mean_power, point_power = mean_power.mean(axis=1), mean_power
+    if sections.surface.elements:
+        mean_power = mean_power * sections.surface.surface.mean_power_factor
+    directions = tuple(
+        directions_of(antennas, devices, streams, one) for one in (placed or (None,)) if antennas.count > 1
+    )
+    return {
+        "k_factors": own_k,
+        "scale": scale,
+        "mean_power": mean_power,
+        "point_power": point_power,
+        "directions": directions,
+    }
 
 
 def _of_points(values: Sequence[Array | None]) -> Array | None:

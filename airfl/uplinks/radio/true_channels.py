@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,8 @@ from channels.selective import SelectiveRequest
 from channels.selective.late import late_paths, take_late
 from channels.selective.recorded_paths import respond_paths
 from channels.selective.tapped_line import TappedLine
-from channels.topology import Drop
+from channels.topology import Drop, Moving
+from channels.units import SPEED_OF_LIGHT_M_S
 
 if TYPE_CHECKING:
     from channels.selective.request import Variation
@@ -76,6 +77,7 @@ class TrueChannels:
         point_power: E|h|^2 at the antennas of each access point, [N, points]; None if there is one.
         directions: Directions of the devices from each access point, [N] each; empty for one antenna, where they have
             no effect.
+        moving: The devices over time; None if they stay at their places.
     """
 
     sections: RadioSections
@@ -90,6 +92,11 @@ class TrueChannels:
     mean_power: Array
     point_power: Array | None
     directions: tuple[Directions, ...]
+    moving: Moving | None
+
+    def at(self, round_index: int) -> Self:
+        """Return the channels with the places of a round; here those of all rounds."""
+        return self
 
     @property
     def drop(self) -> Drop | None:
@@ -175,6 +182,9 @@ class TrueChannels:
         self, round_index: int, devices: Ids, frame: Frame
     ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
         """Return the same and its line-of-sight part, with the axes of the response; None if that part is unknown."""
+        here = self.at(round_index)
+        if here is not self:
+            return here._channel(round_index, devices, frame)
         if self.replay is not None:
             return self._recorded(self.replay, round_index, devices, frame), None
         if isinstance(self.fading, OwnChannel):
@@ -203,7 +213,9 @@ class TrueChannels:
         phase = np.zeros((len(devices), 1))
         if self.law is None or self.law.line_of_sight > 0:
             phase = line_of_sight_phase(channel.variation, per_round, per_run, antennas)[:, None]
-            if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
+            if channel.variation == "jakes" and self.moving is not None:  # a wavelength nearer is a turn of the phase
+                phase = np.tile(phase - self._wavelengths(self.moving, devices, times_s), antennas)
+            elif channel.variation == "jakes":  # the line of sight moves with the diffuse paths
                 shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
                 phase = np.tile(phase + shifts_hz[:, None] * times_s, antennas)
 
@@ -346,11 +358,25 @@ class TrueChannels:
 
     def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
         """Return f_D cos(theta), [devices], with theta the angle between a device's motion and its line of sight."""
+        if self.moving is not None:
+            drop, time_s = self.at(round_index).drop, round_index * self.sections.channel.round_s
+            assert drop is not None
+            velocity_m_s = self.moving.motion.take(devices).at(time_s)[1]
+            away_m_s = (drop.positions_m[devices, :2] * velocity_m_s).sum(axis=1) / drop.distance_m[devices]
+            return np.asarray(-away_m_s * self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S)
         per_round, per_run = self._draws(round_index, devices)
         cosines = line_of_sight_cosines(
             self.sections.channel.variation, per_round, per_run, self.sections.antennas.count
         )
         return np.asarray(self.around.doppler_hz * cosines)
+
+    def _wavelengths(self, moving: Moving, devices: Ids, times_s: Array) -> Array:
+        """Return the length of the direct path in wavelengths, [devices, times]."""
+        motion, drop = moving.motion.take(devices), self.drop
+        assert drop is not None
+        height_m = drop.base_height_m - moving.parameters.device_height_m
+        lengths_m = [np.hypot(np.linalg.norm(motion.at(float(time))[0], axis=1), height_m) for time in times_s]
+        return np.stack(lengths_m, axis=1) * self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S
 
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
         channel = self.sections.channel
