@@ -9,9 +9,10 @@ also more accurate. What makes it more accurate: that it sends fewer entries, or
 
 # %%
 # Two explanations and their controls
-# ----------------------------------- PFELS does not divide the decoded update by :math:`p`. On average over the masks
-# the server therefore takes :math:`p` times the step of WFL-P. With :math:`p = 0.3` there are two explanations for a
-# higher accuracy, and a control for each:
+# -----------------------------------
+# PFELS does not divide the decoded update by :math:`p`. On average over the masks the server therefore takes :math:`p`
+# times the step of WFL-P. With :math:`p = 0.3` there are two explanations for a higher accuracy, and a control for
+# each:
 #
 # * The smaller step is what helps. The control is WFL-P with the server step 0.3: all entries, small step.
 # * The mask is what helps. The control is PFELS with ``rescale=True``, which divides by :math:`p`: few entries, full

@@ -9,10 +9,11 @@ with the SNR?
 
 # %%
 # The error of one round
-# ---------------------- Let :math:`\Delta` be the mean of the updates, and :math:`N` the energy of the noise in the
-# decoded mean if all entries are sent. A random mask loses the energy :math:`(1 - p) \lVert \Delta \rVert^2`. The
-# entries that are sent are :math:`1 / \sqrt{p}` times as strong, and there are :math:`p` times as many with noise on
-# them, so that the noise has the energy :math:`p^2 N`:
+# ----------------------
+# Let :math:`\Delta` be the mean of the updates, and :math:`N` the energy of the noise in the decoded mean if all
+# entries are sent. A random mask loses the energy :math:`(1 - p) \lVert \Delta \rVert^2`. The entries that are sent are
+# :math:`1 / \sqrt{p}` times as strong, and there are :math:`p` times as many with noise on them, so that the noise has
+# the energy :math:`p^2 N`:
 #
 # .. math:: E(p) = (1 - p) \lVert \Delta \rVert^2 + p^2 N, \quad p^* = \min(1, \lVert \Delta \rVert^2 / (2 N))
 #

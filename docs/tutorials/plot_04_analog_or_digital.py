@@ -9,11 +9,12 @@ therefore teaches more, and costs more. Which of the two is ahead for the same e
 
 # %%
 # Four schemes in one cell
-# ------------------------ 1,000 devices are spread over a cell with the path loss of an urban street (UMi of 3GPP TR
-# 38.901). They send with 23 dBm, and 32 of them take part in a round. Two schemes are analog: BAA leaves out devices in
-# a deep fade, PFELS sends a share of the entries. Two are digital, with link adaptation and retransmissions as in 5G
-# NR: FedAvg sends all entries with 32 bits, and FedAvg with top-k the hundredth of them that is largest, with their
-# positions. Both links have perfect channel knowledge and synchronisation.
+# ------------------------
+# 1,000 devices are spread over a cell with the path loss of an urban street (UMi of 3GPP TR 38.901). They send with 23
+# dBm, and 32 of them take part in a round. Two schemes are analog: BAA leaves out devices in a deep fade, PFELS sends a
+# share of the entries. Two are digital, with link adaptation and retransmissions as in 5G NR: FedAvg sends all entries
+# with 32 bits, and FedAvg with top-k the hundredth of them that is largest, with their positions. Both links have
+# perfect channel knowledge and synchronisation.
 
 import matplotlib.pyplot as plt
 
@@ -65,8 +66,9 @@ plt.show()
 
 # %%
 # What it shows
-# ------------- **Round by round, it matters little.** BAA adds noise to the mean, and is within ten points of digital
-# FedAvg after ten rounds nevertheless.
+# -------------
+# **Round by round, it matters little.** BAA adds noise to the mean, and is within ten points of digital FedAvg after
+# ten rounds nevertheless.
 
 assert abs(accuracy["BAA, analog"][9] - accuracy["FedAvg, digital"][9]) < 10
 

@@ -16,10 +16,11 @@ again.
 
 # %%
 # One round of power control
-# -------------------------- A policy gets the gains of the devices and their limits, and plans the amplitudes and
-# :math:`\beta`, by which the server divides. Here 20 devices have Rayleigh fading of unit power, messages of unit
-# variance and the power :math:`P`, and the noise has the variance 1. Besides the two policies of airfl we write a third
-# by hand: everybody sends at full power, and the server divides by the :math:`\beta` that is best for that.
+# --------------------------
+# A policy gets the gains of the devices and their limits, and plans the amplitudes and :math:`\beta`, by which the
+# server divides. Here 20 devices have Rayleigh fading of unit power, messages of unit variance and the power :math:`P`,
+# and the noise has the variance 1. Besides the two policies of airfl we write a third by hand: everybody sends at full
+# power, and the server divides by the :math:`\beta` that is best for that.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -47,6 +47,7 @@ def test_a_tutorial_has_a_question_a_figure_an_answer_and_three_exercises(name: 
     assert title.endswith("?")
     assert line == "=" * len(title)
     found = sections(text)
+    assert not re.search(r"^# -{3,} ", text, re.MULTILINE), "text stands on the line under a heading"
     assert "plt.show()" in text
     assert "\nassert " in found["What it shows"]
     assert list(found)[-1] == "Exercises"
