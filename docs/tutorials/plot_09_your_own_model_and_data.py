@@ -168,7 +168,6 @@ assert abs(second_half["over the air, 40 dB"] - second_half["ideal link"]) < 1.5
 # %%
 # **Power decides whether there is a map at all.** With 15 dB less, the noise on a decoded update is more than five
 # times as large, and is added to the model in each of 60 rounds. The result is worse than the single number.
-#
 
 assert second_half["over the air, 25 dB"] > constant
 with runs["over the air, 40 dB"].trace() as strong, runs["over the air, 25 dB"].trace() as weak:
