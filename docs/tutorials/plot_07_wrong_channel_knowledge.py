@@ -181,10 +181,9 @@ for q, by_estimation, by_ageing, by_phase in zip(WRONG, seen["estimation"], seen
 
 # %%
 # Learning hardly minds. At :math:`q = 0.2`, accuracy is within 4 points of that with a known channel, and at
-# :math:`q = 0.8` it still is within 8. Every update is a step in a useful direction, the mean
-# over 20 devices averages their spread, and a shorter mean is nothing but a smaller step. Nothing here goes through
-# a privacy claim, which is where wrong knowledge costs most (:doc:`privacy under channel estimation errors
-# </channels/privacy>`).
+# :math:`q = 0.8` it still is within 8. Every update is a step in a useful direction, the mean over 20 devices
+# averages their spread, and a shorter mean is nothing but a smaller step. What wrong knowledge does to a privacy
+# claim is another question (:doc:`privacy under channel estimation errors </channels/privacy>`).
 
 for runs in seen.values():
     assert runs[1][2] > best - 0.04

@@ -149,7 +149,7 @@ plt.show()
 # %%
 # What it shows
 # -------------
-# **The devices have a map that none of them could have drawn.** A single number for the whole cell, the best there
+# **Together the devices have a map of the whole cell.** A single number for the whole cell, the best there
 # is, misses by the deviation of the power around its mean. The map misses by less than four fifths of that, over
 # the ideal link and over the air at 40 dB alike, as the mean of the second half of the rounds. The two are within
 # 1.5 dB of each other.
@@ -168,8 +168,6 @@ assert abs(second_half["over the air, 40 dB"] - second_half["ideal link"]) < 1.5
 # %%
 # **Power decides whether there is a map at all.** With 15 dB less, the noise on a decoded update is more than five
 # times as large, and is added to the model in each of 60 rounds. The result is worse than the single number.
-# Accuracy in classification hides such noise, since only the largest output counts; a loss that squares the error
-# does not.
 
 assert second_half["over the air, 25 dB"] > constant
 with runs["over the air, 40 dB"].trace() as strong, runs["over the air, 25 dB"].trace() as weak:
