@@ -40,7 +40,7 @@ def _in_sight(axis: Axes) -> list[str]:
         axis.plot(distances, chance, label=name, **line(number))
         half_m = float(np.interp(0.5, chance[::-1], distances[::-1]))
         numbers.append(f"{name}: half of the devices are in line of sight at {half_m:.1f} m")
-    label(axis, "distance in the plane (m)", "probability of a line of sight", legend="lower left", xscale="log")
+    label(axis, "distance in the plane (m)", "probability of a line of sight", legend="center right", xscale="log")
     return numbers
 
 

@@ -18,7 +18,7 @@ from tests.documentation.wheel import Installed
 SCRIPTS = {script.stem: script for script in sorted((DOCS / "tutorials").glob("*.py"))}
 QUICK = ("plot_01_first_round",)
 """Those that run here in `make test`."""
-IMPORTED = {"airfl", "channels", "matplotlib", "numpy", "scipy", "torch", *sys.stdlib_module_names}
+IMPORTED = {"airfl", "channels", "h5py", "matplotlib", "numpy", "scipy", "torch", *sys.stdlib_module_names}
 """What a script may import: airfl, and what airfl needs."""
 HEADING = re.compile(r"^# (?P<title>[^\n]+)\n# (?P<line>-{3,})$", re.MULTILINE)
 EXERCISE = re.compile(r"^# (\d)\. \S", re.MULTILINE)
