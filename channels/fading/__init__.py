@@ -41,6 +41,11 @@ if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__geta
     from channels.selective.cdl import CdlC as CdlC
     from channels.selective.cdl import CdlD as CdlD
     from channels.selective.cdl import CdlE as CdlE
+    from channels.selective.scenario import InfDh as InfDh
+    from channels.selective.scenario import InfDl as InfDl
+    from channels.selective.scenario import InfHh as InfHh
+    from channels.selective.scenario import InfSh as InfSh
+    from channels.selective.scenario import InfSl as InfSl
     from channels.selective.scenario import Rma as Rma
     from channels.selective.scenario import Uma as Uma
     from channels.selective.scenario import Umi as Umi
