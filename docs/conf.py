@@ -40,6 +40,7 @@ html_theme = "furo"
 html_title = f"airfl {release}"
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
+html_js_files = ["scrolling.js"]
 html_show_sphinx = False
 html_copy_source = False
 
@@ -72,6 +73,9 @@ AFTER_THE_THEME = 900
 """Priority of a handler that runs after that of the theme, which makes the navigation."""
 TREE_OF_TUTORIALS = re.compile(r"\.\. toctree::\n(?: .*\n|\n)+")
 
+# The title within the link of a thumbnail is hidden by sphinx-gallery, as it stands below the picture.
+THUMBNAIL = re.compile(r'(<a class="reference internal" href="plot_[^"]*")(><span class="doc">)([^<"]*)')
+
 
 def setup(app: Sphinx) -> None:
     """Rewrite links to files at the repository root and to the tutorials, for which the site has pages. Remove the
@@ -85,7 +89,8 @@ def setup(app: Sphinx) -> None:
 
     def for_everyone(app: Sphinx, page: str, template: str, context: dict[str, str], doctree: object) -> None:
         if "body" in context:
-            context["body"] = context["body"].replace("<pre>", '<pre tabindex="0">')
+            body = context["body"].replace("<pre>", '<pre tabindex="0">')
+            context["body"] = THUMBNAIL.sub(r'\1 aria-label="\3"\2\3', body) if page == "gallery/index" else body
         tree = context.get("furo_navigation_tree", "")
         context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
