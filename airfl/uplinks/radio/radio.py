@@ -36,7 +36,7 @@ from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
-from channels.selective.sionna_bridge import check_version
+from channels.selective.sionna_bridge import check_large_scale, check_version
 from channels.selective.tdl import Tdl
 from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
@@ -365,6 +365,9 @@ def radio_at(
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
+    if isinstance(fading, Tr38901Scenario) and fading.large_scale == "drop":
+        with settings_of("channel.large_scale"):
+            check_large_scale()
     with settings_of("topology"):
         found = of_places(sections, law, placed, devices, streams)
     if replay is not None:
