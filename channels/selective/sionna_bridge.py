@@ -128,15 +128,16 @@ def respond_cdl(
 def respond_scenario(
     name: ScenarioName, request: SelectiveRequest, version: Tr38901Version, *, of_drop: bool = False
 ) -> SelectiveResponse:
-    """Return the uplink response in an urban micro, urban macro or rural macro cell, or in an indoor factory.
+    """Return the uplink response in a cell of TR 38.901, clause 7.5: urban micro, urban macro, rural macro or indoor
+    factory.
 
-    They are those of TR 38.901, clause 7.5. Devices are outdoors, in a factory indoors, and the array is as for the
-    clustered delay lines. Path loss and shadowing are disabled here, because they belong to the topology. Delay and
-    angle spreads, the K factor and (unless the request sets it) the line of sight are drawn with each realisation. The
-    response is complex64 [devices, antennas, blocks, subcarriers].
+    Devices are outdoors, except in factories. The array is as for the clustered delay lines. Path loss and shadowing
+    are disabled here, because they belong to the topology. Delay and angle spreads, the K factor and (unless the
+    request sets it) the line of sight are drawn with each realisation. The response is complex64 [devices, antennas,
+    blocks, subcarriers].
 
-    of_drop: whether the K factor is that of the request's scores, and the spreads are drawn once per run, correlated
-    with them.
+    of_drop: whether the K factor is that of the request's scores. Then the spreads are drawn once per run, correlated
+    with the K factor and the shadowing of these scores.
     Raises ValueError if positions, line-of-sight states or, where they are needed, scores are missing for some devices,
     and as `check_large_scale` does.
     """
