@@ -59,7 +59,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     if radio.surface.elements and radio.topology.kind != "none" and radio.topology.motion != "none":
         raise UserError(
             f"surface.elements: a surface is for devices that stay at their places, got topology.motion = "
-            f"{radio.topology.motion!r}; use 0 elements, or none"
+            f'{radio.topology.motion!r}; use 0 elements, or topology.motion = "none"'
         )
     if radio.surface.elements:
         _check_surface(radio)
@@ -116,11 +116,11 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
 def _check_motion(channel: ChannelSettings) -> None:
     """Check that the channels of devices that move can be drawn."""
     if not channel.speed_m_s:
-        raise UserError("topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use none")
+        raise UserError('topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use "none"')
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
             f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
-            f"{name_of(channel.fading)!r}); use one of these, or none"
+            f'{name_of(channel.fading)!r}); use one of these, or "none"'
         )
 
 
