@@ -88,10 +88,10 @@ assert gap < abs(final["WFL-P"] - final["WFL-P, server step 0.3"])
 assert final["PFELS, rescaled"] < min(final["PFELS"], final["WFL-P, server step 0.3"])
 
 # %%
-# **The noise says why.** A device that sends :math:`p` of its entries may send them :math:`1 / \sqrt{p}` times as
+# **The noise explains it.** A device that sends :math:`p` of its entries may send them :math:`1 / \sqrt{p}` times as
 # strongly, and there is noise on :math:`p d` entries instead of :math:`d`. Both together make the norm of the noise
-# :math:`p` times that of WFL-P, exactly what the smaller server step does. Dividing by :math:`p` takes it all back. In
-# every round the two pairs of curves therefore lie on each other.
+# :math:`p` times that of WFL-P, exactly as the smaller server step does. Dividing by :math:`p` undoes this. In every
+# round the curves of each pair therefore coincide.
 
 for of_pfels, of_wflp, rescaled, of_control in zip(
     noise["PFELS"], noise["WFL-P"], noise["PFELS, rescaled"], noise["WFL-P, server step 0.3"], strict=True

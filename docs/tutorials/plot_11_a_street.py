@@ -130,10 +130,10 @@ assert relative_db.min() < -50
 assert np.median(relative_db) > -15
 
 # %%
-# **The weak pay.** A selected device spends :math:`(g / g_i)^2` of its limit, where :math:`g` is the smallest reach of
-# the round. The energy of a single message differs from that by up to 30%, since it depends on which entries fall on the
-# weak subcarriers. Only the weakest device of a round comes near its limit. The weakest tenth of the devices has spent
-# more than two thirds of the energy of all rounds.
+# **The weak pay.** A selected device spends :math:`(g / g_i)^2` of its limit, where :math:`g` is the smallest reach
+# of the round. The energy of a single message differs from that by up to 30%, since it depends on which entries fall
+# on the weak subcarriers. Only the weakest device of a round comes near its limit. The weakest tenth of the devices
+# has spent more than two thirds of the energy of all rounds.
 
 used = energy / limit * (reach[devices] / weakest[:, None]) ** 2
 assert np.all(np.abs(used - 1) < 0.3)
