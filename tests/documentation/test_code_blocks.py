@@ -23,7 +23,7 @@ from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, check
 from tests.small_data import SAMPLE, few_samples
 
 FULL = (
-    *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md"),
+    *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md", "reproduce.md"),
     *("getting-started.md", "channels/index.md", "channels/antennas.md", "schemes/index.md", "schemes/fed-spa.md"),
     "schemes/soteriafl.md",
 )

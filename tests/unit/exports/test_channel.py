@@ -22,6 +22,8 @@ SHORT = (
 SEVERAL_SLOTS = ("task.dataset=fashion-mnist-sample", "task.model=mlp", "scheme.ratio=0.02", "grid.subcarriers=24")
 MOVING = ("channel.variation=jakes", "channel.speed_m_s=30.0")
 LATE_AND_MOVING = (*MOVING, "channel.fading=tapped-line", "channel.delay_spread_s=4e-6", "channel.coherence=slot")
+FEW_DEVICES = ("run.devices=6", "run.selected=3", "run.rounds=2", "run.evaluate_every=2")
+"""A message fills hundreds of slots, for each of which late paths are computed."""
 PHYSICAL = ("channel.units=physical", "channel.fading=rayleigh", "power.tx_power_dbm=[10.0, 23.0]")
 OF_A_TOPOLOGY = {"device_distance_m", "device_path_loss_db"}
 
@@ -47,7 +49,7 @@ CASES = {
     "flat, changing within a round": (*MOVING, "channel.fading=rayleigh", "channel.coherence=slot", *SEVERAL_SLOTS),
     "moving, with an offset": (*MOVING, "channel.fading=rayleigh", "csi.frequency_offset_hz=10.0", *SEVERAL_SLOTS),
     "a scheme's policy for selective channels": ("scheme.name=baa", "channel.fading=tapped-line"),
-    "digital, selective": ("scheme.name=fedavg", "scheme.link=digital", *LATE_AND_MOVING),
+    "digital, selective": ("scheme.name=fedavg", "scheme.link=digital", *LATE_AND_MOVING, *FEW_DEVICES),
     "mmse, selective": ("channel.fading=tapped-line", "csi.estimation=mmse", "csi.pilot_snr_db=50.0"),
     "noncoherent": ("scheme.name=ncairfl", "channel.fading=tapped-line"),
     "blind": ("scheme.name=blind", "channel.fading=tapped-line", "antennas.count=4"),
