@@ -1,6 +1,6 @@
 """Data sets of Hugging Face's library `datasets`, read from objects, or from files without that library.
 
-Read are folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files as
+It reads folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files like
 those of the Hub. Nothing is downloaded, and no code of a data set is executed.
 """
 
@@ -43,8 +43,8 @@ def read_hugging_face(
     Returns inputs, uint8 [n, channels, height, width] for images (1 channel for grey ones, otherwise 3), and targets,
     int64 [n] for classes.
 
-    Raises UserError if the source, a column or a split is missing, if a file is damaged, and for what is no array:
-    texts, rows of different lengths, images of different sizes, missing values.
+    Raises UserError if the source, a column or a split is missing, if a file is damaged, and for columns that cannot
+    become an array: texts, rows of different lengths, images of different sizes, missing values.
     """
     if isinstance(source, str | Path):
         table = _read(Path(source).expanduser(), split)
@@ -149,7 +149,7 @@ def _parquet(files: list[Path]) -> pa.Table:
 
 
 def _features(table: pa.Table) -> dict[str, Any]:
-    """Return what the library says of the columns in the table's metadata; empty without it."""
+    """Return the library's description of the columns from the table's metadata; empty if there is none."""
     try:
         found = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
         features = found.get("info", {}).get("features", {})
