@@ -1,7 +1,7 @@
 """Data sets of Hugging Face's library `datasets`, read from objects, or from files without that library.
 
-It reads folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files like
-those of the Hub. Nothing is downloaded, and no code of a data set is executed.
+It reads folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files
+like those of the Hub. Nothing is downloaded, and no code of a data set is executed.
 """
 
 from __future__ import annotations
