@@ -127,7 +127,7 @@ class MultipleAccessChannel:
             lengths = known.double().cpu().numpy() if isinstance(known, torch.Tensor) else known
             energy = (self._precoders[devices, 0, 0] * np.abs(scale) * lengths) ** 2
             return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped, cut)
-        if messages.is_cuda:
+        if messages.is_cuda and len(messages):
             energy, received = self._add_together(messages, scale, devices).cpu().numpy()
             return Sent(energy, received, clipped, cut)
         energies = [self._add(message, scale[row], devices.start + row) for row, message in enumerate(messages)]

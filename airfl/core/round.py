@@ -92,7 +92,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
             if updates.is_cuda:  # it goes on training while the CPU prepares what follows
                 prepare_next(world, devices[chunk.stop :], t)
-        encoder = encoder or _opened(world, state, plan)  # now, since a GPU is training
+        encoder = encoder or _opened(world, state, plan)  # by the CPU, while a GPU trains the first chunk
         elementwise = encoder.elementwise and link.elementwise and not updates.is_cuda
         slabs = slabs_of(len(state.parameters)) if elementwise else [None]
         updates = update_hook(updates, devices[chunk], encoder) if update_hook else updates

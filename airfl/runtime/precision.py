@@ -23,7 +23,7 @@ def current_precision() -> Precision:
 def precision(name: Precision) -> Iterator[None]:
     """Compute matrix products and convolutions inside with inputs of this precision, where the hardware supports it,
     and accumulate in float32. float32 also disables tf32 where torch uses it by default (convolutions on a GPU).
-    torch's settings are restored at the end."""
+    torch's settings are restored at the end. Like those, the precision holds for all threads of the process."""
     products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision(TORCH_NAMES[name])
     torch.backends.cudnn.allow_tf32 = name != "float32"

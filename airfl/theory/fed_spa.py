@@ -15,8 +15,8 @@ The theorem says O(A (Xi + Xi')) with A = sqrt(beta_2) eta_l tau G/sqrt(d) + kap
 - sqrt(v) <= eta_l tau G/sqrt(d) leaves out that Delta has the factor 1/p, and its noise, which has no bound.
 - Assumption 3's G bounds a gradient, so the theorem needs coordinates that are not clipped.
 
-The corrected bound. With P = diag(1/(sqrt(beta_2 v_{t-1}) + kappa)), known
-before the round, and x_s = theta_i^{t,s} - theta^t, smoothness gives
+The corrected bound. With P = diag(1/(sqrt(beta_2 v_{t-1}) + kappa)), known before the round, and x_s = theta_i^{t,s} -
+theta^t, smoothness gives
 
     E f(theta^{t+1}) - f(theta^t) <= eta_g E<grad f, P Delta> + [ eta_g sqrt(1 - beta_2) c + L eta_g^2/2 ]
     E||Delta||^2/kappa^2
@@ -37,11 +37,12 @@ the latter as lemma 4 of PFELS, with E||M grad f_i||^2 = p||grad f_i||^2 and the
 with s = (n - r)/(r (n - 1)) of drawing r of n agents. v starts at kappa^2 and is a mean of that and of earlier Delta^2,
 so that sqrt(v) of a coordinate is at most the largest of kappa and |Delta|. The noise of a coordinate of Delta is,
 given the masks, Gaussian with variance at most nu^2 = eta_l^2 tau sigma^2/(r p^2). In all of T rounds it therefore
-stays below x nu but for a probability of 2 T exp(-x^2/2), which is set to delta = RARE. With
+stays below x nu except with a probability of at most 2 T exp(-x^2/2), which is set to delta = RARE. With
 
     A' = sqrt(beta_2) max(eta_l tau c/p + x nu, kappa) + kappa,
 
-1/(sqrt(beta_2 v) + kappa) >= 1/A' but for that probability, and as |grad f| <= c coordinate by coordinate,
+1/(sqrt(beta_2 v) + kappa) >= 1/A' for each coordinate except with that probability, where its term of ||grad f||_P^2 is
+at least 0. As |grad f| <= c coordinate by coordinate,
 
     E||grad f||_P^2 >= (E||grad f||^2 - d c^2 delta)/A'.
 

@@ -268,6 +268,7 @@ class _AnalogLink:
         plan, weights, pilots = control.plan, control.weights, context.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(context.entries)
+        use = uplink.grid.occupy(elements + pilots.resource_elements)
         share = sum_constant_axes(context.frame.weights, self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
@@ -278,7 +279,7 @@ class _AnalogLink:
             privacy_bound_binding=plan.privacy_bound_binding,
             protection=self._noise_std / largest if largest else np.inf,
             **self._device_noise(largest, share),
-            use=uplink.grid.occupy(elements + pilots.resource_elements),
+            use=use,
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
                 energy=flow.transmitted * context.energy_unit + pilots.energy,
@@ -289,7 +290,7 @@ class _AnalogLink:
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
-            fronthaul_bits=self._fronthaul_bits(uplink.grid.occupy(elements + pilots.resource_elements)),
+            fronthaul_bits=self._fronthaul_bits(use),
             clipped_share=self._clipped / max(elements * len(flow.transmitted), 1),
             **self._waveform_figures(),
         )

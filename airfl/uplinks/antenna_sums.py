@@ -1,4 +1,5 @@
-"""What each antenna of a receiver gets of a round's messages, as the fronthaul's converters need it."""
+"""Second moments of what the antennas of a receiver get of a round's messages, on which the noise of a fronthaul's
+converters depends."""
 
 from __future__ import annotations
 

@@ -34,10 +34,11 @@ def crossing_aggregation(
 
 def crossing_bits(context: UplinkContext, *, in_turn: bool) -> float:
     """Return the mean energy on a resource element of what the neighbouring cells of a round send over links that carry
-    bits, at one antenna.
+    bits, at one antenna, if a device that sends on every element has the energy `element_power` on each.
 
-    in_turn: whether the devices of a cell share one device's power, as those that send one after the other do, or those
-    with the same power on every element; else all send all the time with all of their power.
+    in_turn: whether an element carries the signal of one device of a cell at a time, with this energy, as it does if
+    devices send one after the other or with a fixed power on each element; else every device sends all the time with
+    the power of a whole band.
     """
     total = 0.0
     for cell in context.neighbours:

@@ -96,6 +96,9 @@ class _DigitalLink:
         # offset may have put a phase ramp on the true channel.
         useful = (1.0 - csi.leakage) / (1.0 - csi.late)  # the estimate already excludes late paths
         estimate = power_gains(csi.estimate.response) * useful[:, None, None]
+        # A device's power is that of the elements of an update, if these are fewer than the subcarriers.
+        sharing = min(subcarriers, uplink.grid.elements_for(context.dimension))
+        crossing = crossing_bits(context, in_turn=not uplink.concentrate) * sharing / subcarriers
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
         self._amplified = amplified(uplink.amplifiers)
         known, true = np.broadcast_arrays(*(gains * self._amplified.gain for gains in (estimate, self._power)))
@@ -103,8 +106,8 @@ class _DigitalLink:
             bits=self._bits,
             known=known,
             true=true,
-            symbol_energy=context.element_power * min(subcarriers, uplink.grid.elements_for(context.dimension)),
-            noise_energy=against.energy + crossing_bits(context, in_turn=not uplink.concentrate),
+            symbol_energy=context.element_power * sharing,
+            noise_energy=against.energy + crossing,
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,

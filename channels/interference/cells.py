@@ -59,13 +59,14 @@ def mean_crossing_energy(power_gains: Array, element_energies: Array, activity: 
     """Return the mean energy on a resource element of what the devices of a neighbouring cell send over links that
     carry bits, on elements of their own.
 
-    A device that sends with the power P on a share s of the elements has the energy P/s on each of them, so that the
-    mean over all elements, sum_j |g_j|^2 P_j, does not depend on the shares. For a link at the capacity, noise of this
-    energy on every element is never better than energies that differ, since log(1 + S/(N + I)) is convex in I.
+    A device that has the energy P on each element if it sends on all of them has P/s on each if it sends on a share s,
+    so that the mean over all elements, sum_j |g_j|^2 P_j, does not depend on the shares. At capacity, a link under
+    noise of this energy on every element is never better than under energies that differ, since log(1 + S/(N + I)) is
+    convex in I.
 
     Args:
         power_gains: |g_j|^2 of the cross channels, [devices].
         element_energies: Energy on an element of a device that sends over the whole band at its limit, [devices].
-        activity: Part of that energy which is sent in the mean: 1 if devices send all the time with all of their power.
+        activity: Fraction of that energy that is sent on average: 1 if devices send all the time at their limit.
     """
     return activity * float(power_gains @ element_energies)

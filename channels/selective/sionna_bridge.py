@@ -128,20 +128,24 @@ def respond_cdl(
 def respond_scenario(
     name: ScenarioName, request: SelectiveRequest, version: Tr38901Version, *, of_drop: bool = False
 ) -> SelectiveResponse:
-    """Return the uplink response in an urban micro, urban macro or rural macro cell, or in an indoor factory.
+    """Return the uplink response in a cell of TR 38.901, clause 7.5: urban micro, urban macro, rural macro or indoor
+    factory.
 
-    They are those of TR 38.901, clause 7.5. Devices are outdoors, in a factory indoors, and the array is as for the
-    clustered delay lines. Path loss and shadowing are disabled here, because they belong to the topology. Delay and
-    angle spreads, the K factor and (unless the request sets it) the line of sight are drawn with each realisation. The
-    response is complex64 [devices, antennas, blocks, subcarriers].
+    Devices are outdoors, except in factories. The array is as for the clustered delay lines. Path loss and shadowing
+    are disabled here, because they belong to the topology. Delay and angle spreads, the K factor and (unless the
+    request sets it) the line of sight are drawn with each realisation. The response is complex64 [devices, antennas,
+    blocks, subcarriers].
 
-    of_drop: whether the K factor is that of the request's scores, and the spreads are drawn once per run, correlated
-    with them.
-    Raises ValueError if positions, line-of-sight states or, where they are needed, scores are missing for some devices.
+    of_drop: whether the K factor is that of the request's scores. Then the spreads are drawn once per run, correlated
+    with the K factor and the shadowing of these scores.
+    Raises ValueError if positions, line-of-sight states or, where they are needed, scores are missing for some devices,
+    and as `check_large_scale` does.
     """
     positions_m, line_of_sight = _places(request)
     scores = _scores(request) if of_drop else None
     _load()
+    if of_drop:
+        check_large_scale()
     import torch
 
     scenario, own = _scenario(name, request)
@@ -196,9 +200,26 @@ def check_version(version: Tr38901Version, scenario: ScenarioName | None = None)
 
     if scenario is not None and scenario.startswith("InF") and not hasattr(tr38901, "InF"):
         raise ValueError(
-            f"TR 38.901 {version}: Sionna {sionna.__version__} has no indoor factories; install Sionna 2.2 or newer"
+            f"TR 38.901 {version}: Sionna {sionna.__version__} has no indoor factories; install Sionna 2.1 or newer"
         )
     _tables(tr38901.TDL, version)
+
+
+def check_large_scale() -> None:
+    """Raise ValueError if the installed Sionna cannot be given the K factor and the shadowing of a drop. Imports
+    Sionna.
+
+    Before 2.1 it multiplied by the Cholesky root in its own order, in which K depends on numbers that are not given.
+    """
+    _load()
+    import sionna
+    from sionna.phy.channel import tr38901
+
+    if "spec_version" not in inspect.signature(tr38901.UMi).parameters:
+        raise ValueError(
+            f'Sionna {sionna.__version__} cannot be given the K factors of a drop; use large_scale = "redrawn", or '
+            "install Sionna 2.1 or newer"
+        )
 
 
 def _scenario(name: ScenarioName, request: SelectiveRequest) -> tuple[Any, dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -105,10 +106,9 @@ class Waypoints:
     inner_m: float
 
     def take(self, devices: NDArray[np.int64]) -> Waypoints:
-        """Return the motion of some of the devices."""
-        return Waypoints(
-            self.start_m[devices], lambda legs: self.waypoints(legs)[devices], self.speed_m_s, self.inner_m
-        )
+        """Return the motion of some of the devices. Their waypoints are drawn once for all times."""
+        some = cache(lambda legs: self.waypoints(legs)[devices])
+        return Waypoints(self.start_m[devices], some, self.speed_m_s, self.inner_m)
 
     def at(self, time_s: float) -> tuple[Array, Array]:
         """Return x and y in m, and the velocity in m/s, at a time in s since the start, [devices, 2] each.

@@ -93,7 +93,7 @@ class PathLoss:
         k_correlation_m: Correlation distance of the K factor in m.
         longest_without_m: Maximum distance in m without line of sight, inf if the limit is that of `distances_m`.
         distances_3d: Whether `distances_m` are distances between the antennas instead.
-        factory: What the model is of an indoor factory; None for other models.
+        factory: The kind of indoor factory that the model describes; None for other models.
     """
 
     loss_db: Callable[[Paths, Flags, Array], Array]

@@ -53,9 +53,9 @@ print(trace[["channel_gain", "power_limit", "transmit_scale", "alignment_coeffic
 # %%
 # The same round by hand
 # ----------------------
-# A simulation of a round needs four things that are random: the devices that are selected, their channels, their limits
-# on the energy, and the noise of the receiver. We take them from the trace, and compute everything else. The noise is
-# what was received minus what was sent through the channel.
+# Four things in a round are random: the devices that are selected, their channels, their energy limits, and the noise
+# of the receiver. We take them from the trace, and compute everything else. The noise is what was received minus what
+# was sent through the channel.
 
 gains = np.abs(trace["channel_gain"].values.astype(np.complex128))
 sent = trace["tx_symbols"].values
@@ -121,13 +121,13 @@ plt.show()
 # What it shows
 # -------------
 # **All devices arrive with one amplitude** :math:`\beta`, that of the device with the weakest reach, which sends with
-# all of its energy. The others hold back: the strongest could have arrived with more than three times that amplitude.
+# all of its energy. The others hold back: the strongest could have arrived with more than ten times that amplitude.
 # That is the price of a sum without distortion.
 
 used = (scales * CLIP_NORM) ** 2 / trace["power_limit"].values  # share of the limit, for an update of the largest norm
 assert np.argmax(used) == np.argmin(reach)
 assert np.isclose(used.max(), 1)
-assert reach.max() > 3 * beta
+assert reach.max() > 10 * beta
 assert np.allclose(trace["transmit_energy_j"], (scales * np.linalg.norm(updates, axis=1)) ** 2, rtol=1e-4)
 
 # %%

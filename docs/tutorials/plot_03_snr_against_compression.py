@@ -103,8 +103,8 @@ for level in LEVELS_DB:
     assert np.all(np.abs(error[level] - expected) < 5 * spread + mask)
 
 # %%
-# **The higher the SNR, the more entries.** At 20 dB sending everything is worse than sending three tenths; at 50 dB
-# sending everything is best.
+# **The higher the SNR, the more entries should be sent.** At 20 dB sending everything is worse than sending three
+# tenths; at 50 dB sending everything is best.
 
 assert accuracy[20.0][-1] < accuracy[20.0][2]
 assert np.argmax(accuracy[50.0]) == len(SHARES) - 1
@@ -126,4 +126,4 @@ assert np.all(accuracy[20.0] > 20)  # guessing is right in 10% of all cases
 #    the error at every SNR?
 # 2. Give PFELS with :math:`p = 1` the server steps 0.1 and 0.3. Is sending everything still worse at 20 dB?
 # 3. Plot the accuracy against the resource elements of the whole run, ``run.summary().resource_elements``. Which shares
-#    are never the best choice for any number of resource elements?
+#    are never the best choice, however many resource elements there are?

@@ -10,8 +10,8 @@ Two papers give two answers. X. Cao, G. Zhu, J. Xu and K. Huang (*Optimized powe
 in fading channels*, IEEE Transactions on Wireless Communications 19(11), 2020) find the policy with the least error for
 static channels. G. Zhu, Y. Wang and K. Huang (*Broadband analog aggregation for low-latency federated edge learning*,
 IEEE Transactions on Wireless Communications 19(1), 2020) leave out devices below a threshold, and derive what that
-costs: the tradeoff between the receive SNR and the share of the updates that is left out. This tutorial makes both
-again.
+costs: the tradeoff between the receive SNR and the share of the updates that is left out. This tutorial reproduces
+both.
 """
 
 # %%
@@ -157,8 +157,8 @@ assert np.isclose(mse(example, optimum), found.min(), rtol=1e-5)
 
 # %%
 # **Leaving out few devices buys much, leaving out more buys less.** In the tradeoff of Zhu et al. a receive SNR that is
-# 4 dB higher takes 9% of the updates instead of 0.3%. Another 5 dB take 38%. The simulated devices lie on the closed
-# form, and the limit holds on average.
+# 4 dB higher costs 8.5% of the updates instead of 0.3%, and another 5 dB cost 38%. The simulated devices lie on the
+# closed form, and the limit holds on average.
 
 gain_db = closed_snr_db[[6, 9]] - closed_snr_db[[0, 6]]
 assert np.array_equal(np.round(100 * closed_share[[0, 6, 9]], 1), [0.3, 8.5, 38.4])
@@ -175,7 +175,8 @@ print("receive SNR (dB):", np.round(closed_snr_db, 1))
 # ---------
 # 1. Give one of the 20 devices a limit of :math:`100 P`. What does it change for the others under channel inversion,
 #    and what under the optimum?
-# 2. Which error has the mean of truncated inversion, divided by the number of all devices, and at which threshold is it
-#    least? Compare with law 3 of the page on power policies.
-# 3. Train with both: ``airfl.run`` of the demo with ``airfl.Radio(power=...)``. Is the policy with the least error also
-#    the one with the highest accuracy?
+# 2. What is the error of the mean under truncated inversion, if the sum is divided by the number of all devices, and
+#    which threshold makes it least? Compare with law 3 of :doc:`power policies </channels/policies>`.
+# 3. Train with both: run the demo with ``"scheme.name": "wfl-p"`` and ``"power.policy": "cao"``, and then with
+#    ``"truncated-inversion"`` and ``"power.threshold": 0.1``. Is the policy with the least error also the one with the
+#    highest accuracy?

@@ -16,7 +16,7 @@ hold, and what does a whole run of such rounds cost?
 # * **The audit**: an attack on the code that runs the rounds (``airfl.audit``). It runs a round many times with and
 #   without the update of one device, guesses which it was, and gives a lower bound on :math:`\varepsilon` with a
 #   confidence of 95%. A bound without any assumption cannot exceed about the logarithm of the number of trials. A
-#   second one assumes that the noise is Gaussian, and goes much further.
+#   second one assumes that the noise is Gaussian, and can be much larger.
 #
 # The devices have so much power that the theorem is what limits it, and the model is small, so that the attack is
 # quick.
@@ -55,9 +55,9 @@ for claim, audit in audits.items():
 # %%
 # A whole run
 # -----------
-# Rounds add up. The ledger composes them, and says between which two numbers :math:`\varepsilon` of the run is: below
-# the upper bound by proof, and above the lower bound because a pair of neighbouring data sets pays it. Most papers
-# account for another sampling, Poisson's, and for a device that is removed instead of replaced.
+# Rounds add up. The ledger composes them, and gives two bounds on :math:`\varepsilon` of the run: the upper one is
+# proven for all neighbouring data sets, and the lower one is what one pair of them costs. Most papers account for
+# another sampling, Poisson's, and for a device that is removed instead of replaced.
 
 ROUNDS = (1, 2, 5, 10, 20, 50, 100)
 runs = [privacy_of(1.5, rounds) for rounds in ROUNDS]
@@ -131,9 +131,9 @@ for rounds, run in zip(ROUNDS, runs, strict=True):
 # Exercises
 # ---------
 # 1. Let all other devices work against the attacked one, with ``others="opposed"`` and ``against="opposite"``. Which
-#    neighbours does that reach, and how close does the Gaussian bound come to the ledger now?
+#    neighbouring data sets does the attack then tell apart, and how close does the Gaussian bound come to the ledger?
 # 2. Set ``privacy.bound="accountant"``, so that a true :math:`\varepsilon` of the whole run limits the power. By how
 #    many decibels do the updates arrive weaker with :math:`\varepsilon = 1.5` and 20 rounds? Compare
 #    ``alignment_coefficient_median`` of ``airfl.link_budget``.
 # 3. Give the observer what the server knows, ``privacy.observer="server"``. Why does :math:`\varepsilon` of a round
-#    grow, and why would more devices in the population no longer help?
+#    grow, and why would more devices in the population no longer help at the same :math:`\beta`?

@@ -3,30 +3,30 @@ How well must a device know its channel?
 ========================================
 
 To arrive with the amplitude that all devices have agreed on, a device divides its message by its channel. It
-divides by what it knows of the channel, :math:`\hat h`, and the air multiplies by what the channel is, :math:`h`.
-Of its update arrives
+divides by what it knows of the channel, :math:`\hat h`, and the air multiplies by the true channel, :math:`h`. Its
+update arrives multiplied by
 
 .. math:: g = \mathrm{Re}(h / \hat h)
 
-times what was meant. If the device knows its channel, :math:`g = 1`. This tutorial makes three kinds of knowledge
-wrong by the same amount, reads :math:`g` from the traces of real runs, and asks what each kind does to learning.
+If the device knows its channel, :math:`g = 1`. This tutorial compares three errors of the same size in what a device
+knows, reads :math:`g` from the traces of runs, and asks what each error does to learning.
 """
 
 # %%
 # Three ways to be wrong
 # ----------------------
 #
-# The channels are Rayleigh with mean power 1. How wrong a device is, is the mean square error of its knowledge,
-# :math:`q = \mathrm{E}|h - \hat h|^2`. Each kind of error reaches it in its own way:
+# The channels are Rayleigh with mean power 1. We measure how wrong a device is by the mean square error of its
+# knowledge, :math:`q = \mathrm{E}|h - \hat h|^2`. The error can have three causes:
 #
-# - **Estimation.** The channel is measured with noisy pilots, and the estimate is the one of least mean square
-#   error. With noise of variance :math:`v` on the measurement, :math:`q = v / (1 + v)`.
+# - **Estimation.** The channel is measured with noisy pilots, and estimated with the least mean square error. With
+#   noise of variance :math:`v` on the measurement, :math:`q = v / (1 + v)`.
 # - **Ageing.** The estimate was exact, but the device has moved since. The channel keeps the correlation
 #   :math:`\rho = J_0(2 \pi f_D \tau)` with the old one, and :math:`q = 2 (1 - \rho)`.
 # - **Phase.** The oscillators have drifted apart by :math:`\phi \sim N(0, s^2)`, and :math:`q = 2 (1 -
 #   e^{-s^2/2})`.
 #
-# We solve each of these for the setting that gives a certain :math:`q`.
+# We solve each of these for the setting that leads to a given :math:`q`.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -63,12 +63,13 @@ KINDS = {"estimation": estimated, "ageing": aged, "phase": turned}
 # ---------------------
 #
 # A hundred devices train a softmax regression on nine thousand images for 20 rounds. In every round, 20 devices are
-# selected among those whose channel appears to be at least 0.3, since inverting a channel that is nearly zero would
-# need any power. The trace stores the true channel and the one that was known, for each device and round.
+# selected among those whose channel appears to be at least 0.3, since the power that inverts a channel has no bound
+# as the channel comes close to zero. The trace stores the true channel and the one that was known, for each device
+# and round.
 
 
 def experiment(seed=0, **wrong):
-    """The settings of a run, with what is wrong in it."""
+    """Return the settings of a run, with an error in what the devices know."""
     return airfl.Experiment(
         scheme=airfl.schemes.WflP(),
         task=airfl.NamedTask(dataset="fashion-mnist-sample", model="softmax"),
@@ -92,7 +93,7 @@ def experiment(seed=0, **wrong):
 
 
 def observe(seed=0, **wrong):
-    """What arrives of each device's message, the channels that the devices knew, and the accuracy."""
+    """Return g of each message, the size of the channel that its device knew, and the accuracy."""
     run = airfl.run(experiment(seed, **wrong))
     with run.trace() as trace:
         sent = trace["active"].values == 1
@@ -108,8 +109,8 @@ seen = {name: [observe(**make(q)) for q in WRONG] for name, make in KINDS.items(
 # What theory says
 # ----------------
 #
-# Given the estimate, each kind leaves :math:`g` a mean and a spread. The mean is the same for all devices, so that
-# it acts as a step of the server: the decoded update is shorter. The spread differs from device to device and from
+# Given the estimate, :math:`g` has a mean and a spread. The mean is the same for all devices, so that it acts as a
+# smaller step of the server: the decoded update is shorter. The spread differs from device to device and from
 # round to round, and acts as noise. With :math:`s_e^2 = q` for estimation and :math:`1 - \rho^2` for ageing:
 #
 # ========== ==================== =============================================
@@ -122,7 +123,7 @@ seen = {name: [observe(**make(q)) for q in WRONG] for name, make in KINDS.items(
 
 
 def law(name, q, known):
-    """The mean of g and its standard deviation, for devices that know these channels."""
+    """Return the mean of g and its standard deviation, for devices that know these channels."""
     kept = 1.0 if name == "estimation" else 1 - q / 2
     if name == "phase":
         return kept, np.sqrt((1 + kept**4) / 2 - kept**2)
@@ -159,20 +160,21 @@ plt.show()
 # -------------
 #
 # With a known channel every message arrives as it was meant. The mean and the spread of :math:`g` follow the laws,
-# whose lines are drawn without any of the measured values but the estimates: with some hundred messages a point,
-# the mean agrees within four standard errors.
+# whose lines use nothing from the runs except the estimates. Each point is taken over 400 messages, and the means agree
+# with the law within four standard errors.
 
 assert np.allclose(exact, 1, atol=1e-6)
 for name, runs in seen.items():
     for q, (arrived, known, _) in zip(WRONG, runs, strict=True):
         mean, deviation = law(name, q, known)
+        assert len(arrived) == 400
         assert abs(arrived.mean() - mean) < 4 * deviation / np.sqrt(len(arrived))
         assert abs(arrived.std() / deviation - 1) < 0.25
 
 # %%
-# The same error :math:`q` is not the same damage. The phase does least: it can only turn a message away, and what
-# is turned away falls on the imaginary part, which nobody reads. The other two divide by an estimate that may be
-# much smaller than the channel. From :math:`q = 0.5` on, estimation does most.
+# The same error :math:`q` does not do the same damage. A phase error does least: it rotates a message, so that a part
+# of it falls on the imaginary axis, where it is discarded. With the other two, a device divides by an estimate that may
+# be much smaller than the channel. From :math:`q = 0.5` on, estimation does most.
 
 for q, by_estimation, by_ageing, by_phase in zip(WRONG, seen["estimation"], seen["ageing"], seen["phase"], strict=True):
     assert by_phase[0].std() < min(by_ageing[0].std(), by_estimation[0].std())
@@ -182,7 +184,7 @@ for q, by_estimation, by_ageing, by_phase in zip(WRONG, seen["estimation"], seen
 # %%
 # Learning hardly minds. At :math:`q = 0.2`, accuracy is within 4 points of that with a known channel, and at
 # :math:`q = 0.8` it still is within 8. Every update is a step in a useful direction, the mean over 20 devices
-# averages their spread, and a shorter mean is nothing but a smaller step. What wrong knowledge does to a privacy
+# averages their spread, and a shorter mean is only a smaller step. What wrong knowledge does to a privacy
 # claim is another question (:doc:`privacy under channel estimation errors </channels/privacy>`).
 
 for runs in seen.values():
@@ -194,7 +196,7 @@ for runs in seen.values():
 # ---------
 #
 # 1. Pack two entries on each resource element (``grid=airfl.Grid(packing="iq")`` in the radio). What a phase error
-#    turns away now falls on the neighbouring entry. Which of the three kinds suffers, and what does
+#    rotates away now falls on the other entry. Which of the three kinds suffers, and what does
 #    ``aggregation_error`` in the trace say that :math:`g` does not?
 # 2. Replace ``mmse`` by ``ls``, the least-squares estimate. Where does the mean of :math:`g` go, and why does its
 #    spread become smaller? (:doc:`Channel estimation </channels/estimation>` has the law.)

@@ -3,10 +3,9 @@ How many antennas make up for fading?
 =====================================
 
 A sum over the air is only as strong as its weakest term. All devices arrive with the same amplitude, so the device
-with the deepest fade decides about it, and the others hold back. A second antenna at the receiver rarely fades at
-the same time as the first. But the antennas have to be combined by one set of weights for *all* devices, since
-nobody can tell them apart any more once they are added up. This tutorial asks what antennas are worth then, and how
-to combine them.
+with the deepest fade sets it, and the others hold back. A second antenna at the receiver rarely fades at the same
+time as the first. But the antennas have to be combined with one set of weights for *all* devices, since their messages
+cannot be told apart once they are added up. This tutorial asks what antennas are worth then, and how to combine them.
 """
 
 # %%
@@ -16,8 +15,8 @@ to combine them.
 # Sixteen devices have independent Rayleigh channels of mean power 1 to :math:`A` antennas. The receiver combines
 # what it hears with weights :math:`a` of norm 1, so that the noise stays as it was, and hears device :math:`i`
 # through :math:`a^H h_i`. We draw 100 such channels and keep the gain of the weakest device. Four ways to choose
-# :math:`a` are compared: one antenna alone, the sum of all channels, the direction of most power, and the best
-# weakest device that a search finds.
+# :math:`a` are compared: one antenna alone, the sum of all channels, the direction in which most power arrives, and a
+# search for the weights with which the weakest device is strongest (max-min).
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,7 +31,7 @@ COMBINERS = {"max-min": MaxMin(), "principal": Principal(), "sum": CoherentSum()
 
 
 def weakest_gains(seed=0):
-    """The median gain of the weakest device in dB, by the way to combine, for each number of antennas."""
+    """Return the median gain of the weakest device in dB, by combiner, for each number of antennas."""
     rng, limits = np.random.default_rng(seed), np.ones(DEVICES)
     gains = {name: [] for name in [*COMBINERS, "upper bound"]}
     for antennas in ANTENNAS:
@@ -61,7 +60,7 @@ COUNTS = [1, 2, 4, 8]
 
 
 def experiment(antennas, combining, seed=0):
-    """A short run with this number of antennas."""
+    """Return the settings of a short run with this number of antennas."""
     return airfl.Experiment(
         scheme=airfl.schemes.WflP(),
         task=airfl.NamedTask(dataset="fashion-mnist-sample", model="softmax"),
@@ -83,7 +82,7 @@ def experiment(antennas, combining, seed=0):
 
 
 def learn(seed=0):
-    """Accuracy and energy for each number of antennas; with one antenna there is nothing to combine."""
+    """Return the summaries of runs by combiner; with one antenna there is nothing to combine."""
     single = airfl.run(experiment(1, "first", seed)).summary()
     return {
         name: [single] + [airfl.run(experiment(count, name, seed)).summary() for count in COUNTS[1:]]
@@ -125,10 +124,10 @@ standard_error = 1 / (DEVICES * np.sqrt(DRAWS))  # of a median of exponential nu
 assert abs(10 ** (gains["one antenna"][0] / 10) - expected) < 4 * standard_error
 
 # %%
-# **Only the search for the weakest device uses the antennas at once.** Two antennas gain more than 6 dB for it, and
-# eight more than 13 dB. It comes within 1.5 dB of a bound that no weights can exceed. The direction of most power
-# mostly serves those who are strong already: with eight antennas its weakest device is worse off than that of the
-# search with two.
+# **Only the search for the weakest device gains much from few antennas**: more than 6 dB from two, and more than 13 dB
+# from eight. It comes within 1.5 dB of a bound that no weights can exceed. The direction of most power mostly serves
+# devices that are strong already: with eight antennas its weakest device is weaker than that of the search with two.
+# The same holds for the sum of all channels.
 
 search, bound = gains["max-min"], gains["upper bound"]
 assert search[1] - search[0] > 6
@@ -140,7 +139,7 @@ assert max(gains["principal"][3], gains["sum"][3]) < search[1]
 # %%
 # **In learning, the second antenna matters most.** It adds more than 4 points of accuracy to those of a single one,
 # and six more antennas add less than half as much again. Eight antennas that are combined in another way do not
-# reach what two reach by the search.
+# reach the accuracy of two with the search.
 
 search_learned = [run.test_accuracy for run in learned["max-min"]]
 gained = np.diff(search_learned)
@@ -152,7 +151,7 @@ for other in ("principal", "sum"):
 # %%
 # **Antennas do not save energy by themselves.** All devices arrive as strongly as the weakest can. When the weakest
 # becomes stronger, so does everybody's amplitude: with eight antennas, the devices spend more than twice the energy
-# that they spend with one. Who wants to save energy has to lower the limit.
+# that they spend with one. To save energy, lower the limit.
 
 assert learned["max-min"][-1].energy > 2 * learned["max-min"][0].energy
 
@@ -161,8 +160,8 @@ assert learned["max-min"][-1].energy > 2 * learned["max-min"][0].energy
 # ---------
 #
 # 1. Lower ``max_snr_db`` at eight antennas by what the search has gained in the left panel. Is the accuracy that of
-#    one antenna at -20 dB, and what do the devices spend? ``airfl.link_budget`` answers the second question without
-#    training.
+#    one antenna at -20 dB, and how much energy do the devices spend? ``airfl.link_budget`` answers the second
+#    question without training.
 # 2. Let the channels have a line of sight, ``Rician(k=10.0)`` from ``channels.fading``. A device's direction then
 #    decides what an array hears of it. How much do eight antennas gain, and how much with ``angle="broadside"``,
 #    where all stand in front?

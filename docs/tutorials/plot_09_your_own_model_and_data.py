@@ -3,7 +3,7 @@ Can devices draw a map of their own coverage?
 =============================================
 
 A device knows how strongly it hears the base station where it is, and nowhere else. Sixty of them together know
-enough for a map of the whole cell, and learning it over the air lets none of them report where it was.
+enough for a map of the whole cell, and none of them has to report where it was if they learn it over the air.
 
 Nothing of this task comes with airfl: the data, the model, the loss and the measure of success are ours. This
 tutorial makes a task of them, and runs it over an ideal link and over the air.
@@ -53,7 +53,7 @@ def samples(places, power):
 # %%
 # Your own model, loss and metric
 # -------------------------------
-# Any torch module will do that treats each sample by itself. The loss is a function that returns one number per
+# Any torch module that treats each sample by itself will do. The loss is a function that returns one number per
 # sample, and so is every metric: here the error of the map in dB. The partition names the device of each sample.
 
 
@@ -83,9 +83,9 @@ task = airfl.Task(
 # %%
 # Running it
 # ----------
-# From here on, all is as with any task. We name the engine of local training, which airfl would otherwise choose,
-# so that it does not spend more time on compiling so small a model than on training it. Twenty devices take part in
-# each of 60 rounds: over a link that loses nothing, and over the air with WFL-P at two limits of power.
+# From here on, everything is as with any task. We name the engine of local training, which airfl would otherwise
+# choose, so that it does not spend more time on compiling so small a model than on training it. Twenty devices take
+# part in each of 60 rounds: over a link that loses nothing, and over the air with WFL-P at two power limits.
 
 
 def experiment(scheme, seed=0, max_snr_db=40.0):
@@ -149,10 +149,10 @@ plt.show()
 # %%
 # What it shows
 # -------------
-# **Together the devices have a map of the whole cell.** A single number for the whole cell, the best there
-# is, misses by the deviation of the power around its mean. The map misses by less than four fifths of that, over
-# the ideal link and over the air at 40 dB alike, as the mean of the second half of the rounds. The two are within
-# 1.5 dB of each other.
+# **Together the devices have a map of the whole cell.** The best single number for the whole cell is the median of
+# the power, and its mean error is the mean absolute deviation of the power. The error of the map is less than four
+# fifths of it, over the ideal link and over the air at 40 dB alike, in the mean over the second half of the rounds.
+# The two are within 1.5 dB of each other.
 
 true = power_db(test_places)
 constant = np.abs(true - np.median(true)).mean()
@@ -189,7 +189,7 @@ assert budget.energy_j >= total.energy
 # 1. Give the server a smaller step, ``server=airfl.Server(learning_rate=0.3)``. The noise is multiplied by it too.
 #    Is there a map at 25 dB now, and how many rounds does it take?
 # 2. Let all devices measure all over the cell: shuffle ``device_of``. How much of the error came from the fact that
-#    every device knows its own neighbourhood alone?
+#    every device knows only its own neighbourhood?
 # 3. Add a second output, the uncertainty of the map, and a loss that rewards an honest one (the negative
 #    log-likelihood of a normal distribution). What has to change in the task? (:doc:`Your own model and data
 #    </own-task>` lists what a task accepts.)

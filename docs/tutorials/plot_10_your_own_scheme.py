@@ -15,15 +15,15 @@ noise.
 # The stage
 # ---------
 # A scheme is a chain of stages, which a device applies to its update before it sends it. Ours sends one of
-# ``turns`` equal parts of the coordinates, in an order that is drawn anew once all have had their turn. A stage has
+# ``turns`` equal parts of the coordinates, in an order that is drawn anew after all have had their turn. A stage has
 # two methods:
 #
 # - ``bound`` says what is known about a message before anybody trains. Power control and privacy rest on it. Our
 #   message has ``size`` entries. PFELS may count on :math:`\sqrt{p}` of the norm in the mean over the draws. We may
 #   not: the update has seen which coordinates are left, and all of its norm may be in them. So the bounds on the
 #   norm stay as they were.
-# - ``open`` returns how to encode and decode in a round. Random numbers have an address, here the purpose and the
-#   number of the cycle, so that devices and server agree and a run can be resumed without storing the order.
+# - ``open`` returns the functions that encode and decode in a round. Random numbers have an address, here the purpose
+#   and the number of the cycle, so that devices and server agree and a run can be resumed without storing the order.
 
 import math
 from dataclasses import dataclass, replace
@@ -184,7 +184,7 @@ assert np.allclose(coverage["in turns"][:4], np.arange(1, 5) / 4, atol=1e-3)
 # %%
 # **It learns no faster.** The two end within two points of each other. A round sends a quarter of the coordinates
 # in both, all devices agree on which, and over 24 rounds each coordinate is sent about six times either way. The
-# idea is plausible, and the run says that it is worth little here.
+# idea is plausible, and the run shows that it is worth little here.
 
 accuracy = {label: run.summary().test_accuracy for label, run in runs.items()}
 assert abs(accuracy["in turns"] - accuracy["PFELS"]) < 0.02

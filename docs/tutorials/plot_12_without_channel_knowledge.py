@@ -33,12 +33,12 @@ numbers = rng.uniform(-1, 1, DEVICES)
 
 
 def gaussian(*shape):
-    """Numbers from CN(0, 1)."""
+    """Return numbers from CN(0, 1)."""
     return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
 
 
 def by_amplitude(noise_power):
-    """The mean as the server decodes it from amplitudes, many times over."""
+    """Return the means that the server decodes from amplitudes, one for each trial."""
     h = gaussian(TRIALS, DEVICES)
     sends = np.abs(h) ** 2 > SILENT_BELOW
     beta = np.sqrt(1 / exp1(SILENT_BELOW))  # so that the mean energy is 1 for numbers of size 1
@@ -47,7 +47,7 @@ def by_amplitude(noise_power):
 
 
 def by_energy(noise_power, antennas):
-    """The same from energies on two elements, summed over antennas."""
+    """Return the means that it decodes from energies on two elements, summed over antennas."""
     energies = []
     for sign in (1, -1):
         amplitudes = np.sqrt(np.maximum(sign * numbers, 0))
@@ -61,7 +61,7 @@ def by_energy(noise_power, antennas):
 
 
 def energy_law(noise_power, antennas):
-    """The variance of the mean from energies: an energy is exponential, and varies as much as it is."""
+    """Return the variance of the mean from energies: an energy is exponential, so its deviation is its mean."""
     positive, negative = np.maximum(numbers, 0).sum(), np.maximum(-numbers, 0).sum()
     return ((positive + noise_power) ** 2 + (negative + noise_power) ** 2) / (antennas * DEVICES**2)
 
@@ -72,7 +72,7 @@ ARRAYS = [1, 4, 16]
 
 
 def error(decoded):
-    """The mean square error."""
+    """Return the mean square error."""
     return np.mean((decoded - numbers.mean()) ** 2)
 
 
@@ -86,8 +86,8 @@ energy_laws = np.array([[energy_law(noise, antennas) for noise in NOISE] for ant
 # The configuration ``no-csi`` comes with airfl: a hundred devices, twenty of them in a round, over a
 # frequency-selective Rayleigh channel. We shorten it, and train a softmax regression.
 #
-# - BAA aligns amplitudes, and leaves out devices in a fade. Once the channel is known for free, and once it is
-#   estimated from pilots on every subcarrier.
+# - BAA aligns amplitudes, and leaves out devices in a fade. It runs twice: with a channel that is known for free, and
+#   with one that is estimated from pilots on every subcarrier.
 # - REED sends energies, as above.
 # - FSK-MV sends energies as well, but only votes: the server takes the sign that is heard louder, entry by entry.
 
@@ -130,8 +130,8 @@ plt.show()
 # %%
 # What it shows
 # -------------
-# **Energies have no bias, but a noise of their own.** The energy of a sum of random phases is exponential, so that
-# it varies as much as it is. The variance follows
+# **Energies have no bias, but a noise of their own.** The energy of a sum over Rayleigh channels is exponential,
+# so that its standard deviation equals its mean. The variance of the decoded mean is
 #
 # .. math:: \frac{(U^+ + N_0)^2 + (U^- + N_0)^2}{A r^2}
 #
@@ -140,7 +140,7 @@ plt.show()
 assert np.allclose(energy_errors, energy_laws, rtol=0.1)
 
 # %%
-# **No power removes that noise.** Beyond 10 dB, more power helps hardly: another 20 dB take off less than a tenth.
+# **No power removes that noise.** Beyond 10 dB, more power hardly helps: another 20 dB take off less than a tenth.
 # Sixteen antennas divide the error by sixteen. Amplitudes are better at every SNR and with a single antenna, by
 # more than ten times. Their own floor comes from the devices that stay silent.
 
@@ -160,7 +160,7 @@ assert accuracy["FSK-MV"] < accuracy["REED"] - 0.05
 # **What knowledge costs is paid in pilots.** REED takes two elements for an entry, twice as many as BAA would take
 # if it knew the channel for free. As soon as BAA has to estimate it, it takes more than four times the elements of
 # REED, and more than twice its energy, for no more than 2 points of accuracy. The more entries a round has, the
-# less do pilots matter: this model has 7,850.
+# less the pilots matter: this model has 7,850.
 
 elements = {label: total.resource_elements for label, total in totals.items()}
 assert elements["REED"] == 2 * elements["BAA, channel known"]
@@ -174,8 +174,8 @@ assert accuracy["BAA, channel estimated"] < accuracy["REED"] + 0.02
 # 1. Give REED sixteen antennas, ``"antennas.count": 16``. The noise of its energies falls to a sixteenth. What does
 #    accuracy gain, and after how many rounds?
 # 2. How many entries must a model have for BAA's pilots to cost fewer elements than the second element of REED?
-#    Work it out from ``pilot_elements`` in the trace, and check it with ``airfl.link_budget`` and a larger
-#    ``task.model``.
+#    Work it out from ``pilot_elements`` in the trace, and check it with ``airfl.link_budget`` and
+#    ``"task.model": "cnn-fashion"``.
 # 3. Let other cells disturb: ``"channel.interference": "alpha-stable"`` with ``"channel.interference_to_noise_db":
 #    10.0``. Which of the schemes survive single strong impulses, and why is it not REED? (:doc:`With and without
 #    channel knowledge </schemes/no-csi>` has the answer.)

@@ -40,7 +40,15 @@ def _in_sight(axis: Axes) -> list[str]:
         axis.plot(distances, chance, label=name, **line(number))
         half_m = float(np.interp(0.5, chance[::-1], distances[::-1]))
         numbers.append(f"{name}: half of the devices are in line of sight at {half_m:.1f} m")
-    label(axis, "distance in the plane (m)", "probability of a line of sight", legend="center right", xscale="log")
+    label(
+        axis,
+        "distance in the plane (m)",
+        "probability of a line of sight",
+        legend="upper right",
+        xscale="log",
+        ylim=(-0.05, 1.3),
+        yticks=np.linspace(0, 1, 6),
+    )
     return numbers
 
 

@@ -55,17 +55,20 @@ def _closed_form(scenario: Scenario) -> float:
 def _crossing(axis: Axes) -> list[str]:
     numbers = []
     for number, (cells, name) in enumerate({1: "1 neighbour", 6: "6 neighbours"}.items()):
-        exact, measured = [], []
+        exact, measured, spread = [], [], []
         for distance_m in DISTANCES_M:
             scenario = scenario_of((*CELL, *TRUNCATED, ring(cells, distance_m)), devices=DEVICES, selected=DEVICES)
             reports = [plan.link.link_budget() for plan in opened(scenario, 300)]
             exact.append(10 * np.log10(_closed_form(scenario)))
-            over = np.mean([(one.interference_std / one.noise_std) ** 2 for one in reports])
+            ratios = [(one.interference_std / one.noise_std) ** 2 for one in reports]
+            over = np.mean(ratios)
             measured.append(10 * np.log10(over))
+            spread.append(10 / np.log(10) * np.std(ratios) / over / np.sqrt(len(ratios)))
         axis.plot(DISTANCES_M, exact, label=f"{name}, closed form", **line(number))
         axis.plot(DISTANCES_M, measured, label=f"{name}, link", **dots(number))
         numbers.append(quote(f"{name}: over the noise in dB, closed form", exact, PLACES, ".1f"))
         numbers.append(quote(f"{name}: over the noise in dB, link", measured, PLACES, ".1f"))
+        numbers.append(quote(f"{name}: standard error of the link in dB", spread, PLACES, ".1f"))
     label(axis, "distance between base stations (m)", "interference over noise (dB)", legend="upper right")
     return numbers
 

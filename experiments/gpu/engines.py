@@ -41,7 +41,7 @@ SIZES = (7, 3, 12, 4, 5)
 STEPS, BATCH, RATE, MOMENTUM = 2, 4, 0.05, 0.9
 MARGIN = 8.0
 LARGEST = 0.25
-"""Of an update that is told from one that is wrong."""
+"""Largest relative error in any precision, so that an update that lacks a layer fails."""
 EPS = float(torch.finfo(torch.float32).eps) / 2
 ROUNDED: dict[Precision, float] = {"float32": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-9}
 """Largest relative error by which an input of a product is rounded."""

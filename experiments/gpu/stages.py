@@ -60,7 +60,7 @@ STAGES = {
         Stage("pfels-cifar10", "figures:pfels_cifar10", 90, "PFELS on CIFAR-10, VGG-11, 32 devices x 5 steps of 50"),
         Stage("pfl-cifar10", "figures:pfl_cifar10", 90, "pfl's CIFAR-10: small CNN, 50 of 1,000 clients"),
         Stage("blazefl", "figures:blazefl", 150, "BlazeFL's: 100 clients, 5 epochs, batches of 50"),
-        Stage("sweep", "figures:sweep", 300, "100 points of the demo, 1, 2, 4 and as many at a time as fit"),
+        Stage("sweep", "figures:sweep", 300, "100 points of the demo, 1, 4 and as many at a time as fit"),
         Stage("superposition", "figures:superposition", 60, "superposition against memory bandwidth"),
         Stage("large-round", "figures:large_round", 150, "a round of 128 devices at d = 10^8 without training"),
         Stage(

@@ -151,7 +151,6 @@ def test_a_further_call_goes_on_where_the_last_stopped(
     assert read(tmp_path, "passes", SMALL) is None
 
 
-@pytest.mark.full
 def test_checks_run_beside_each_other_and_measurements_alone(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +163,7 @@ def test_checks_run_beside_each_other_and_measurements_alone(
     assert all("passed" in line for line in said), said
 
 
+@pytest.mark.full
 def test_a_stage_can_run_in_an_interpreter_of_its_own(tmp_path: Path) -> None:
     """As it does if the GPU has been used before the fork."""
     words = {"stage": vars(STAGES["environment"]), "given": vars(SMALL), "folder": str(tmp_path)}

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from airfl.core.scenario import Scenario
+from airfl.errors import UserError
 from channels.topology import PATH_LOSS
 from tests.laws.decoding import built
 from tests.laws.samples import Array, assert_law
@@ -127,3 +128,22 @@ def test_without_scores_the_drop_is_not_known() -> None:
     for scores, said in ((None, "got none"), (np.zeros((2, 2)), "got shape (2, 2)")):
         with pytest.raises(ValueError, match=one_line('large_scale = "drop" needs scores', said)):
             scenario.radio.fading.respond(replace(asked, scores=scores))
+
+
+def test_a_sionna_that_cannot_be_given_a_drop_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before Sionna 2.1, whose K depended on the delay and angle spreads, drawn first, and whose objects took no
+    version of the tables."""
+    from sionna.phy.channel import tr38901
+
+    class Older:
+        def __init__(self, carrier_frequency: float, o2i_model: str) -> None: ...
+
+    given = ("channel.large_scale=drop", "channel.tr38901_version=v16.1")
+    scenario = scenario_of("umi", 4, *given)
+    asked = scenario.radio._request(0, np.arange(4), scenario.frame)
+    monkeypatch.setattr(tr38901, "UMi", Older)
+    refused = ("Sionna 2", 'cannot be given the K factors of a drop; use large_scale = "redrawn"')
+    with pytest.raises(UserError, match=one_line("channel.large_scale: ", *refused)):
+        scenario_of("umi", 4, *given)
+    with pytest.raises(ValueError, match=one_line(*refused)):
+        scenario.radio.fading.respond(asked)

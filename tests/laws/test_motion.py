@@ -124,6 +124,20 @@ def test_waypoints_are_reached_at_a_constant_speed_and_around_the_inner_border()
         np.testing.assert_allclose(motion.at(float(arrival[device]))[0][device], first[device], atol=1e-9)
 
 
+def test_waypoints_of_some_devices_are_theirs_and_drawn_once() -> None:
+    """As for the blocks of a round, at each of which a few devices of a large population have a place."""
+    motion, asked = waypoints(50, 10.0), []
+
+    def counted(legs: int) -> Array:
+        asked.append(legs)
+        return motion.waypoints(legs)
+
+    some = replace(motion, waypoints=counted).take(np.array([7, 3]))
+    for time_s in (100.0, 101.0, 102.0):
+        np.testing.assert_array_equal(some.at(time_s), np.array(motion.at(time_s))[:, [7, 3]])
+    assert len(asked) == len(set(asked)) > 1
+
+
 def test_devices_that_would_need_too_many_legs_are_refused() -> None:
     near = Waypoints(np.ones((1, 2)), lambda legs: np.ones((1, legs, 2)), 1.0, 0.0)
     with pytest.raises(ValueError, match=one_line("more than 65,536 legs in 1 s at 1 m/s")):

@@ -232,8 +232,8 @@ def test_no_device_that_sends_is_no_interference() -> None:
 
 
 def test_links_that_carry_bits_work_at_the_sinr() -> None:
-    """One device in each cell: log2(1 + P|h|^2/(N_0 + P|g|^2)) at capacity; half of that power crosses in the mean if
-    another device takes its turn half of the time, and all of it from both where both send on half of the band."""
+    """Two devices in each cell: log2(1 + P|h|^2/(N_0 + I)) at capacity, where I is the mean of the P|g_j|^2 if the
+    neighbour's devices take turns, and their sum if both send on half of the band with twice the power there."""
     power = 10 ** ((10 - 30) / 10) / 64
     gains = [path_gain(50), path_gain(60)]
     crossed = [path_gain(math.hypot(400, 50)), path_gain(math.hypot(400, 60))]
@@ -249,6 +249,21 @@ def test_links_that_carry_bits_work_at_the_sinr() -> None:
         without = built(ENTRIES, *(text for text in given if text != BESIDE))
         snr = planned(without).link.link_budget().devices.snr_db
         np.testing.assert_allclose(report.devices.snr_db, snr)
+
+
+@pytest.mark.parametrize(("mode", "activity"), [("total", 1.0), ("per-element", 0.5)])
+def test_the_power_of_digital_devices_is_spread_over_all_subcarriers(mode: str, activity: float) -> None:
+    """Also if a model has fewer parameters than these: 64 on 256 subcarriers, P = 10 mW/256 on each."""
+    given = (
+        *at((0, 50), (0, 60)), BESIDE, "grid.subcarriers=256", "channel.fading=fixed", "scheme.name=fedavg",
+        "scheme.link=digital", "digital.error_model=capacity", "digital.gap_db=0", f"digital.power={mode}",
+    )  # fmt: skip
+    scenario = built(ENTRIES, *given)
+    power, crossed = 0.01 / 256, sum(path_gain(math.hypot(400, away)) for away in (50, 60))
+    noise = 2 * scenario.radio.noise_std**2 + activity * power * crossed
+    own = power * (2 if mode == "total" else 1)  # each device has half of the band
+    rates = [math.log2(1 + own * path_gain(away) / noise) for away in (50, 60)]
+    np.testing.assert_allclose(planned(scenario).link.link_budget().devices.rate, rates, rtol=1e-6)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import Tensor
 
 from airfl.core.round import run_round
 from airfl.learning.evaluation import evaluate
+from airfl.learning.trainer import LocalTrainer
 from airfl.schemes.names import SCHEMES
+from airfl.uplinks.stages import Coder, RandK
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.memory import Meter, Use, use_of
 from experiments.gpu.worlds import first_state, short_world
@@ -16,9 +21,9 @@ DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
 
 WAITS = {
     **dict.fromkeys(SCHEMES, 4),
-    **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels"), 6),
+    **dict.fromkeys(("wfl-p", "wfl-pdp", "cotaf", "baa", "obda", "pfels", "blind"), 6),
     **dict.fromkeys(("fsk-mv", "reed", "ncairfl", "affine-oac", "balanced-digits"), 5),
-    **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13, "md-aircomp": 43},
+    **{"fedavg-topk": 6, "fed-smp-topk": 8, "cpsgd": 5, "a-dsgd": 13, "md-aircomp": 43, "age-topk": 13},
 }
 """Most operations of a round for which the CPU waits, all devices in one chunk and without an evaluation.
 
@@ -85,6 +90,27 @@ def waits_of(scheme: str, *overrides: str) -> int:
 def test_waits_of_a_round_grow_neither_with_devices_nor_with_steps(scheme: str) -> None:
     larger = ("run.selected=8", "run.chunk=8", "local.steps=5")
     assert waits_of(scheme, *larger) <= waits_of(scheme, "run.chunk=8") <= WAITS[scheme]
+
+
+def test_the_encoder_is_opened_once_a_gpu_trains_the_first_chunk() -> None:
+    """So that the CPU draws the masks beside the training; all chunks share the encoder."""
+    happened: list[str] = []
+    with imitated_gpu(), pytest.MonkeyPatch.context() as patch:
+        world = short_world("pfels", CUDA, "run.selected=4", "run.chunk=2")
+        train, draw = LocalTrainer.updates, RandK.open
+
+        def updates(*given: Any) -> Tensor:
+            happened.append("train")
+            return train(*given)
+
+        def opened(*given: Any) -> Coder:
+            happened.append("open")
+            return draw(*given)
+
+        patch.setattr(LocalTrainer, "updates", updates)
+        patch.setattr(RandK, "open", opened)
+        run_round(world, first_state(world))
+    assert happened == ["train", "open", "train"]
 
 
 def test_an_evaluation_waits_once() -> None:

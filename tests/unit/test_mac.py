@@ -104,6 +104,17 @@ def selective(packing: Packing, entries: int, per_block: int, start: int) -> tup
     return gains, precoders, ResourceMapping(frame, start)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_chunk_without_devices_adds_nothing(device: str) -> None:
+    gains, precoders, place = selective("iq", 6, 1, 0)
+    channel = MultipleAccessChannel(gains, precoders, "iq", place)
+    with imitated_gpu() if device == "cuda" else nullcontext():
+        sent = channel.send(torch.zeros(0, 6, device=device), np.ones(0), slice(0, 0))
+        received = channel.close(torch.ones(6)).cpu()
+    assert (sent.energy.shape, sent.received_energy.shape) == ((0,), (0,))
+    assert torch.equal(received, torch.zeros(6))
+
+
 def met(coefficients: Complex, place: ResourceMapping, element: int) -> Complex:
     """The coefficient an element of a message meets: subcarrier first, from the start on, going round."""
     frame = place.frame
@@ -122,7 +133,7 @@ def test_every_element_meets_its_own_coefficient(
     gains, precoders, place = selective(packing, entries, per_block, start % (entries // 2))
     messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, entries)))
     channel = MultipleAccessChannel(gains, precoders, packing, place)
-    device = kind[:4].rstrip(",")
+    device = kind.partition(",")[0]
     with imitated_gpu() if device == "cuda" else nullcontext():
         there = messages.to(device)
         sent = [channel.send(there[a:b], SCALES[a:b], slice(a, b)) for a, b in ((0, 2), (2, 5))]

@@ -13,7 +13,8 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.layers.convolution import Convolution
 from airfl.learning.layers.normalisation import GroupNorm
 from airfl.learning.layers.patches import Window, _sum_of_shifted, input_gradient
-from airfl.learning.layers.products import batched_product
+from airfl.learning.layers.products import _bf16_product, batched_product, product
+from airfl.learning.layers.recurrent import Lstm
 from airfl.runtime.precision import current_precision, precision
 from experiments.gpu.engines import MOMENTUM, SIZES, updates
 from experiments.gpu.imitation import imitated_gpu
@@ -110,6 +111,21 @@ def test_a_gpu_rounds_factors_to_bfloat16_and_sums_in_float32_where_the_precisio
     with imitated_gpu(), precision("tf32"):
         plain = batched_product(left.cuda(), right.cuda()).cpu()
     torch.testing.assert_close(plain, left @ right, rtol=1e-5, atol=1e-5)
+
+
+def test_bf16_is_for_single_products_and_for_the_weights_of_an_lstm_too() -> None:
+    left, right = torch.randn(3, 300), torch.randn(4, 300)
+    module = nn.LSTM(5, 6, batch_first=True)
+    weights = tuple(part.detach()[None].repeat(2, *[1] * part.dim()) for part in module.parameters())
+    inputs = torch.randn(2, 3, 4, 5)
+    with imitated_gpu(), precision("bf16"):
+        found = product(left.cuda(), right.cuda()).cpu()
+        layer, there = Lstm(module), tuple(part.cuda() for part in weights)
+        outputs, levels = layer.forward(there, (inputs.cuda(),), 2)
+        with mock.patch("airfl.learning.layers.products._bf16_product", side_effect=_bf16_product) as rounding:
+            layer.gradient(levels, outputs, 2)
+    torch.testing.assert_close(found, left.bfloat16().float() @ right.bfloat16().float().T, rtol=1e-5, atol=1e-5)
+    assert rounding.call_count == 3  # of the inputs' gradient, of the weights of inputs and of hidden states
 
 
 def test_a_gpu_normalises_groups_channels_last() -> None:

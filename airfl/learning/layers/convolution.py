@@ -13,8 +13,9 @@ from airfl.learning.layers.patches import Window, convolve, input_gradient, patc
 from airfl.learning.layers.products import batched_product, rounded
 from airfl.runtime.precision import current_precision
 
-SOME, SMALL_WINDOW, MANY_POSITIONS = (32, 64), 9, 16
-"""Channels, entries of the window and positions of the outputs with which cuDNN is fast in many groups, in tf32."""
+GROUPED_CHANNELS, GROUPED_WINDOW, GROUPED_POSITIONS = (32, 64), 9, 16
+"""Fewest and most channels, most entries of the window and fewest positions of the outputs of a convolution that cuDNN
+computes faster in many groups, in tf32."""
 
 Saved = tuple[Tensor, Tensor, Tensor | None]
 """The inputs of a convolution as given and as feature maps, and their patches if these were computed."""
@@ -44,8 +45,10 @@ class Convolution:
         if not maps.is_cuda or self._groups != 1 or self._dilation != [1, 1]:
             return False
         filters, channels = self._shape[:2]
-        fast = SOME[0] <= channels <= SOME[1] and filters <= SOME[1] and self._shape[2:].numel() <= SMALL_WINDOW
-        return current_precision() != "tf32" or not fast or prod(self._size_of(maps)) < MANY_POSITIONS
+        least, most = GROUPED_CHANNELS
+        small = self._shape[2:].numel() <= GROUPED_WINDOW
+        grouped = least <= channels <= most and filters <= most and small
+        return current_precision() != "tf32" or not grouped or prod(self._size_of(maps)) < GROUPED_POSITIONS
 
     def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Saved]:
         """Convolve; the inputs are saved, as given and as feature maps, and their patches if these are computed."""

@@ -61,7 +61,7 @@ def convolve(patches: Tensor, weight: Tensor, bias: Tensor | None, batch: int, h
     """
     devices, channels = weight.shape[:2]
     factors = patches, _matrices(weight).transpose(1, 2)
-    if torch.compiler.is_compiling():  # which knows no result in given memory
+    if torch.compiler.is_compiling():  # the compiler does not support `out`
         outputs = batched_product(*factors).transpose(0, 1).contiguous()
     else:
         outputs = patches.new_empty(patches.shape[1], devices, channels, dtype=weight.dtype)
@@ -119,7 +119,7 @@ def weight_gradient(patches: Tensor, grad_output: Tensor, channels: int, window:
 
 
 def _in_words(values: Tensor) -> Tensor:
-    """View the last dimension in words of 16 bytes where it consists of such, since torch copies number by number."""
+    """View the last dimension in words of 16 bytes if it divides into them, since torch copies element by element."""
     each = 16 // values.element_size()
     if torch.compiler.is_compiling() or each == 1 or values.stride(-1) != 1:
         return values

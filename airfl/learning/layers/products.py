@@ -29,6 +29,8 @@ def product(left: Tensor, right: Tensor) -> Tensor:
     if left.device.type == "cpu" and len(left) * right.numel() >= LARGE and _usable(left) and _usable(right):
         result: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
         return result
+    if rounds_to_bf16(left):
+        return batched_product(left[None], right.t()[None])[0]
     return F.linear(left, right)
 
 
@@ -61,7 +63,7 @@ def rounds_to_bf16(factor: Tensor) -> bool:
 
 
 def rounded(factor: Tensor) -> Tensor:
-    """Return a factor that is copied before it is multiplied as products would round it, so that half is copied."""
+    """Return a factor as products would round it. Rounding before a copy halves the bytes that are copied."""
     return factor.bfloat16() if rounds_to_bf16(factor) else factor
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from airfl.learning.layers.layer import Tensors, squares_of
-from airfl.learning.layers.products import products
+from airfl.learning.layers.products import batched_product, products
 
 _rnn, _rnn_backward = torch.ops.aten.mkldnn_rnn_layer, torch.ops.aten.mkldnn_rnn_layer_backward
 LSTM = 2  # the mode of these operators
@@ -244,9 +244,9 @@ def _gradient(level: Level) -> Tensors:
     """Return the gradients of a level's parameters, by one product over all steps and samples per weight."""
     grad_gates = _grad_gates(level)
     transposed = grad_gates.flatten(1, 2).transpose(1, 2)
-    input_weight = transposed.bmm(level.inputs.flatten(1, 2))
+    input_weight = batched_product(transposed, level.inputs.flatten(1, 2))
     later = grad_gates[:, 1:].flatten(1, 2).transpose(1, 2)
-    hidden_weight = later.bmm(level.outputs[:, :-1].flatten(1, 2))
+    hidden_weight = batched_product(later, level.outputs[:, :-1].flatten(1, 2))
     return _with_biases(level, input_weight, hidden_weight, transposed.sum(dim=2))
 
 

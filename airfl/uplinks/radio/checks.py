@@ -59,7 +59,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     if radio.surface.elements and radio.topology.kind != "none" and radio.topology.motion != "none":
         raise UserError(
             f"surface.elements: a surface is for devices that stay at their places, got topology.motion = "
-            f"{radio.topology.motion!r}; use 0 elements, or none"
+            f'{radio.topology.motion!r}; use 0 elements, or topology.motion = "none"'
         )
     if radio.surface.elements:
         _check_surface(radio)
@@ -116,11 +116,11 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
 def _check_motion(channel: ChannelSettings) -> None:
     """Check that the channels of devices that move can be drawn."""
     if not channel.speed_m_s:
-        raise UserError("topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use none")
+        raise UserError('topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use "none"')
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
             f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
-            f"{name_of(channel.fading)!r}); use one of these, or none"
+            f'{name_of(channel.fading)!r}); use one of these, or "none"'
         )
 
 
@@ -423,42 +423,42 @@ def check_surface(radio: RadioSections, rule: SelectionRule, link: str) -> None:
 
 
 def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> None:
-    """Check that neighbouring cells can run the same aggregation, and that what crosses is known; raises UserError.
+    """Check that neighbouring cells can run the same aggregation, and that their interference is modelled.
 
     Args:
         radio: The sections of the radio.
-        rule: Of the selection of devices.
+        rule: Rule by which devices are selected.
         link: Kind of the uplink.
+
+    Raises UserError if they cannot, or if it is not.
     """
-    count = len(radio.topology.neighbour_positions)
-    if not count:
+    if not radio.topology.neighbour_positions:
         return
     channel, antennas, power = radio.channel, radio.antennas, radio.power
-    of_cells = f"of {count} neighbouring cells (topology.neighbours)"
-    none = "leave topology.neighbours out"
+    cells, none = "neighbouring cells (topology.neighbours)", "leave topology.neighbours out"
     if link == "noncoherent":
         raise UserError(
-            f"topology.neighbours: the noncoherent link adds up energies, which are not known {of_cells}; {none}, or "
-            "use channel.interference_to_noise_db"
+            "topology.neighbours: the noncoherent link adds up energies, and those from neighbouring cells are not "
+            f"modelled; {none}, or use channel.interference_to_noise_db"
         )
     if isinstance(rule, ChannelRule):
         raise UserError(
-            f"selection.kind: {rule.name!r} chooses among devices, which is not simulated {of_cells}; use uniform or "
-            f"poisson, or {none}"
+            f"selection.kind: {rule.name!r} chooses among devices, which is not simulated in {cells}; use "
+            f"uniform or poisson, or {none}"
         )
     if power.alignment == "population":
         raise AlignmentError(
-            f'power.alignment: "population" needs the channels of all devices {of_cells}; use "sample" or "schedule", '
-            f"or {none}"
+            f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
+            f'"sample" or "schedule", or {none}'
         )
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
-            f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells {of_cells}; use a flat law "
-            f"({', '.join(FADING_LAWS)}), or {none}"
+            f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells (topology.neighbours); use a "
+            f"flat law ({', '.join(FADING_LAWS)}), or {none}"
         )
     if channel.variation == "jakes" and channel.coherence != "round":
         raise UserError(
-            f"channel.coherence: {channel.coherence!r} is not simulated between cells {of_cells}; use "
+            f"channel.coherence: {channel.coherence!r} is not simulated between cells (topology.neighbours); use "
             f'"round", or {none}'
         )
     for key, present, given in (
@@ -472,18 +472,18 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
         ("power.peak", power.peak_db is not None and power.peak == "clip", power.peak),
     ):
         if present:
-            raise UserError(f"{key}: is not simulated for the signals {of_cells}, got {given!r}; omit it, or {none}")
+            raise UserError(f"{key}: is not simulated beside signals from {cells}, got {given!r}; omit it, or {none}")
     if link == "analog":
         return
     if antennas.count > 1:
         raise UserError(
-            f"antennas.count: the {link} link beside signals {of_cells} is for one antenna, got {antennas.count}; use "
-            f"1, or {none}"
+            f"antennas.count: the {link} link beside signals from {cells} is for one antenna, got {antennas.count}; "
+            f"use 1, or {none}"
         )
     if channel.interference_to_noise_db is not None and not channel.interference_model.gaussian:
         raise UserError(
             f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
-            f'interference beside signals {of_cells}; use "gaussian", or {none}'
+            f'interference beside signals from {cells}; use "gaussian", or {none}'
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from airfl.uplinks.radio.parts import (
 from airfl.uplinks.radio.reflected import Reflections
 from airfl.uplinks.radio.true_channels import TrueChannels
 from airfl.uplinks.uplink import PilotCost
+from channels.antennas import Directions
 from channels.csi import ChannelInformation, ChannelState, Imperfections, impair, perfect_csi
 from channels.csi.measured import MeasuredErrors
 from channels.csi.synchronisation import NUMBERS
@@ -36,7 +37,7 @@ from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
-from channels.selective.sionna_bridge import check_version
+from channels.selective.sionna_bridge import check_large_scale, check_version
 from channels.selective.tdl import Tdl
 from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
@@ -365,6 +366,9 @@ def radio_at(
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version, fading.scenario if isinstance(fading, Tr38901Scenario) else None)
+    if isinstance(fading, Tr38901Scenario) and fading.large_scale == "drop":
+        with settings_of("channel.large_scale"):
+            check_large_scale()
     with settings_of("topology"):
         found = of_places(sections, law, placed, devices, streams)
     if replay is not None:
@@ -393,11 +397,20 @@ def radio_at(
     )
 
 
+class OfPlaces(TypedDict):
+    """The attributes of a radio that follow from the places of the devices, see `TrueChannels`."""
+
+    k_factors: Array | None
+    scale: Array
+    mean_power: Array
+    point_power: Array | None
+    directions: tuple[Directions, ...]
+
+
 def of_places(
     sections: RadioSections, law: FadingLaw | None, placed: tuple[Drop, ...], devices: int, streams: Streams
-) -> dict[str, Any]:
-    """Return what of a radio follows from the places of the devices: `k_factors`, `scale`, `mean_power`, `point_power`
-    and `directions`, see `TrueChannels`."""
+) -> OfPlaces:
+    """Return the attributes of a radio that follow from the places of the devices."""
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
