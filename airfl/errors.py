@@ -27,7 +27,7 @@ class MachineError(Exception):
 
 
 class NotReproducedError(MachineError):
-    """Raised if runs that were made again are not those of their bundle. The message says which, and how far off."""
+    """Raised if repeated runs differ from those of their bundle. The message names a run and a variable."""
 
 
 def one_line(message: str) -> str:

@@ -42,6 +42,15 @@ def chromium(profile: Path) -> Iterator[Any]:
         driver.quit()
 
 
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A driver of Chromium; the test is skipped where there is none."""
+    if not AVAILABLE:
+        pytest.skip(MISSING)
+    with chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
 def until(true: Callable[[], bool]) -> bool:
     """Whether something becomes true while a page is waited for."""
     end = time.monotonic() + PATIENCE_S

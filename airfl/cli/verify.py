@@ -1,7 +1,8 @@
-"""The command `airfl verify`, which makes the runs of a bundle again and compares them: exit code 1 if one differs."""
+"""The command `airfl verify`, which repeats the runs of a bundle and compares them: exit code 1 if one differs."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from airfl.exports.verify import Verdict
 
 SHOWN = 4
-"""Differences of the environment that are named in a line."""
+"""Most differences of the environment that a line names."""
 
 
 def verify(
@@ -29,12 +30,12 @@ def verify(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the runs of a bundle again, and compare them."""
+    """Repeat the runs of a bundle, and compare them."""
     from airfl.exports.verify import as_json as to_json
     from airfl.exports.verify import check_reproduced
-    from airfl.exports.verify import verify as make_again
+    from airfl.exports.verify import verify as repeat
 
-    verdicts = make_again(bundle, run or [], device, data_dir, lambda verdict: say(_line(verdict)))
+    verdicts = repeat(bundle, run or [], device, data_dir, lambda verdict: say(_line(verdict)))
     if as_json:
         typer.echo(to_json(verdicts))
     elif any(verdict.differing for verdict in verdicts):
@@ -43,12 +44,13 @@ def verify(
 
 
 def _line(verdict: Verdict) -> str:
-    """Return what is said of a run: how it compares, and what of the environment differs."""
+    """Return the line on a run: how it compares, and how the environment differs from that of the bundle."""
     names = list(verdict.environment)
-    listed = [f"{name} ({' here '.join(map(_short, verdict.environment[name]))})" for name in names[:SHOWN]]
+    pairs = ((name, *map(_short, verdict.environment[name])) for name in names[:SHOWN])
+    listed = [f"{name} ({there} in the bundle, {here} here)" for name, there, here in pairs]
     more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
     other = (
-        f"; other than in the bundle: {', '.join(listed + more)}" if names else "; versions and processor are the same"
+        f"; the environment differs: {', '.join(listed + more)}" if names else "; versions and processor are the same"
     )
     equal = verdict.variables - len(verdict.differing)
     return f"{verdict.run}: {verdict.outcome}, {equal} of {verdict.variables} variables equal bit for bit{other}"
@@ -61,5 +63,5 @@ def _short(text: str) -> str:
 def _row(verdict: Verdict, place: int) -> dict[str, str]:
     """Return a row of the table: a variable that is not equal bit for bit."""
     one = verdict.differing[place]
-    off = "by digest only" if one.difference != one.difference else f"{one.difference:.2g}"
+    off = "by digest only" if math.isnan(one.difference) else f"{one.difference:.2g}"
     return {"run": verdict.run, "variable": one.variable, "tolerance": str(one.tolerance), "difference/tolerance": off}

@@ -1,4 +1,4 @@
-"""Exports to a bundle: bundle.zip with all runs of a folder, for another machine to make again and compare.
+"""Exports to a bundle: bundle.zip with all runs of a folder, which another machine can repeat and compare.
 
 It is an RO-Crate 1.1. Of each run it has the resolved settings, the versions and the processor, a SHA-256 of every
 variable of the trace, and the tables of `airfl.exports.csv`, whose values are exact; `airfl.exports.verify` reads it.
@@ -12,7 +12,7 @@ import io
 import json
 import tempfile
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from csv import writer as csv_writer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from airfl.core.checkpoint.fingerprint import recorded_files
 from airfl.core.summary import summarise
 from airfl.errors import UserError
 from airfl.exports import csv
-from airfl.exports.format import Format, under_true_names
+from airfl.exports.format import Format, signals_left_out, under_true_names
 from airfl.runtime.text import inert
 from airfl.storage.bundle import BLOCK_BYTES, BUNDLE_NAME, CRATE, MANIFEST, RUNS, SCHEMA, digests, writing
 from airfl.storage.input_files import open_regular
@@ -49,7 +49,7 @@ PROCESS = "https://w3id.org/ro/wfrun/process/0.5"
 KINDS = {".toml": "application/toml", ".csv": "text/csv", ".json": "application/json", ".md": "text/markdown"}
 HOW = """# Runs of airfl {version}
 
-This bundle holds {count}, and what is needed to make {them} again:
+This bundle holds {count}. These commands repeat {them}:
 
     pip install airfl=={version}
     airfl verify {bundle}
@@ -57,10 +57,10 @@ This bundle holds {count}, and what is needed to make {them} again:
 `airfl verify` runs the settings of this bundle and compares every variable of the traces: bit for bit where versions
 and processor agree, and otherwise within a tolerance of each variable, which it prints.
 
-A single run is made by itself after unpacking:
+After unpacking, a single run is repeated by itself, without a comparison:
 
     airfl run {example} --out again
-
+{also}
 - `{manifest}`: versions, processor, seed and command of each run, and a SHA-256 of each variable of its trace
 - `{summary}`: one line per run with the settings in which the runs differ, and its figures
 - `{runs}/.../{settings}`: all settings of a run, without automatic values
@@ -69,8 +69,15 @@ A single run is made by itself after unpacking:
 """
 
 
+def left_out(trace: xarray.Dataset) -> str | None:
+    """Name the signals and the recorded files of a run, which a bundle does not hold."""
+    files = recorded_files(_settings(trace))
+    missing = f"{', '.join(files)} is not in the bundle, and the run depends on it; publish it as well" if files else ""
+    return "; ".join(filter(None, (signals_left_out(trace, "the tables"), missing))) or None
+
+
 def check(trace: xarray.Dataset) -> None:
-    """Raise UserError for a run that another machine cannot make again from its settings."""
+    """Raise UserError for a run that another machine cannot repeat from its settings."""
     source, status = trace.encoding["source"], trace.attrs["status"]
     if status != "complete":
         raise UserError(
@@ -87,7 +94,13 @@ def check(trace: xarray.Dataset) -> None:
 
 
 def together(path: Path, traces: Sequence[tuple[Path, Path]], folder: Path) -> None:
-    """Write the bundle of all traces."""
+    """Write the bundle of all runs.
+
+    Args:
+        path: Where the runs were found; tables of a comparison or a sweep there are copied.
+        traces: The file of each trace, and its folder relative to `path`, which names the run.
+        folder: The folder for the bundle.
+    """
     entries, rows, settings = [], [], []
     with writing(folder / BUNDLE_NAME) as bundle:
         for file, relative in traces:
@@ -106,7 +119,7 @@ def together(path: Path, traces: Sequence[tuple[Path, Path]], folder: Path) -> N
         for name in OWN_TABLES:
             if path.is_dir() and (path / name).is_file():
                 bundle.add(name, path / name)
-        bundle.add(READ_ME, _read_me(entries).encode())
+        bundle.add(READ_ME, _read_me(entries, {str(one.task.dataset) for one in settings}).encode())
         created = max(entry["created_utc"] for entry in entries)
         manifest = {
             "schema": SCHEMA,
@@ -121,7 +134,7 @@ def together(path: Path, traces: Sequence[tuple[Path, Path]], folder: Path) -> N
 
 
 def _entry(trace: xarray.Dataset, name: str, settings: Settings) -> dict[str, Any]:
-    """Return what the manifest says of a run."""
+    """Return the description of a run in the manifest."""
     of, where = trace.attrs, f"{RUNS}/{name}/{SETTINGS}"
     return {
         "run": name,
@@ -196,12 +209,20 @@ def _cell(value: Any) -> Any:
     return inert(value if isinstance(value, str) else to_json(value))
 
 
-def _read_me(entries: Sequence[Mapping[str, Any]]) -> str:
+def _read_me(entries: Sequence[Mapping[str, Any]], datasets: Iterable[str]) -> str:
+    files = {file: digest for entry in entries for file, digest in entry["recorded_files"].items()}
+    beside = [f"    {digest}  {Path(file).name}" for file, digest in files.items()]
+    also = f"\nThey need the data of {', '.join(sorted(datasets))}; `airfl data path` shows where airfl looks for it.\n"
+    if beside:
+        also += "\nThey also need these files beside the bundle (SHA-256 and name):\n\n" + "\n".join(beside) + "\n"
+    if any(entry["stopped_early"] for entry in entries):
+        also += "\nA run that a callback ended (`stopped_early`) goes on to its last round in the second command.\n"
     return HOW.format(
         version=__version__,
         bundle=BUNDLE_NAME,
         count="one run" if len(entries) == 1 else f"{len(entries)} runs",
         them="it" if len(entries) == 1 else "them",
+        also=also,
         example=f"{RUNS}/{entries[0]['run']}/{SETTINGS}",
         manifest=MANIFEST,
         summary=SUMMARY,
@@ -265,4 +286,4 @@ def _crate(
     return {"@context": [CONTEXT, TERMS], "@graph": [descriptor, root, profile, *software, *runs, *parts]}
 
 
-FORMAT = Format(files=(BUNDLE_NAME,), check=check, together=together)
+FORMAT = Format(files=(BUNDLE_NAME,), check=check, left_out=left_out, together=together)

@@ -1,4 +1,4 @@
-"""Bundles: one zip file, an RO-Crate, with all that another machine needs to make runs again and to compare them.
+"""Bundles: one zip file, an RO-Crate, with which another machine can repeat runs and compare them.
 
 A bundle that is read is a file from outside. Nothing of it is unpacked to disk, no member may lie outside it, and no
 more is read than its manifest announces, which is bounded.
@@ -71,21 +71,26 @@ class BundleWriter:
     """
 
     def __init__(self, file: zipfile.ZipFile) -> None:
-        self._file = file
+        self._file, self._size = file, 0
         self.files: dict[str, dict[str, Any]] = {}
 
     def add(self, name: str, content: bytes | Path) -> None:
         """Add a file; a path is read in blocks. UserError if the bundle gets too large to be read."""
         self.files[name] = self._put(name, content)
-        size = sum(one["bytes"] for one in self.files.values())
-        if size > MOST_BYTES or len(self.files) > MOST_FILES:
+        self._size += self.files[name]["bytes"]
+        if self._size > MOST_BYTES or len(self.files) > MOST_FILES:
             raise UserError(
-                f"bundle: {len(self.files):,} files of {size:,} bytes; at most {MOST_FILES:,} files of {MOST_BYTES:,} "
-                "bytes fit in one; export fewer runs at a time"
+                f"bundle: {len(self.files):,} files of {self._size:,} bytes; at most {MOST_FILES:,} files of "
+                f"{MOST_BYTES:,} bytes fit in one; export fewer runs at a time"
             )
 
     def describe(self, manifest: bytes, crate: bytes) -> None:
-        """Add the manifest of the bundle and its metadata as an RO-Crate."""
+        """Add the manifest of the bundle and its metadata as an RO-Crate; UserError if one is too large to be read."""
+        for name, content in ((MANIFEST, manifest), (CRATE, crate)):
+            if len(content) > LIST_BYTES:
+                raise UserError(
+                    f"bundle: {name} has {len(content):,} bytes, at most {LIST_BYTES:,}; export fewer runs at a time"
+                )
         self._put(MANIFEST, manifest)
         self._put(CRATE, crate)
 
@@ -141,11 +146,11 @@ class Bundle:
         return self._file.open(name)
 
     def refused(self, why: str) -> UserError:
-        """Return the error for a bundle that is not as airfl writes it."""
+        """Return the error for a file that differs from what airfl writes."""
         return _refused(self.path, why)
 
     def check(self) -> None:
-        """Raise UserError unless every file is of the size and the SHA-256 that the manifest says."""
+        """Raise UserError unless every file has the SHA-256 that the manifest gives."""
         for name, described in self.manifest["files"].items():
             digest = hashlib.sha256()
             with self._readable(), self._file.open(name) as file:
@@ -168,7 +173,7 @@ def open_bundle(path: str | Path) -> Iterator[Bundle]:
 
     Raises:
         UserError: If it is no bundle, is truncated, or has members that a bundle does not have: paths that lead
-            outside, links, encrypted ones, one name twice, or more than the manifest lists.
+            outside, links, encrypted members, one name twice, or members that the manifest does not list.
     """
     path = as_path(path)
     try:

@@ -44,7 +44,8 @@ def current_folder() -> Path | None:
 
 def is_a_name(text: str) -> bool:
     """Whether a text is a valid name of a file or folder, and not a path that leads elsewhere."""
-    return Path(text).name == text and "\0" not in text and len(text.encode(errors="replace")) <= LONGEST_NAME
+    plain = Path(text).name == text and text not in ("", "..") and "\0" not in text
+    return plain and len(text.encode(errors="replace")) <= LONGEST_NAME
 
 
 def name_of_label(label: str) -> str:

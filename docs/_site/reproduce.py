@@ -1,8 +1,8 @@
-"""The tables of docs/reproduce.md: every figure of the pages with its commands and seeds, and every data file.
+"""Write the tables of docs/reproduce.md: the commands and seeds of every figure, and of every data file.
 
     python docs/_site/reproduce.py     # writes them into the page
 
-Nothing of them is typed: the commands are those that stand under the figures, and the data files name their own.
+The commands are read from the pages, where they stand under the figures, and from the first lines of the data files.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ PAGE = DOCS / "reproduce.md"
 RESULTS = ROOT / "experiments" / "results"
 FIGURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
 SHELL = re.compile(r"^```sh\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
-LISTS = {"figures": "of_figures", "data": "of_data"}
 TAKE_SETTINGS = ("run", "compare", "sweep", "budget")
 """Commands of airfl whose random numbers follow from run.seed of the settings."""
 NONE, IN_SCRIPT = "none", "in the script"
 SCRIPTS = {"python": IN_SCRIPT, "airfl privacy": NONE, "airfl figures": NONE, "airfl plot": NONE, "airfl channel": "1"}
-"""Beginning of a command -> its seeds: of a script they stand in its code; the ray tracer's is 1 by default."""
+"""Beginning of a command -> its seeds. Those of a script are in its code; that of the ray tracer is 1 by default."""
 
 
 def pages() -> list[Path]:
@@ -42,7 +41,7 @@ def commands_of(text: str) -> list[str]:
 def figures(page: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield each figure of a page with the commands that make it.
 
-    They are those of the block under it, and before them those of the page that write the folders which these read.
+    These are the commands of the block under it, after those earlier in the page that write the runs which they read.
     """
     text = page.read_text(encoding="utf-8")
     for shown in FIGURE.finditer(text):
@@ -104,12 +103,16 @@ def of_data() -> str:
     return "\n".join(lines)
 
 
+TABLES = {"figures": of_figures, "data": of_data}
+"""Names of the marks in the page -> what stands between them."""
+
+
 def filled(text: str) -> str:
-    """Return the text of the page with its tables made anew."""
-    for name, function in LISTS.items():
+    """Return the text of the page with new tables."""
+    for name, table in TABLES.items():
         begin, end = f"<!-- made: {name} -->\n", f"<!-- end: {name} -->"
         head, rest = text.split(begin)
-        text = f"{head}{begin}\n{globals()[function]()}\n\n{end}{rest.split(end)[1]}"
+        text = f"{head}{begin}\n{table()}\n\n{end}{rest.split(end)[1]}"
     return text
 
 

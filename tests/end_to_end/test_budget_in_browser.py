@@ -7,7 +7,7 @@ import math
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from channels.fading.law import FadingLaw
 from channels.grid import OfdmaGrid, default_symbol_duration_s
 from channels.power.limits import align, power_limits
 from channels.units import db_to_linear
-from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors, until
+from tests.browser import AVAILABLE, MISSING, PHONE, no_errors, until
 from tests.conftest import ROOT
 from tests.processes import airfl, succeeded
 from tests.reliability.scale import cases
@@ -67,14 +67,6 @@ def numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [numbers(one) for one in value]
     return float(value) if value in ("Infinity", "-Infinity", "NaN") else value
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not AVAILABLE:
-        pytest.skip(MISSING)
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 def in_browser(browser: Any, calls: list[list[Any]]) -> list[Any]:

@@ -4,7 +4,6 @@ on a phone, on dark and light pages, and without motion."""
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from airfl.analysis.budget import link_budget
 from airfl.config import load_settings
-from tests.browser import AVAILABLE, MISSING, PHONE, chromium, no_errors, small_texts, until
+from tests.browser import PHONE, no_errors, small_texts, until
 from tests.conftest import ROOT
 
 SITE = ROOT / "docs" / "_site"
@@ -54,14 +53,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     html = f"{head}{THEME}"
     (folder / "index.html").write_text(f"{html}<title>airfl</title><body>{(SITE / 'first-page.html').read_text()}")
     return (folder / "index.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if not AVAILABLE:
-        pytest.skip(MISSING)
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 def texts(browser: Any) -> list[str]:

@@ -3,14 +3,13 @@
 import itertools
 import math
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airfl.report.page import write_page
-from tests.browser import PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts
+from tests.browser import PHONE, WITH_A_BROWSER, no_errors, small_texts
 from tests.report_page import SCRIPT, make_comparison, make_sweep
 
 PATIENCE_S = 20.0
@@ -25,12 +24,6 @@ PLOTS = """return Array.from(document.querySelectorAll("script[data-plot]")).map
 })"""
 
 pytestmark = WITH_A_BROWSER
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,13 @@ import pytest
 from airfl.core.record import Record
 from airfl.report.live import Watched, WatchServer
 from airfl.simulation import run as simulate
-from tests.browser import PATIENCE_S, PHONE, WITH_A_BROWSER, chromium, no_errors, small_texts, until
+from tests.browser import PATIENCE_S, PHONE, WITH_A_BROWSER, no_errors, small_texts, until
 from tests.conftest import small_settings
 from tests.small_data import OF_PEOPLE, people
 
 pytestmark = WITH_A_BROWSER
 ROUNDS = 6
 PLACED = ("channel.units=physical", "topology.kind=disc")
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    with chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 class StepwiseRun:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import sys
 import types
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -120,8 +122,10 @@ def test_what_is_not_there_is_said_in_one_line(source: str, given: dict[str, str
 
 
 def test_other_objects_and_missing_values_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"source: expected a datasets\.Dataset, a folder or a Parquet file, got int"):
-        read_hugging_face(3, inputs="x", targets="y")
+    stream = types.SimpleNamespace(with_format=lambda kind: 3)  # an IterableDataset cannot be indexed either
+    for source, kind in ((3, "int"), (stream, "SimpleNamespace")):
+        with pytest.raises(UserError, match=rf"expected a datasets\.Dataset, a folder or a Parquet file, got {kind}"):
+            read_hugging_face(source, inputs="x", targets="y")
     table = pa.table(
         {
             "x": [[1.0, 2.0], None],
@@ -150,6 +154,15 @@ def test_images_of_other_sizes_paths_and_bombs_are_refused(monkeypatch: pytest.M
     for said, values in images.items():
         with pytest.raises(UserError, match=said):
             read_hugging_face(Rows(pa.table({"image": values, "y": [0] * len(values)})), inputs="image", targets="y")
+    header = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 0, 0, 0, 0)  # Pillow itself refuses to open one so large
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(100))), (b"IEND", b""))
+    bomb = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    for data, said in ((bomb, "image 0 cannot be decoded .*bomb"), ("text", "images are of type string, expected")):
+        table = Rows(pa.table({"image": [{"bytes": data, "path": None}], "y": [0]}))
+        with pytest.raises(UserError, match=said):
+            read_hugging_face(table, inputs="image", targets="y")
     monkeypatch.setattr("airfl.learning.tasks.datasets.hugging_face.LARGEST_SIDE", 4)
     with pytest.raises(UserError, match="at most 4 a side"):
         read_hugging_face(Rows(pa.table({"image": encoded[:1], "y": [0]})), inputs="image", targets="y")
@@ -178,6 +191,31 @@ def test_damaged_files_are_refused_and_others_never_opened(tmp_path: Path) -> No
     (elsewhere / "state.json").write_text(json.dumps(state))
     with pytest.raises(UserError, match="cannot be read"):
         read_hugging_face(elsewhere, inputs="image", targets="label")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("state.json", f'{{"_data_files": {files}}}') for files in ("[{}]", "[1]", "3", "null")),
+        *(("dataset_dict.json", f'{{"splits": {splits}}}') for splits in ("3", "null", '["../one"]', '[".."]')),
+        ("dataset_dict.json", "{}"),
+    ],
+)
+def test_descriptions_of_another_form_are_refused_in_one_line(tmp_path: Path, name: str, text: str) -> None:
+    """Among them a split in another folder, which is there."""
+    shutil.copytree(FILES / "one", tmp_path / "one")
+    shutil.copytree(FILES / "one", tmp_path / "set")
+    (tmp_path / "set" / name).write_text(text)
+    with pytest.raises(UserError, match="set: cannot be read as a data set of Hugging Face") as error:
+        read_hugging_face(tmp_path / "set", inputs="image", targets="label")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [["a"], [-1, -2], [1.5], "ab"])
+def test_a_shape_that_is_none_is_ignored(shape: object) -> None:
+    features = json.dumps({"info": {"features": {"x": {"shape": shape}}}})
+    table = pa.table({"x": [[1, 2], [3, 4]], "y": [0, 1]}).replace_schema_metadata({b"huggingface": features})
+    assert read_hugging_face(Rows(table), inputs="x", targets="y")[0].tolist() == [[1, 2], [3, 4]]
 
 
 def test_a_partitioner_of_flower_divides_the_samples() -> None:

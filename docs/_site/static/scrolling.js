@@ -1,14 +1,14 @@
 // Tables and formulas that are wider than the page scroll by themselves. Those that do can be reached by keyboard.
 "use strict";
-const reachable = () => {
+
+(() => {
+  function makeReachable() {
     for (const element of document.querySelectorAll(".table-wrapper, math[display=block]")) {
-        if (element.scrollWidth > element.clientWidth) {
-            element.setAttribute("tabindex", "0");
-        } else {
-            element.removeAttribute("tabindex");
-        }
+      if (element.scrollWidth > element.clientWidth) element.setAttribute("tabindex", "0");
+      else element.removeAttribute("tabindex");
     }
-};
-document.addEventListener("DOMContentLoaded", reachable);
-window.addEventListener("load", reachable);
-window.addEventListener("resize", reachable);
+  }
+  document.addEventListener("DOMContentLoaded", makeReachable);
+  window.addEventListener("load", makeReachable);
+  window.addEventListener("resize", makeReachable);
+})();

@@ -20,18 +20,8 @@ from airfl.core.callbacks.callback import Callback, Stop, Told
 from airfl.errors import NotReproducedError, UserError
 from airfl.exports import export
 from airfl.exports import verify as verifying
-from airfl.exports.verify import (
-    BEFORE_TRAINING,
-    EQUAL,
-    OF_TRAINING,
-    Tolerance,
-    Verdict,
-    check_reproduced,
-    decides,
-    off_by,
-    tolerance_of,
-    verify,
-)
+from airfl.exports.tolerances import BEFORE_TRAINING, EQUAL, OF_TRAINING, Tolerance, decides, off_by, tolerance_of
+from airfl.exports.verify import Verdict, check_reproduced, verify
 from airfl.storage import bundle as bundles
 from airfl.storage.bundle import BUNDLE_NAME, CRATE, MANIFEST, open_bundle
 from airfl.storage.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT
@@ -223,7 +213,7 @@ def test_a_value_that_is_off_is_found(
     assert there.outcome.startswith(elsewhere)
     assert there.environment["airfl"] == (airfl.__version__, "0.0.1")
     if elsewhere == "differs":
-        with pytest.raises(NotReproducedError, match=f"{variable} is .* times its tolerance"):
+        with pytest.raises(NotReproducedError, match=f"{variable} differs by .* times its tolerance"):
             check_reproduced(file, [there])
 
 
@@ -330,7 +320,14 @@ def test_a_recorded_channel_is_found_beside_the_bundle_by_its_digest(tmp_path: P
     gains = np.full((3, 12), 1.5)
     np.save(tmp_path / "gains.npy", gains)
     made(tmp_path / "run", "channel.fading=replay", f"channel.replay_file={tmp_path / 'gains.npy'}")
-    (file,) = export(tmp_path / "run", "bundle", tmp_path / "out")
+    said: list[str] = []
+    (file,) = export(tmp_path / "run", "bundle", tmp_path / "out", said.append)
+    assert f"{tmp_path / 'gains.npy'} is not in the bundle, and the run depends on it; publish it as well" in said[0]
+    digest = hashlib.sha256((tmp_path / "gains.npy").read_bytes()).hexdigest()
+    with zipfile.ZipFile(file) as opened:
+        assert (
+            f"beside the bundle (SHA-256 and name):\n\n    {digest}  gains.npy\n" in opened.read("README.md").decode()
+        )
     (tmp_path / "gains.npy").rename(tmp_path / "out" / "gains.npy")
     (verdict,) = verify(file)
     assert verdict.outcome == "bit for bit"
@@ -468,10 +465,35 @@ def test_a_bomb_is_refused_unread(bundle: Path, tmp_path: Path, monkeypatch: pyt
         bundles.BundleWriter(zipfile.ZipFile(io.BytesIO(), "w")).add("zeros.csv", bytes(4 << 20))
 
 
+def test_a_manifest_that_could_not_be_read_is_not_written(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "LIST_BYTES", 10_000)
+    with pytest.raises(UserError, match=r"bundle.json has [0-9,]+ bytes, at most 10,000; export fewer runs at a time"):
+        export(runs, "bundle", tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_lines_are_read_to_a_bound(bundle: Path, tmp_path: Path) -> None:
     name = "runs/pfels/seed-0/rounds.csv"
     path = edited(bundle, tmp_path / "long.zip", lambda c: c.update({name: b"0," * (1 << 20)}))
     with pytest.raises(UserError, match="a line that is too long"):
+        verify(path, ["pfels/seed-0"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"round,x\r\n0,1\r2,3\r\n", "new-line character"),
+        (b'round,x\r\n0,"' + b"1\n" * 100_000, "field larger than"),
+        (b"round,x\r\n0\r\n", "a row has 1 cells, and there are 2 columns"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_in_a_line(bundle: Path, tmp_path: Path, content: bytes, message: str) -> None:
+    """The last one so that a few bytes, repeated, do not take the memory of as many long rows."""
+    edit = {"runs/pfels/seed-0/rounds.csv": content}
+    path = edited(bundle, tmp_path / "odd.zip", lambda c: c.update(edit))
+    with pytest.raises(UserError, match=f"the table rounds.csv of the run pfels/seed-0: .*{message}"):
         verify(path, ["pfels/seed-0"])
 
 

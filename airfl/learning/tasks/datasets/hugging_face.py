@@ -1,7 +1,7 @@
 """Data sets of Hugging Face's library `datasets`, read from objects, or from files without that library.
 
-Read are folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files as
-those of the Hub. Nothing is downloaded, and no code of a data set is executed.
+It reads folders written by `Dataset.save_to_disk` and `DatasetDict.save_to_disk` (Arrow streams), and Parquet files
+like those of the Hub. Nothing is downloaded, and no code of a data set is executed.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.storage.output_files import is_a_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGEST_SIDE = 4096
-"""Largest width or height of an image. A small file can hold an image of any size."""
+"""Largest width or height of an image in pixels. A small file can hold an image of any size."""
 STATE, SPLITS = "state.json", "dataset_dict.json"
+MALFORMED = (OSError, ValueError, LookupError, TypeError, AttributeError)
+"""Errors that a damaged file or a description of another form leads to, beside those of Arrow."""
 
 
 def read_hugging_face(
@@ -40,8 +43,8 @@ def read_hugging_face(
     Returns inputs, uint8 [n, channels, height, width] for images (1 channel for grey ones, otherwise 3), and targets,
     int64 [n] for classes.
 
-    Raises UserError if the source, a column or a split is missing, if a file is damaged, and for what is no array:
-    texts, rows of different lengths, images of different sizes, missing values.
+    Raises UserError if the source, a column or a split is missing, if a file is damaged, and for columns that cannot
+    become an array: texts, rows of different lengths, images of different sizes, missing values.
     """
     if isinstance(source, str | Path):
         table = _read(Path(source).expanduser(), split)
@@ -67,7 +70,7 @@ def _of_object(source: Any, split: str | None) -> pa.Table:
         source = source[_split_of(sorted(source), split, type(source).__name__)]
     try:
         table: pa.Table = source.with_format("arrow")[:]
-    except AttributeError:
+    except (AttributeError, TypeError):  # TypeError: an IterableDataset, which has no rows to index
         raise UserError(
             f"source: expected a datasets.Dataset, a folder or a Parquet file, got {type(source).__name__}"
         ) from None
@@ -82,15 +85,17 @@ def _read(path: Path, split: str | None) -> pa.Table:
         if path.is_file():
             return _parquet([path])
         if (path / SPLITS).is_file():
-            names = _json(path / SPLITS).get("splits", [])
-            return _saved(path / _split_of(names, split, str(path)))
+            chosen = _split_of(_json(path / SPLITS)["splits"], split, str(path))
+            if not is_a_name(chosen):
+                raise ValueError(f"{SPLITS}: {chosen!r} is no name of a folder")
+            return _saved(path / chosen)
         if (path / STATE).is_file():
             return _saved(path)
         files = sorted(path.glob("*.parquet")) or sorted((path / "data").glob("*.parquet"))
         if files:
             chosen = _split_of(sorted({file.name.split("-")[0] for file in files}), split, str(path))
             return _parquet([file for file in files if file.name.split("-")[0] == chosen])
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, *MALFORMED) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"{path}: cannot be read as a data set of Hugging Face ({lines[0][:200]})") from error
     raise UserError(
@@ -144,7 +149,7 @@ def _parquet(files: list[Path]) -> pa.Table:
 
 
 def _features(table: pa.Table) -> dict[str, Any]:
-    """Return what the library says of the columns in the table's metadata; empty without it."""
+    """Return the library's description of the columns from the table's metadata; empty if there is none."""
     try:
         found = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
         features = found.get("info", {}).get("features", {})
@@ -170,9 +175,13 @@ def _column(table: pa.Table, features: dict[str, Any], name: str, what: str) -> 
         return _images(column.field("bytes"), what)
     found = _numbers(column, what)
     shape = kind.get("shape") if isinstance(kind, dict) else None
-    if shape and found[:1].size == np.prod(shape, dtype=np.int64):
+    if _is_shape(shape) and found[:1].size == np.prod(shape, dtype=np.int64):
         found = found.reshape(len(found), *shape)
     return found
+
+
+def _is_shape(shape: Any) -> TypeGuard[list[int]]:
+    return isinstance(shape, list) and bool(shape) and all(type(side) is int and side > 0 for side in shape)
 
 
 def _numbers(column: pa.Array, what: str) -> NDArray[Any]:
@@ -199,6 +208,7 @@ def _numbers(column: pa.Array, what: str) -> NDArray[Any]:
 
 def _images(encoded: pa.Array, what: str) -> NDArray[np.uint8]:
     """Decode images (PNG, JPEG ...) of one size, uint8 [n, channels, height, width]."""
+    import pyarrow as pa
     from PIL import Image
 
     if encoded.null_count:
@@ -206,6 +216,8 @@ def _images(encoded: pa.Array, what: str) -> NDArray[np.uint8]:
             f"{what}: {encoded.null_count:,} of {len(encoded):,} images are paths of other files; embed them "
             "(datasets: map with decode=False and bytes, or push and download as Parquet)"
         )
+    if not (pa.types.is_binary(encoded.type) or pa.types.is_large_binary(encoded.type)):
+        raise UserError(f"{what}: images are of type {encoded.type}, expected the bytes of PNG or JPEG files")
     images: NDArray[np.uint8] | None = None
     for row, data in enumerate(encoded):
         try:
@@ -214,7 +226,7 @@ def _images(encoded: pa.Array, what: str) -> NDArray[np.uint8]:
                     raise UserError(f"{what}: image {row} has {image.size} pixels; at most {LARGEST_SIDE} a side")
                 grey = image.mode in ("1", "L")
                 pixels = np.asarray(image.convert("L" if grey else "RGB"))
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
             raise UserError(f"{what}: image {row} cannot be decoded ({str(error)[:100]})") from error
         pixels = pixels[None] if grey else pixels.transpose(2, 0, 1)
         if images is None:
