@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 
 from airfl.privacy.accountants.accountant import Accountant, NamedAccount
-from airfl.privacy.accountants.closed_form import BasicCompositionAccount, UnsampledGaussianAccount, total_variation
+from airfl.privacy.accountants.closed_form import (
+    BasicCompositionAccount,
+    UnsampledGaussianAccount,
+    amplified,
+    release_epsilon,
+    total_variation,
+)
 from airfl.privacy.accountants.cpsgd import CpSgdAccount
 from airfl.privacy.accountants.dominating_pair import DominatingPair
 from airfl.privacy.accountants.pld import Pld
 from airfl.privacy.accountants.renyi import RdpAccount
-from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomial, releases
+from airfl.privacy.events import NOTHING, Adjacency, Event, Gaussian, Sampled, has_binomial, releases
 
 # Above this many releases on samples, the lattice of loss distributions may be coarse.
 MANY = 10**6
@@ -68,15 +74,13 @@ class AutoAccount:
             self._sum.compose(event, times)
             for release, count in releases(event, times):
                 self._sampled += count * isinstance(release, Sampled)
-                # A coupling draws the same output for both neighbours with probability 1 - TV, in every release.
-                equal = 1 - total_variation(release, self._adjacency)
-                self._log_equal += count * (math.log(equal) if equal > 0 else -math.inf)
+                self._log_equal += count * _log_equal(total_variation(release, self._adjacency))
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon of everything entered so far."""
         if self._chosen is None:
             return 0.0
-        if not isinstance(self._chosen, CpSgdAccount) and -math.expm1(self._log_equal) * (1 + ROUNDING) <= delta:
+        if not isinstance(self._chosen, CpSgdAccount) and _indistinct(self._log_equal, delta):
             return self._reported.setdefault(delta, 0.0)
         figure = self._chosen.epsilon(delta)
         if not isinstance(self._chosen, CpSgdAccount) and self._may_be_less(figure, delta):
@@ -94,6 +98,31 @@ class AutoAccount:
         """
         no_gain = self._sampled > 1 and figure >= self._plain.epsilon(delta) * (1 - 1e-9)
         return self._sampled > MANY or no_gain
+
+
+def epsilon_alone(event: Event, adjacency: Adjacency, delta: float) -> float | None:
+    """Return what an `AutoAccount` gives for an event of at most one Gaussian release, on a sample or not, by its
+    closed form and without opening accounts; None for other events."""
+    found = list(releases(event))
+    if not found:
+        return 0.0
+    release, count = found[0]
+    if len(found) > 1 or count > 1 or not (isinstance(release, Gaussian) or amplified(release, adjacency)):
+        return None
+    if _indistinct(_log_equal(total_variation(release, adjacency)), delta):
+        return 0.0
+    return release_epsilon(release, adjacency, delta)
+
+
+def _log_equal(total_variation: float) -> float:
+    """Return the log of the probability that a coupling draws the same output for both neighbours, 1 - TV."""
+    equal = 1 - total_variation
+    return math.log(equal) if equal > 0 else -math.inf
+
+
+def _indistinct(log_equal: float, delta: float) -> bool:
+    """Whether the total variation of everything together is at most delta."""
+    return -math.expm1(log_equal) * (1 + ROUNDING) <= delta
 
 
 def tightest(event: Event, adjacency: Adjacency) -> NamedAccount:
