@@ -13,7 +13,7 @@ from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.cells import crossing_aggregation
-from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.control import PowerControl
 from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.protection import (
     CsiError,
@@ -245,7 +245,7 @@ class _AnalogLink:
         the converter the messages are taken to be uncorrelated."""
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
-        share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        share = self._context.frame.weights_over(power.shape[1:])
         energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
         received = (power * share).sum(axis=(1, 2)) * rms**2
         distortion, drawn = self._distortion, self._drawn
@@ -269,7 +269,7 @@ class _AnalogLink:
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(context.entries)
         use = uplink.grid.occupy(elements + pilots.resource_elements)
-        share = sum_constant_axes(context.frame.weights, self._gains.shape[1:])
+        share = context.frame.weights_over(self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
@@ -367,7 +367,7 @@ class _AnalogLink:
     def _observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
         """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
         payload its real part, else half of it."""
-        share = sum_constant_axes(self._context.frame.weights, self._gains.shape[1:])
+        share = self._context.frame.weights_over(self._gains.shape[1:])
         through = ((np.abs(self._gains[devices]) ** 2) * share).sum(axis=(1, 2))
         both = amplified.in_phase + amplified.quadrature
         observed = both / 2
@@ -460,7 +460,7 @@ class _AnalogLink:
         if leaked_power is None:
             return np.zeros(len(power))
         power, leaked_power = np.broadcast_arrays(power, leaked_power)
-        power = power * sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        power = power * self._context.frame.weights_over(power.shape[1:])
         sent = power.sum(axis=(1, 2))
         return np.asarray((power * leaked_power).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
 
@@ -468,7 +468,7 @@ class _AnalogLink:
         """Return the fraction of each device's received power on the real part, which carries the payload,
         [devices]."""
         effective = self._gains * self._control.precoders
-        share = sum_constant_axes(self._context.frame.weights, effective.shape[1:])
+        share = self._context.frame.weights_over(effective.shape[1:])
         power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))

@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.control import PowerControl
 from airfl.uplinks.orthogonal import power_gains
 from airfl.uplinks.uplink import UplinkContext
 from channels.antennas import combine
@@ -27,7 +27,7 @@ def crossing_aggregation(
         own = control.of_round(cell.context)
         effective = np.asarray(combine(combiner, cell.crossing) * own.precoders, dtype=np.complex128)
         energies = cell.context.rms_norms**2 / cell.context.entries
-        shares = sum_constant_axes(cell.context.frame.weights, effective.shape[1:])
+        shares = cell.context.frame.weights_over(effective.shape[1:])
         cells.append(crossing(effective, energies, shares, packing))
     return reduce(add, cells, Crossing())
 
