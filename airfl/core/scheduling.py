@@ -115,8 +115,9 @@ def _known(
     if population is None:
         reached, csi = scenario.radio.reached(round_index, devices, scenario.frame, scenario.element_power[devices])
     else:
-        reached = np.flatnonzero(np.isin(devices, population.ids, assume_unique=True))
-        csi = population.csi.take(np.searchsorted(population.ids, devices[reached]))
+        places = np.searchsorted(population.ids, devices)
+        reached = np.flatnonzero(np.append(population.ids, -1)[places] == devices)
+        csi = population.csi.take(places[reached])
     unreachable = len(devices) - len(reached)
     devices = devices[reached] if unreachable else devices
     finite = csi.finite

@@ -70,7 +70,7 @@ def _checked_ids(rule: SelectionRule, choice: Any, count: int, round_index: int)
         array = np.asarray(choice)
     if array.ndim == 1 and (array.dtype.kind in "iu" or not len(array)):
         ids = array.astype(np.int64, copy=False)
-        if not len(ids) or (ids[0] >= 0 and ids[-1] < count and np.all(np.diff(ids) > 0)):
+        if not len(ids) or (ids[0] >= 0 and ids[-1] < count and (ids[1:] > ids[:-1]).all()):
             return ids
     raise UserError(
         f"{rule!r} must select distinct integers from 0 to {count - 1} in ascending order, got "

@@ -567,7 +567,9 @@ class _AnalogLink:
 
 def _largest_used(coefficient: Array, weights: Array) -> float:
     """Return the largest beta over the coefficients that carry entries."""
-    return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
+    if coefficient.shape != weights.shape:
+        coefficient = np.broadcast_to(coefficient, weights.shape)
+    return float(coefficient.max(where=weights > 0, initial=0.0))
 
 
 def _placement(context: UplinkContext, shape: tuple[int, ...]) -> ResourceMapping:

@@ -47,7 +47,7 @@ class Variation:
 
 def _block(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
     gains = _gaussian(uniforms)
-    return np.broadcast_to(gains, (*gains.shape[:2], len(times_s)))
+    return gains if len(times_s) == 1 else np.broadcast_to(gains, (*gains.shape[:2], len(times_s)))
 
 
 def _jakes(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:

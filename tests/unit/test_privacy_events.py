@@ -173,7 +173,8 @@ def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float],
 def test_bins_keep_apart_what_is_different() -> None:
     """Samples of another size, binomial noise, no privacy."""
     noise = Gaussian(1.0)
-    sampled = [PoissonSampled(0.1, noise), PoissonSampled(0.2, noise), FixedSizeSampled(1, 10, noise)]
+    sampled = [PoissonSampled(0.1, noise), PoissonSampled(0.2, noise)]
+    sampled += [FixedSizeSampled(1, 10, noise), FixedSizeSampled(2, 10, noise), FixedSizeSampled(2, 20, noise)]
     events: list[Event] = [noise, *sampled, BINOMIAL, Binomial(MESSAGE, 10**6 + 1), NonPrivate()]
     for rounded in (binned(composed(events), 0.5), binned(composed(events), 0.5, upwards=True)):
         assert parts(rounded) == dict.fromkeys(events, 1)

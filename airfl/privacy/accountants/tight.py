@@ -74,13 +74,15 @@ class AutoAccount:
             self._sum.compose(event, times)
             for release, count in releases(event, times):
                 self._sampled += count * isinstance(release, Sampled)
-                self._log_equal += count * _log_equal(total_variation(release, self._adjacency))
+                # A coupling draws the same output for both neighbours with probability 1 - TV, in every release.
+                equal = 1 - total_variation(release, self._adjacency)
+                self._log_equal += count * (math.log(equal) if equal > 0 else -math.inf)
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon of everything entered so far."""
         if self._chosen is None:
             return 0.0
-        if not isinstance(self._chosen, CpSgdAccount) and _indistinct(self._log_equal, delta):
+        if not isinstance(self._chosen, CpSgdAccount) and -math.expm1(self._log_equal) * (1 + ROUNDING) <= delta:
             return self._reported.setdefault(delta, 0.0)
         figure = self._chosen.epsilon(delta)
         if not isinstance(self._chosen, CpSgdAccount) and self._may_be_less(figure, delta):
@@ -109,20 +111,7 @@ def epsilon_alone(event: Event, adjacency: Adjacency, delta: float) -> float | N
     release, count = found[0]
     if len(found) > 1 or count > 1 or not (isinstance(release, Gaussian) or amplified(release, adjacency)):
         return None
-    if _indistinct(_log_equal(total_variation(release, adjacency)), delta):
-        return 0.0
     return release_epsilon(release, adjacency, delta)
-
-
-def _log_equal(total_variation: float) -> float:
-    """Return the log of the probability that a coupling draws the same output for both neighbours, 1 - TV."""
-    equal = 1 - total_variation
-    return math.log(equal) if equal > 0 else -math.inf
-
-
-def _indistinct(log_equal: float, delta: float) -> bool:
-    """Whether the total variation of everything together is at most delta."""
-    return -math.expm1(log_equal) * (1 + ROUNDING) <= delta
 
 
 def tightest(event: Event, adjacency: Adjacency) -> NamedAccount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -294,7 +295,7 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        coefficients, estimation = int(np.prod(shape[2:])), self.imperfections.estimation
+        coefficients, estimation = math.prod(shape[2:]), self.imperfections.estimation
         orthogonal = min(len(estimated), 1) if self.pilots_at_once else len(estimated)
         elements, sent = estimation.pilots_charged(orthogonal, coefficients)
         surface = self.surface
