@@ -389,11 +389,11 @@ def pfels_bound(
         inverse_alignment=float(inverse.mean()),
         clip_norm=_gradient_limit(settings, steps),
     )
-    return pfels.theorem_4(run, constants, _alignment(settings, scenario, run, where))
+    return pfels.theorem_4(run, constants, _alignment(settings, scenario, run, radio, where))
 
 
 def _alignment(
-    settings: Settings, scenario: Scenario, run: pfels.Pfels, where: tuple[Any, Task | None]
+    settings: Settings, scenario: Scenario, run: pfels.Pfels, radio: RadioRounds, where: tuple[Any, Task | None]
 ) -> pfels.Alignment | None:
     """Return the limits of beta of P2, by round; None if this power control does not give theorem 5's beta."""
     uplink = scenario.recipe.uplink
@@ -405,9 +405,13 @@ def _alignment(
         changes["privacy"] = {"epsilon": math.inf}
     full = scenario_of(settings.resolved(**changes), *where)
     power = np.array([plan.link.link_budget().alignment_coefficient for plan in planned_rounds(full)])
-    reports = [plan.link.link_budget() for plan in planned_rounds(scenario)]
-    now = np.array([report.alignment_coefficient for report in reports])
-    noise = np.array([report.noise_std for report in reports]) * run.selected * now
+    if radio.planned and not scenario.bound.noise_std:  # what these rounds have is known already
+        now, noise_std = radio.alignment, radio.noise_std
+    else:
+        reports = [plan.link.link_budget() for plan in planned_rounds(scenario)]
+        now = np.array([report.alignment_coefficient for report in reports])
+        noise_std = np.array([report.noise_std for report in reports])
+    noise = noise_std * run.selected * now
     privacy = np.full_like(power, uplink.control.privacy_bound)
     alignment = pfels.Alignment(power, privacy, float(noise.mean()) if noise.any() else 0.0)
     close = np.allclose(alignment.optimal(run.ratio), now, rtol=SAME, atol=0) and np.allclose(

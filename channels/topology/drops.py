@@ -155,8 +155,11 @@ class Moving:
         return _drop(parameters, plane, paths, loss_db, line_of_sight, shadowing, k_scores)
 
 
-def moving(parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_s: float) -> Moving:
-    """Return the devices of a cell with motion. They start at the places that they have without it.
+def moving(
+    parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_s: float, tracks: Motion | None = None
+) -> Moving:
+    """Return the devices of a cell with motion. They start at the places that they have without it, but for those of a
+    file.
 
     Args:
         parameters: The cell, with a base station at the origin.
@@ -164,11 +167,14 @@ def moving(parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_
         ways: Uniform numbers of the ways: one for each device, its heading, or two for each waypoint.
         fields: Uniform numbers of the fields, `FIELDS`.
         speed_m_s: Speed of the devices in m/s.
+        tracks: The motion that was read from a file, for motion "file"; speed_m_s and ways then have no effect.
 
     Raises ValueError as `check_topology` does.
     """
     uniforms = draw(_UNIFORMS)
     check_topology(parameters, len(uniforms))
+    if tracks is not None:
+        return Moving(parameters, tracks, uniforms[:, _PLACE + 1], fields)
     area, place = area_of(parameters), PLACEMENTS[parameters.kind].place
     start = place(uniforms[:, :_PLACE], area)
 

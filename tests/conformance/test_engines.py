@@ -4,6 +4,7 @@ import functools
 import logging
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,10 +49,22 @@ LARGEST = ("vgg11", "resnet18")
 @pytest.fixture(autouse=True)
 def two_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Two for engines with threads of their own; threads of torch's operations would only wait for one another."""
-    threads, case = torch.get_num_threads(), getattr(request.node, "callspec", None)
-    torch.set_num_threads(1 if case and case.params.get("engine") in ("vmap", "layers", "layers-serial") else 2)
-    yield
-    torch.set_num_threads(threads)
+    case = getattr(request.node, "callspec", None)
+    alone = request.function is test_clipped_gradients
+    alone |= bool(case and case.params.get("engine") in ("vmap", "layers", "layers-serial"))
+    with threads(1 if alone else 2):
+        yield
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads of torch's during the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def task_of(name: str, dtype: torch.dtype) -> DividedTask:
@@ -100,11 +113,19 @@ def knows(engine: str, name: str) -> bool:
     return MODELS[name].batched if engine == "vmap" else MODELS[name].layered
 
 
+@functools.cache
+def by_the_loop(name: str, dtype: torch.dtype, momentum: float) -> Tensor:
+    """The updates of two epochs by the loop, which engines share; to be read only."""
+    task = task_of(name, dtype)
+    with threads(1):
+        return updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
+
+
 CASES = [
     (engine, name, momentum)
-    for engine in ENGINES
     for name in MODELS
     for momentum in (0.0, 0.9)
+    for engine in ENGINES
     if engine != "loop" and knows(engine, name) and name not in HEAVY
 ]
 
@@ -113,8 +134,7 @@ CASES = [
 def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentum: float) -> None:
     """In float64, where only a different sum could differ; "dense" has only float32."""
     dtype, close = (torch.float32, 1e-5) if engine == "dense" else (torch.float64, 1e-10)
-    task = task_of(name, dtype)
-    wanted = updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
+    task, wanted = task_of(name, dtype), by_the_loop(name, dtype, momentum)
     assert wanted.norm(dim=1).min() > 1e-4
     for chunk in (5, 3):
         trainer = trainer_of(task, name, engine, chunk, momentum, epochs=2)
@@ -170,10 +190,12 @@ def test_clipped_gradients(name: str, momentum: float) -> None:
 def test_in_single_precision_too(name: str, count: int) -> None:
     """The kernels of a run: rounding, and now and then a unit whose input rounds to the other side of 0."""
     task, steps = task_of(name, torch.float32), 2
-    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
+    with threads(1):
+        wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
     for engine in ("layers", "layers-parallel"):
         give_back()  # half a gigabyte of the largest models
-        found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
+        with threads(2 if engine == "layers-parallel" else 1):
+            found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
         assert (found - wanted).norm(dim=1).max() < 1e-3 * wanted.norm(dim=1).min()
 
 
@@ -202,8 +224,7 @@ def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypat
         monkeypatch.setattr(torch, "compile", lambda function, **_: captured(function))
     elif not compiler_found(torch.device("cpu")):
         pytest.skip("no C++ compiler")
-    task = task_of(name, torch.float32)
-    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, epochs=2), task)
+    task, wanted = task_of(name, torch.float32), by_the_loop(name, torch.float32, 0.9)
     trainer = trainer_of(task, name, engine, 3, 0.9, epochs=2)
     assert trainer.engine == engine
     compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]

@@ -90,6 +90,8 @@ USUAL: dict[Key, st.SearchStrategy[Any]] = {
     ("topology", "radius_m"): st.sampled_from([50.0, 250.0, 2000.0]),
     ("topology", "min_distance_m"): st.sampled_from([None, 10.0, 35.0]),
     ("topology", "coordinates"): st.just([[20.0 + 10 * place, -35.0] for place in range(30)]),
+    ("topology", "motion_file"): st.none(),
+    ("topology", "motion_start_s"): st.sampled_from([0.0, -5.0, 1e3]),
     ("topology", "exponent"): st.sampled_from([2.0, 3.0, 4.5]),
     ("topology", "reference_loss_db"): st.sampled_from([None, 0.0, 40.0]),
     ("topology", "shadowing_std_db"): st.sampled_from([None, 0.0, 4.0, 8.0]),

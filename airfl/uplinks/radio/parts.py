@@ -26,7 +26,10 @@ from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, drops, moving
+from channels.recorded import RecordingError
+from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, check_topology, drops, moving
+from channels.topology.cell import area_of, check_places
+from channels.topology.tracks import Tracks, read_tracks
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -150,22 +153,48 @@ def placed_in(cell: Topology, *, devices: int, streams: Streams) -> tuple[Drop, 
 
 
 def moving_devices(
-    channel: ChannelSettings, topology: TopologySettings, *, devices: int, streams: Streams
+    channel: ChannelSettings, topology: TopologySettings, *, devices: int, rounds: int, streams: Streams
 ) -> Moving | None:
     """Return the devices of a run over time; None if they stay at their places.
 
-    Raises UserError if they cannot be placed.
+    Raises UserError if they cannot be placed, or a file with their places cannot be used.
     """
     if topology.kind == "none" or topology.motion == "none":
         return None
+    cell = cell_of(channel, topology)
+    tracks = tracks_of(channel, cell, devices=devices, rounds=rounds) if cell.motion == "file" else None
     with settings_of("topology"):
         return moving(
-            cell_of(channel, topology),
+            cell,
             whole_population(streams, Purpose.TOPOLOGY, devices),
             whole_population(streams, Purpose.MOTION, devices),
             streams.generator(Purpose.FIELDS).random(FIELDS),
             channel.speed_m_s,
+            tracks,
         )
+
+
+def tracks_of(channel: ChannelSettings, cell: Topology, *, devices: int, rounds: int) -> Tracks:
+    """Return the motion of the devices as a file says. Raises UserError if it cannot be used."""
+    with settings_of("topology"):
+        check_topology(cell, devices)
+    assert cell.motion_file is not None
+    try:
+        tracks = read_tracks(
+            cell.motion_file,
+            devices=devices,
+            start_s=cell.motion_start_s,
+            rounds=rounds,
+            round_s=channel.round_s,
+            at_end=cell.motion_end,
+            fastest_m_s=channel.speed_m_s,
+            least_m=area_of(cell).min_distance_m,
+            height_m=cell.device_height_m,
+        )
+        check_places(cell, *tracks.distances_m)
+    except (RecordingError, OSError, ValueError) as error:
+        raise UserError(f"topology.motion_file: {cell.motion_file}: {' '.join(str(error).split())}") from None
+    return tracks
 
 
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:

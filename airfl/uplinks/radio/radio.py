@@ -200,7 +200,12 @@ class Radio(TrueChannels):
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
-            csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices), measured
+            csi,
+            imperfections,
+            self._around_of(round_index, devices),
+            frame,
+            impairment_draws(self.streams, round_index, devices),
+            measured,
         )
 
     def _reflected(
@@ -335,7 +340,7 @@ def build_radio(
     Raises UserError if no radio can be built from the settings.
     """
     channel, topology = sections.channel, sections.topology
-    moved = moving_devices(channel, topology, devices=devices, streams=streams)
+    moved = moving_devices(channel, topology, devices=devices, rounds=rounds, streams=streams)
     if moved is None:
         placed = placed_devices(channel, topology, devices=devices, streams=streams)
     else:
