@@ -301,6 +301,10 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
         assert devices == scenario.run.devices
         distances = trace["device_distance_m"].values
         assert "at the start of the run" in trace["device_distance_m"].attrs["comment"]
+        selected = trace["device_id"].values
+        for t, drop in ((t, scenario.radio.at(t).drop) for t in range(3)):
+            np.testing.assert_array_equal(trace["distance_m"].values[t], drop.distance_m[selected[t]])
+            np.testing.assert_array_equal(trace["path_loss_db"].values[t], drop.path_loss_db[selected[t]])
     expected = [planned(scenario, t).link.link_budget().alignment_coefficient for t in range(3)]
     np.testing.assert_allclose(beta, expected, rtol=1e-9)
     np.testing.assert_allclose(distances, scenario.radio.at(0).drop.distance_m)
