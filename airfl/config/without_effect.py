@@ -76,6 +76,7 @@ class Needs:
 
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
+NEIGHBOURED = Needs("topology.neighbours", inactive=("empty",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 SYNTHETIC = Needs("task.dataset", ("synthetic",))
 NOT_ALIKE = Needs("task.synthetic_iid", inactive=("True",))
@@ -241,6 +242,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     ),
     "power.peak_db": (NOISY,),
     "power.peak": (NOISY,),
+    "power.across_cells": (SUPERPOSED, PLACED, NEIGHBOURED),
     "antennas.combining": (SUPERPOSED,),
     "antennas.median_clip": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
@@ -359,4 +361,6 @@ def _value(settings: Settings, key: str) -> str:
         return path_loss_of(settings.channel, settings.topology)
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)
+    if isinstance(value, list | tuple) and not value:
+        return "empty"
     return name_of(value) if isinstance(value, Part) else str(value)

@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from channel_effects import (
     access_points,
+    across_cells,
     antennas,
     blind,
     cell,
@@ -56,6 +57,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "selection": selection.selection,
     "interference": cell.interference,
     "neighbours": neighbours.neighbours,
+    "power-across-cells": across_cells.across_cells,
     "impulsive": impulsive.impulsive,
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,

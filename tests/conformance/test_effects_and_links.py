@@ -185,6 +185,10 @@ ALL_EFFECTS = {
         "topology.neighbours=[[550,0]]",
         f"{PHYSICAL} topology.kind=disc topology.radius_m=250 power.tx_power_dbm=10",
     ),
+    "power across cells": (
+        "power.across_cells=sum",
+        f"{PHYSICAL} topology.kind=disc topology.radius_m=250 topology.neighbours=[[550,0]] power.tx_power_dbm=10",
+    ),
     "impulses of each antenna": (
         "channel.interference_across_antennas=independent",
         "channel.interference_to_noise_db=10 channel.interference=alpha-stable antennas.count=3",

@@ -57,7 +57,7 @@ ANOTHER = {
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
     **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
-    **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip", across_cells="sum"),
     # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
     **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
     **of("surface", configuration="random", phase_bits="1", element_gain_db="0.0", direct_loss_db="3.0"),
@@ -86,6 +86,7 @@ WITHOUT = {
     reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
     reasons.NOT_PLACED: (*IN_CELL, "channel.fading=rician", "antennas.count=2", *LOG_DISTANCE),
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
+    reasons.NEIGHBOURED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc"),
     reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
     reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
     reasons.DRAWN_AGED_OR_LOCKED: (*REPLAYED, "csi.estimation=ls"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config.part_keys import name_of
-from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio import (
+    AntennaSettings,
+    ChannelSettings,
+    GridSettings,
+    PowerSettings,
+    TopologySettings,
+    path_loss_of,
+)
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
@@ -78,7 +85,9 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
-    rows *= 1 + 2 * len(radio.topology.neighbour_positions)  # with their own base station, and with this one
+    cells = 1 + len(radio.topology.neighbour_positions)
+    # Devices of neighbours have channels to their own base station and to this one, or to all of them.
+    rows *= 2 * cells - 1 if radio.power.across_cells == "none" else cells**2
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
@@ -466,6 +475,8 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
             f'"sample" or "schedule", or {none}'
         )
+    if power.across_cells != "none" and link == "analog":
+        _check_across_cells(power)
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
             f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells (topology.neighbours); use a "
@@ -499,6 +510,26 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
         raise UserError(
             f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
             f'interference beside signals from {cells}; use "gaussian", or {none}'
+        )
+
+
+def _check_across_cells(power: PowerSettings) -> None:
+    """Check that beta may follow from the channels of all cells; raises UserError otherwise."""
+    given, policy = f"power.across_cells = {power.across_cells!r}", power.power_policy
+    if power.alignment == "schedule":
+        raise AlignmentError(
+            f'power.alignment: "schedule" announces beta, which {given} sets by the channels; use "sample", or '
+            'power.across_cells = "none"'
+        )
+    if policy.target is not None:
+        raise UserError(
+            f"power.coefficient: sets beta, which {given} lowers by the channels (given: {policy.target:g}); omit it, "
+            'or use power.across_cells = "none"'
+        )
+    if policy.statistical or not policy.coherent:
+        raise UserError(
+            f"power.policy: {policy.name!r} sets power without the channels of a round, which {given} needs of all "
+            'cells; use another policy, or power.across_cells = "none"'
         )
 
 
