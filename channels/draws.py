@@ -19,9 +19,15 @@ Draw = Callable[[int], Array]
 
 
 def circular_gaussian(uniforms: Array) -> Complex:
-    """Transform pairs of uniforms to CN(0, 1), [devices, 2 n] -> [devices, n] (Box-Muller: modulus, then phase)."""
-    power = -np.log1p(-uniforms[:, 0::2])
-    return np.asarray(np.sqrt(power) * np.exp(2j * np.pi * uniforms[:, 1::2]))
+    """Transform pairs of uniforms to CN(0, 1), [..., 2 n] -> [..., n] (Box-Muller: modulus, then phase).
+
+    Neighbours on the last axis are a pair, for any number of axes. Raises ValueError if that axis has an odd length.
+    """
+    uniforms = np.asarray(uniforms)
+    if uniforms.ndim == 0 or uniforms.shape[-1] % 2:
+        raise ValueError(f"the last axis of uniforms must have an even length, got shape {list(uniforms.shape)}")
+    power = -np.log1p(-uniforms[..., 0::2])
+    return np.asarray(np.sqrt(power) * np.exp(2j * np.pi * uniforms[..., 1::2]))
 
 
 def correlate(roots: Complex, numbers: NDArray[Any]) -> NDArray[Any]:

@@ -14,7 +14,7 @@ from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.cells import crossing_aggregation
 from airfl.uplinks.control import PowerControl, sum_constant_axes
-from airfl.uplinks.impulses import element_powers
+from airfl.uplinks.disturbances import Disturbances, Flow
 from airfl.uplinks.protection import (
     CsiError,
     largest_amplified_amplitude,
@@ -26,16 +26,15 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.antennas import RobustCombiner, combine
 from channels.grid import GridUse, OfdmaGrid
 from channels.hardware.amplifier import Gains
-from channels.hardware.amplifiers import Amplified, Amplifiers
+from channels.hardware.amplifiers import Amplifiers
 from channels.hardware.converter import Converter
-from channels.hardware.fronthaul import SecondMoments, carried_bits, combined_noise
+from channels.hardware.fronthaul import carried_bits
 from channels.interference import Gaussian, Interference
 from channels.interference.cells import Crossing
 from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pack
 from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
-from channels.transfer import on_device
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -96,36 +95,29 @@ class AnalogUplink:
         return _AnalogLink(self, context)
 
 
-@dataclass(frozen=True)
-class _Flow:
-    """Energies of a round over the energy unit.
-
-    Attributes:
-        transmitted: Of each device's signal at its antenna, [devices].
-        received: Of each device's message at the receiver, [devices].
-        distortion: Of the distortion of each device's amplifier on the observed entries, [devices].
-        drawn: What each device's amplifier draws, [devices].
-        observed: Of the sum of the messages on the observed entries.
-        antennas: Second moments of the messages at the antennas, None without a fronthaul.
-    """
-
-    transmitted: Array
-    received: Array
-    distortion: Array
-    drawn: Array
-    observed: float
-    antennas: SecondMoments | None = None
-
-
 class _AnalogLink:
     def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: ResourceMapping | None = None) -> None:
         self._uplink, self._context = uplink, context
         self._control = uplink.control.of_round(context)
         self._gains = combine(self._control.combiner, context.csi.state.response)
         self._placement = placement or _placement(context, self._gains.shape[1:])
-        self._crossing = Crossing()
+        crossing = Crossing()
         if context.neighbours:
-            self._crossing = crossing_aggregation(context, uplink.control, self._control.combiner, uplink.grid.packing)
+            crossing = crossing_aggregation(context, uplink.control, self._control.combiner, uplink.grid.packing)
+        self._disturbances = Disturbances(
+            context=context,
+            control=self._control,
+            gains=self._gains,
+            placement=self._placement,
+            grid=uplink.grid,
+            noise_std=self._noise_std,
+            other_cells=interference_std(uplink.noise_std, uplink.interference_to_noise_db),
+            interference=uplink.interference,
+            crossing=crossing,
+            in_time=uplink.waveform is not None,
+            converter=uplink.converter,
+            fronthaul=uplink.fronthaul,
+        )
         self._energy: Array = np.zeros(len(self._gains))
         self._received: Array = np.zeros(len(self._gains))
         self._distortion: Array = np.zeros(len(self._gains))
@@ -217,7 +209,7 @@ class _AnalogLink:
         self._drawn[devices] += amplified.consumed * energy
         if self._uplink.waveform is not None:
             return scale, None
-        self._distortion[devices] += self._observed_distortion(amplified, energy, devices)
+        self._distortion[devices] += self._disturbances.observed_distortion(amplified, energy, devices)
         return scale * amplified.gain, energy * amplified.radiated
 
     def close(self) -> Reception:
@@ -229,9 +221,9 @@ class _AnalogLink:
         silent = torch.zeros(context.entries, device=context.device)
         antennas = None if self._antenna_sums is None else self._antenna_sums.close(silent)
         signal = self._channel.close(silent)
-        flow = _Flow(self._energy, self._received, self._distortion, self._drawn, energy(signal), antennas)
+        flow = Flow(self._energy, self._received, self._distortion, self._drawn, energy(signal), antennas)
         receive_snr_db = float(self._snr_db(np.array(flow.observed)))
-        received = self._received_entries(signal, self._beside(flow))
+        received = self._received_entries(signal, self._disturbances.variance(flow))
         mean, clipped = self._decoded(received)
         return Reception(
             mean=mean,
@@ -252,17 +244,20 @@ class _AnalogLink:
         if self._amplifiers is not None:
             everyone = slice(0, len(energy))
             amplified = self._amplifiers.amplified(energy, everyone)
-            distortion, drawn = self._observed_distortion(amplified, energy, everyone), energy * amplified.consumed
+            distortion, drawn = (
+                self._disturbances.observed_distortion(amplified, energy, everyone),
+                energy * amplified.consumed,
+            )
             energy, received = energy * amplified.radiated, received * np.abs(amplified.gain) ** 2
-        observed = float((received * self._observed_share()).sum())
+        observed = float((received * self._disturbances.observed_share).sum())
         antennas = None if self._antenna_sums is None else self._antenna_sums.budget(rms**2)
-        return self._report(_Flow(energy, received, distortion, drawn, observed, antennas))
+        return self._report(Flow(energy, received, distortion, drawn, observed, antennas))
 
     def with_device_noise(self, factor: float) -> Link:
         """Return the link with power control for messages with this noise."""
         return _AnalogLink(self._uplink, self._context.with_device_noise(factor), self._placement)
 
-    def _report(self, flow: _Flow) -> LinkReport:
+    def _report(self, flow: Flow) -> LinkReport:
         """Return the report of a round with these energies."""
         context, control, uplink = self._context, self._control, self._uplink
         plan, weights, pilots = control.plan, control.weights, context.pilots
@@ -273,7 +268,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(self._beside(flow)) * decoded if decoded else 0.0,
+            interference_std=self._disturbances.std(self._disturbances.variance(flow)) * decoded if decoded else 0.0,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -364,18 +359,6 @@ class _AnalogLink:
         what a robust combiner computes of them, which reveals no more."""
         return self._uplink.raw_samples or self._robust
 
-    def _observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
-        """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
-        payload its real part, else half of it."""
-        share = sum_constant_axes(self._context.frame.weights, self._gains.shape[1:])
-        through = ((np.abs(self._gains[devices]) ** 2) * share).sum(axis=(1, 2))
-        both = amplified.in_phase + amplified.quadrature
-        observed = both / 2
-        if self._flat and self._uplink.grid.packing == "real":
-            real = self._real_share()[devices]
-            observed = amplified.in_phase * real + amplified.quadrature * (1.0 - real)
-        return np.asarray(energy * through * observed)
-
     @property
     def _flat(self) -> bool:
         return self._gains.shape[1:] == (1, 1)
@@ -385,93 +368,12 @@ class _AnalogLink:
         """The standard deviation of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    @property
-    def _other_cells(self) -> float:
-        """The standard deviation of other cells' interference of unit power on an observed entry."""
-        return interference_std(self._uplink.noise_std, self._uplink.interference_to_noise_db)
-
-    def _disturbance(self, beside: float) -> float:
-        """Return the standard deviation on an observed entry of what is neither message nor receiver noise: other
-        cells, and the rest of this variance; inf if the interference has no finite power."""
-        if self._other_cells and not self._uplink.interference.finite_power:
-            return np.inf
-        return float(np.sqrt(beside + self._other_cells**2)) if beside else self._other_cells
-
-    def _beside(self, flow: _Flow) -> float:
-        """Return the variance on an observed entry of what is neither message, receiver noise nor interference of a
-        given level: leakage between elements, distortion of amplifiers, neighbouring cells, and what the converter
-        adds."""
-        uplink, variance = self._uplink, self._leakage(flow.transmitted, flow.received)
-        if uplink.waveform is None and uplink.amplifiers is not None:  # a simulated waveform contains its distortion
-            variance += float(flow.distortion.sum() / self._context.frame.elements)
-        if uplink.converter is not None:
-            variance += self._conversion_noise(uplink.converter, flow, variance + self._other_cells**2)
-        if uplink.fronthaul is not None:
-            assert flow.antennas is not None
-            white = 2 * (self._noise_std**2 + variance + self._other_cells**2)
-            variance += combined_noise(uplink.fronthaul, self._control.combiner[:, 0, 0], flow.antennas, white)
-        return variance + self._crossing.real
-
     def _fronthaul_bits(self, use: GridUse) -> int:
         """Return the bits of the round over the fronthaul."""
         uplink, antennas = self._uplink, len(self._control.combiner)
         if uplink.fronthaul is None:
             return 0
         return carried_bits(uplink.fronthaul, antennas, use.ofdm_symbols * uplink.grid.used_subcarriers)
-
-    def _conversion_noise(self, converter: Converter, flow: _Flow, arriving: float) -> float:
-        """Return the variance of the converter's noise on an observed entry, beside whose message and receiver noise
-        disturbances of the variance `arriving` are received.
-
-        A sum of real payloads that arrive in phase has a signal that is conjugate symmetric in time, and so is the
-        converter's noise as far as receiver noise does not make the samples at opposite times different.
-        """
-        elements = self._context.frame.elements
-        real, imaginary = flow.observed / elements + self._crossing.real, self._crossing.imaginary
-        if self._uplink.grid.packing == "real":
-            imaginary += float((flow.received * (1.0 - self._real_share())).sum()) / elements
-        power = real + imaginary + 2 * (self._noise_std**2 + arriving)
-        if self._uplink.grid.packing == "iq" or not power:
-            return converter.distortion * power / 2
-        return converter.distortion * power / 2 * (1.0 + converter.likeness((real - imaginary) / power))
-
-    def _observed_share(self) -> Array | float:
-        """Return the fraction of each device's received power on the observed parts of the elements, [devices]."""
-        return self._real_share() if self._uplink.grid.packing == "real" else 1.0
-
-    def _leakage(self, energy: Array, received: Array) -> float:
-        """Return the variance on an observed entry of what offsets and late paths leak between elements. energy,
-        received: energies of each device's signal and of its message."""
-        csi, uplink = self._context.csi, self._uplink
-        if uplink.waveform is not None or not csi.leakage.any():  # a simulated waveform contains its leakage
-            return 0.0
-        # Half of the leakage falls on each part of an element, except for leakage in phase with a real payload.
-        in_phase = csi.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
-        offsets = csi.leakage - csi.late
-        observed = in_phase + (offsets - csi.in_phase) / 2
-        leaked = received / (1.0 - csi.leakage) * observed + energy * self._leaked_power() / 2
-        return float(leaked.sum() / self._context.frame.elements)
-
-    def _leaked_power(self) -> Array:
-        """Return the fraction of a device's transmitted energy that late paths leak, [devices]; it is largest where the
-        device inverts a deep fade."""
-        leaked_power = self._context.csi.state.leaked_power
-        power = np.abs(self._control.precoders) ** 2
-        if leaked_power is None:
-            return np.zeros(len(power))
-        power, leaked_power = np.broadcast_arrays(power, leaked_power)
-        power = power * sum_constant_axes(self._context.frame.weights, power.shape[1:])
-        sent = power.sum(axis=(1, 2))
-        return np.asarray((power * leaked_power).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
-
-    def _real_share(self) -> Array:
-        """Return the fraction of each device's received power on the real part, which carries the payload,
-        [devices]."""
-        effective = self._gains * self._control.precoders
-        share = sum_constant_axes(self._context.frame.weights, effective.shape[1:])
-        power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
-        real = (effective.real**2 * share).sum(axis=(1, 2))
-        return np.asarray(real / np.where(power > 0, power, 1.0))
 
     def _decoded(self, received: Tensor) -> tuple[Tensor, float]:
         """Return the mean, clipped about its median if the receiver does so, and the share of clipped entries."""
@@ -507,7 +409,7 @@ class _AnalogLink:
             combiner,
             signal.new_zeros(len(signal)),
             noise_std=self._noise_std,
-            other_cells=self._other_cells,
+            other_cells=self._disturbances.other_cells,
             leakage=beside,
             interference=self._uplink.interference,
         )
@@ -521,8 +423,8 @@ class _AnalogLink:
 
         from airfl.runtime.philox.tensors import add_normals_
 
-        impulsive = bool(self._other_cells) and not self._uplink.interference.gaussian
-        disturbance = 1.0 if impulsive else self._disturbance(beside)
+        impulsive = bool(self._disturbances.other_cells) and not self._uplink.interference.gaussian
+        disturbance = 1.0 if impulsive else self._disturbances.std(beside)
         stds = ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance))
         drawn = [(purpose, std) for purpose, std in stds if std]
         # Rounding depends on the order: noise and interference are added up before they are added to the signal.
@@ -530,30 +432,12 @@ class _AnalogLink:
         for purpose, std in drawn:
             address = self._context.streams.address(purpose, self._context.round_index)
             if impulsive and purpose is Purpose.INTERFERENCE:
-                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._impulsive_stds(beside)
+                total += add_normals_(torch.zeros_like(signal), address, None, std) * self._disturbances.impulsive_stds(
+                    beside
+                )
             else:
                 add_normals_(total, address, None, std)
         return signal if total is signal else signal.add_(total)
-
-    def _impulsive_stds(self, beside: float) -> Tensor:
-        """Return the standard deviation of all disturbances on each observed entry, given the power of the
-        interference on its element, [m]."""
-        uplink, entries = self._uplink, self._context.entries
-        elements = uplink.grid.elements_for(entries)
-        powers = element_powers(uplink.interference, self._context, elements, self._antenna_shares())
-        stds = (powers * self._other_cells**2 + beside).sqrt().float()
-        return stds.repeat_interleave(2)[:entries] if uplink.grid.packing == "iq" else stds
-
-    def _antenna_shares(self) -> list[Tensor] | None:
-        """Return |a|^2 of each antenna on each element, or as a single number; None if an impulse strikes all antennas
-        alike."""
-        import torch
-
-        shares = np.abs(self._control.combiner) ** 2
-        if self._uplink.interference.across_antennas == "common" or len(shares) == 1:
-            return None
-        rows = on_device(shares, torch.device(self._context.device))
-        return [row[0, 0] if row.numel() == 1 else self._placement.spread(row) for row in rows]
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing

@@ -61,6 +61,15 @@ def check_antennas(count: int) -> None:
         raise ValueError(f"the number of receive antennas must be from 1 to {MAX_ANTENNAS}, got {count}")
 
 
+def check_received(response: Response) -> None:
+    """Raise ValueError for a response without antennas, for which there are no weights."""
+    if not response.shape[1]:
+        raise ValueError(
+            "a response must have at least one antenna, [devices, antennas, blocks, subcarriers], got shape "
+            f"{list(response.shape)}"
+        )
+
+
 def combine(weights: Complex, response: Response) -> Complex:
     """Return the effective channel g_i = a^H h_i, [devices, blocks, subcarriers].
 
@@ -79,6 +88,7 @@ def combine(weights: Complex, response: Response) -> Complex:
 def channel_vectors(response: Response, factors: Array) -> Complex:
     """Return scaled channels w_i h_i, [coefficients, devices, antennas]; a coefficient is a subcarrier of a block."""
     devices, antennas, blocks, subcarriers = response.shape
+    check_received(response)
     vectors = np.moveaxis(response, (2, 3), (0, 1)).reshape(blocks * subcarriers, devices, antennas)
     return np.asarray(vectors * np.asarray(factors)[:, None], dtype=np.complex128)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from channels.antennas.combiner import Array, Combiner, Complex
+from channels.antennas.combiner import Array, Combiner, Complex, check_received
 from channels.csi.state import Response
 
 
@@ -15,6 +15,7 @@ class First(Combiner):
 
     def weights(self, response: Response, factors: Array) -> Complex:
         """Return 1 at the first antenna and 0 at the others."""
+        check_received(response)
         weights = np.zeros(response.shape[1:], dtype=np.complex128)
         weights[0] = 1.0
         return weights

@@ -1,5 +1,6 @@
 """Every fading law against scipy's, under both kinds of bounds, and the statistics derived from a law."""
 
+import math
 import re
 import subprocess
 import sys
@@ -292,3 +293,15 @@ def test_laws_load_nothing_slow() -> None:
     slow = "{'torch', 'h5py', 'scipy.stats', 'scipy.io'}"
     code = f"import sys, channels.fading; sys.exit(bool({slow} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_neighbours_on_the_last_axis_are_a_complex_gaussian_for_any_number_of_axes() -> None:
+    """-log(1 - u) is the power and v the phase, in turns: (1 - e^-4, 1/4) is 2j, (1 - e^-9, 1/2) is -3."""
+    numbers = circular_gaussian(np.array([1 - math.exp(-4), 0.25, 1 - math.exp(-9), 0.5]))
+    np.testing.assert_allclose(numbers, [2j, -3], atol=1e-12)
+    uniforms = np.random.default_rng(4).random((3, 4, 5, 6))
+    found = circular_gaussian(uniforms)
+    assert found.shape == (3, 4, 5, 3)
+    np.testing.assert_array_equal(found, circular_gaussian(uniforms.reshape(60, 6)).reshape(3, 4, 5, 3))
+    with pytest.raises(ValueError, match=r"even length, got shape \[4, 3\]"):
+        circular_gaussian(np.zeros((4, 3)))

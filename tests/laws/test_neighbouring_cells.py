@@ -86,7 +86,7 @@ def test_the_mean_power_is_that_of_inversion_in_the_neighbour(antennas: int) -> 
         plan = planned(scenario, index)
         assert not plan.link.link_budget().power_bound_binding
         link = plan.link
-        found.append(link._crossing.real)  # type: ignore[attr-defined]
+        found.append(link._disturbances.crossing.real)  # type: ignore[attr-defined]
     assert_mean(np.array(found), float(each.sum()) / 2)
 
 

@@ -38,6 +38,13 @@ def test_weights_have_unit_norm_and_proper_axes(name: str, devices: int, antenna
 
 
 @every_combiner
+@pytest.mark.parametrize("devices", [0, 3])
+def test_a_response_without_antennas_is_refused(name: str, devices: int) -> None:
+    with pytest.raises(ValueError, match=f"at least one antenna, .* got shape \\[{devices}, 0, 2, 3\\]$"):
+        COMBINERS[name]().weights(drawn(devices, 0, 2, 3), np.ones(devices))
+
+
+@every_combiner
 def test_one_antenna_changes_no_modulus(name: str) -> None:
     """And where nothing is heard at all there are weights all the same."""
     response = drawn(4, 1, 2, 3)
