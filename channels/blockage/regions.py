@@ -152,6 +152,20 @@ def uniform_field(uniforms: Array, correlation_m: float, correlation_s: float, p
         places_m: x and y in m, [places, 2].
         time_s: Time in s.
     """
+    vectors, rates, power = spectrum(uniforms, math.isfinite(correlation_s))
+    steps = vectors / correlation_m
+    phases = places_m[:, :1] * steps[:, 0] + places_m[:, 1:] * steps[:, 1] + rates / correlation_s * time_s
+    waves_there = np.sqrt(2 * power) * np.cos(phases + 2 * np.pi * uniforms[:, 3])
+    return np.asarray(ndtr(waves_there.sum(axis=1)))
+
+
+def spectrum(uniforms: Array, changing: bool) -> tuple[Array, Array, Array]:
+    """Return the waves of a normal field of the correlation 2 sin(pi/6 rho), rho = exp(-d - t): wave vectors, [waves,
+    2], angular frequencies and powers, [waves], whose sum is 1.
+
+    uniforms: uniform numbers of the field, of which the first three columns are used; changing: False for a field that
+    stays, rho = exp(-d).
+    """
     waves = len(uniforms)
     shares = (np.arange(waves) + uniforms[:, 0]) / waves
     numbers = np.sqrt((1 - shares) ** -2.0 - 1)  # P(|k| < q) = 1 - 1/sqrt(1 + q^2) for exp(-d) in the plane
@@ -160,14 +174,11 @@ def uniform_field(uniforms: Array, correlation_m: float, correlation_s: float, p
     for order in (1, 3, 5, 7):  # 2 sin(pi/6 rho) is a sum of these powers of rho
         share = 2 * (-1) ** (order // 2) * (math.pi / 6) ** order / math.factorial(order)
         over_the_plane = order * ((1 + numbers**2) / (order**2 + numbers**2)) ** 1.5
-        over_time = order * (1 + rates**2) / (order**2 + rates**2) if math.isfinite(correlation_s) else 1.0
+        over_time = order * (1 + rates**2) / (order**2 + rates**2) if changing else 1.0
         power += share * over_the_plane * over_time
     angles = 2 * np.pi * uniforms[:, 1]
-    steps = numbers / correlation_m
-    turns = rates / correlation_s * time_s
-    phases = places_m[:, :1] * (steps * np.cos(angles)) + places_m[:, 1:] * (steps * np.sin(angles)) + turns
-    waves_there = np.sqrt(2 * power / power.sum()) * np.cos(phases + 2 * np.pi * uniforms[:, 3])
-    return np.asarray(ndtr(waves_there.sum(axis=1)))
+    vectors = numbers[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return vectors, rates, power / power.sum()
 
 
 def _turn(angle_deg: Array) -> Array:

@@ -136,7 +136,7 @@ class Obstructed:
     def direct_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
         """Return the loss of the direct path, of the shape of the angles, which follow from the places."""
         loss = self.standing.direct_loss_db(self.devices_m[device : device + 1], self.base_m)
-        return np.broadcast_to(loss, np.shape(azimuth_deg))
+        return np.full(np.shape(azimuth_deg), loss[0])
 
     def paths_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
         """Return the loss of all other paths, of the shape of the angles.

@@ -127,6 +127,11 @@ ALL_EFFECTS = {
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
     "motion": ("topology.motion=straight", f"{PHYSICAL} topology.kind=disc channel.speed_m_s=30 channel.round_s=10"),
+    "blockage": (
+        "blockage.model=model-b blockage.count=2000",
+        f"{PHYSICAL} channel.carrier_hz=28e9 topology.kind=disc topology.radius_m=40 topology.los=los "
+        "channel.fading=rician power.tx_power_dbm=-10",
+    ),
     "access points": (
         "topology.access_points=[[-100,0],[100,0]]",
         f"{PHYSICAL} topology.kind=disc antennas.count=4 power.tx_power_dbm=-10",

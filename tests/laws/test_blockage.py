@@ -13,7 +13,7 @@ from scipy import special, stats
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from channels.blockage import BLOCKERS, FIELD, Blockage, Regions, Standing, regions_at, screens_of
-from channels.blockage.regions import uniform_field
+from channels.blockage.regions import spectrum, uniform_field
 from tests.laws.samples import Array, assert_law, assert_mean
 
 WAVELENGTH_M = 0.0107
@@ -155,6 +155,18 @@ def test_a_centre_is_uniform_and_has_the_correlation_of_the_clause() -> None:
         assert_mean(products, math.exp(-apart), rounding=1e-3)  # a field's powers are divided by their own sum
     alone = uniform_field(numbers[0], 10.0, 12.0, places[1:], 4.0)
     np.testing.assert_array_equal(alone, values[0, 1, 1:])
+
+
+def test_the_normal_numbers_behind_a_centre_make_up_for_what_turning_them_uniform_takes() -> None:
+    """200,000 waves: the cosine of their turn between two places and times, by their powers, has the mean
+    2 sin(pi/6 rho), at which uniform numbers made of normal ones are correlated by rho; for a field that stays, too."""
+    uniforms = np.random.default_rng(7).random((200_000, 4))
+    for changing in (True, False):
+        vectors, rates, power = spectrum(uniforms, changing)
+        for way, time in ((0.0, 0.0), (0.1, 0.0), (0.4, 0.3), (0.7, 0.0), (0.0, 0.7), (1.5, 0.5)):
+            rho = math.exp(-way - time * changing)
+            turns = np.cos(vectors @ np.array([0.6, 0.8]) * way + rates * time * changing)
+            assert_mean(turns * power * len(power), 2 * math.sin(math.pi / 6 * rho))
 
 
 def test_a_field_without_speed_stays() -> None:
