@@ -212,7 +212,8 @@ if TYPE_CHECKING:
     class TopologySettings(_Topology):
         """The section, with the keys of `channels.topology.Topology`."""
 
-        motion: Literal["none", "straight", "waypoint"] = "none"
+        motion: Literal["none", "straight", "waypoint", "file"] = "none"
+        motion_file: str | None = None
         los: Literal["probability", "los", "nlos"] = "probability"
         base_height_m: float | None = None
         hall_m: tuple[float, float, float] | None = None
@@ -224,7 +225,18 @@ else:
         {"cell": Topology},
         after="path_loss",
         places=dict.fromkeys(
-            ("motion", "radius_m", "min_distance_m", "coordinates", "access_points", "neighbours"), "kind"
+            (
+                "motion",
+                "motion_file",
+                "motion_end",
+                "motion_start_s",
+                "radius_m",
+                "min_distance_m",
+                "coordinates",
+                "access_points",
+                "neighbours",
+            ),
+            "kind",
         ),
     )
 

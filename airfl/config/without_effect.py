@@ -169,6 +169,9 @@ ARRAY_MATTERS = Needs(
     or_else=CORRELATED,
 )
 """Without a line of sight, the geometry does not matter to independent antennas. Recorded paths may have angles."""
+FROM_FILE = Needs("topology.motion", ("file",))
+IN_AREA_OR_FILE = replace(IN_AREA, or_else=FROM_FILE)
+"""Coordinates are taken as they are given; those of a file are checked."""
 MEASURED = Needs("csi.residual_file", inactive=("None",))
 FROM_DEVICES = Needs("antennas.angle", ("device",))
 REPLAYED = Needs("channel.fading", RECORDED)
@@ -258,8 +261,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
         EQUAL_SIZES,
     ),
     "topology.motion": (PLACED,),
+    **{f"topology.motion_{name}": (PLACED, FROM_FILE) for name in ("file", "end", "start_s")},
     "topology.radius_m": (PLACED, IN_AREA),
-    "topology.min_distance_m": (PLACED, IN_AREA),
+    "topology.min_distance_m": (PLACED, IN_AREA_OR_FILE),
     **dict.fromkeys(
         (
             f"topology.{name}"

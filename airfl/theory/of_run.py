@@ -15,6 +15,7 @@ from airfl.analysis.budget import planned_rounds, scenario_of
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.accounting import noise_std
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.runtime.text import brief
@@ -270,7 +271,7 @@ def _planned(scenario: Scenario) -> RadioRounds:
     noise, alignment, heard, undisturbed = [], [], True, True
     for plan in planned_rounds(scenario):
         report = plan.link.link_budget()
-        noise.append(math.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain))
+        noise.append(noise_std(scenario, report))
         alignment.append(report.alignment_coefficient)
         heard &= bool((report.devices.active == 1).all())
         known = np.array_equal(plan.channel.gains, plan.estimate.gains)
@@ -388,11 +389,11 @@ def pfels_bound(
         inverse_alignment=float(inverse.mean()),
         clip_norm=_gradient_limit(settings, steps),
     )
-    return pfels.theorem_4(run, constants, _alignment(settings, scenario, run, where))
+    return pfels.theorem_4(run, constants, _alignment(settings, scenario, run, radio, where))
 
 
 def _alignment(
-    settings: Settings, scenario: Scenario, run: pfels.Pfels, where: tuple[Any, Task | None]
+    settings: Settings, scenario: Scenario, run: pfels.Pfels, radio: RadioRounds, where: tuple[Any, Task | None]
 ) -> pfels.Alignment | None:
     """Return the limits of beta of P2, by round; None if this power control does not give theorem 5's beta."""
     uplink = scenario.recipe.uplink
@@ -404,9 +405,13 @@ def _alignment(
         changes["privacy"] = {"epsilon": math.inf}
     full = scenario_of(settings.resolved(**changes), *where)
     power = np.array([plan.link.link_budget().alignment_coefficient for plan in planned_rounds(full)])
-    reports = [plan.link.link_budget() for plan in planned_rounds(scenario)]
-    now = np.array([report.alignment_coefficient for report in reports])
-    noise = np.array([report.noise_std for report in reports]) * run.selected * now
+    if radio.planned and not scenario.bound.noise_std:  # what these rounds have is known already
+        now, noise_std = radio.alignment, radio.noise_std
+    else:
+        reports = [plan.link.link_budget() for plan in planned_rounds(scenario)]
+        now = np.array([report.alignment_coefficient for report in reports])
+        noise_std = np.array([report.noise_std for report in reports])
+    noise = noise_std * run.selected * now
     privacy = np.full_like(power, uplink.control.privacy_bound)
     alignment = pfels.Alignment(power, privacy, float(noise.mean()) if noise.any() else 0.0)
     close = np.allclose(alignment.optimal(run.ratio), now, rtol=SAME, atol=0) and np.allclose(

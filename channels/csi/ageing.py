@@ -51,7 +51,8 @@ class Ageing(Impairment):
         and correlated between antennas as the diffuse part is. rho may be negative. If the Doppler shift is known, the
         line-of-sight component of the estimate is rotated as well.
         """
-        sight, rho = csi.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
+        own = around.own_doppler_hz
+        sight, rho = csi.line_of_sight, ageing_correlation(around.doppler_hz if own is None else own, self.delay_s)
         if sight is None:
             return _age_diffuse(csi, np.zeros_like(csi.state.response), csi.power_of_coefficients, rho, draw)
         diffuse_power = csi.power_of_coefficients * (1 - sight.share)[:, None, None, None]
@@ -73,15 +74,16 @@ class Ageing(Impairment):
 
 
 def _age_diffuse(
-    csi: ChannelInformation, sight: Response, diffuse_power: Array, rho: float, draw: Draw
+    csi: ChannelInformation, sight: Response, diffuse_power: Array, rho: Array, draw: Draw
 ) -> ChannelInformation:
     """Apply the Gauss-Markov step to the diffuse part, and return that part only, with its moments.
 
     sight: line-of-sight component, in the shape of the response; diffuse_power: E|h - s|^2, [devices, 1 or antennas, 1,
-    1].
+    1]; rho: correlation of the step, of all devices or [devices].
     """
     diffuse = csi.state.response - sight
-    spread = (1 - rho**2) * diffuse_power
+    each = rho.reshape(-1, 1, 1, 1)
+    spread = (1 - each**2) * diffuse_power
     innovation = _innovation(diffuse, draw)
     if csi.spatial_roots is not None:
         innovation = correlate(csi.spatial_roots, innovation)
@@ -89,15 +91,16 @@ def _age_diffuse(
     error = csi.error_variance
     return replace(
         csi,
-        state=replace(csi.state, response=rho * diffuse + w),
+        state=replace(csi.state, response=each.astype(diffuse.real.dtype) * diffuse + w),
         slope=rho * csi.slope,
         error_variance=None if error is None or csi.antenna_power is not None else rho**2 * error + spread[:, 0, 0, 0],
     )
 
 
-def ageing_correlation(doppler_hz: float, delay_s: float) -> float:
-    """Return rho = J0(2 pi f_D delay), the autocorrelation of a channel at a delay (Clarke 1968, Jakes 1974)."""
-    return float(j0(2 * np.pi * doppler_hz * delay_s))
+def ageing_correlation(doppler_hz: float | Array, delay_s: float) -> Array:
+    """Return rho = J0(2 pi f_D delay), the autocorrelation of a channel at a delay (Clarke 1968, Jakes 1974), in the
+    shape of doppler_hz."""
+    return np.asarray(j0(2 * np.pi * np.asarray(doppler_hz) * delay_s))
 
 
 def _innovation(h: Response, draw: Draw) -> Response:

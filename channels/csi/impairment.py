@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from channels.csi.information import ChannelInformation
-from channels.draws import Draw
+from channels.draws import Array, Draw
 from channels.frame import Frame
 from channels.part import Part
 
@@ -18,11 +18,12 @@ class Surroundings:
     """Properties of channel and grid that impairments depend on.
 
     Attributes:
-        doppler_hz: Maximum Doppler shift f_D = v f_c/c in Hz, 0 for static devices.
+        doppler_hz: Maximum Doppler shift f_D = v f_c/c in Hz, 0 for static devices; the largest of all devices.
         spacing_hz: Subcarrier spacing in Hz.
         prefix_s: Duration of the cyclic prefix in s.
         carrier_hz: Carrier frequency in Hz; 0 where it is not known.
         bandwidth_hz: Bandwidth of the receiver in Hz, that of all subcarriers; 0 where it is not known.
+        own_doppler_hz: Maximum Doppler shift of each device in Hz, [devices]; None if they have the same.
 
     Raises ValueError for negative or infinite values, and for a spacing of 0.
     """
@@ -32,6 +33,7 @@ class Surroundings:
     prefix_s: float = 0.0
     carrier_hz: float = 0.0
     bandwidth_hz: float = 0.0
+    own_doppler_hz: Array | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.doppler_hz < math.inf:

@@ -23,8 +23,8 @@ class Variation:
     """A model of how fading varies with time.
 
     Attributes:
-        diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
-            antennas, times].
+        diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times] or [devices, times]) -> CN(0, 1)
+            numbers [devices, antennas, times].
         columns: Number of uniform numbers per antenna.
         per_run: Whether the uniform numbers are drawn once per run, or else once per round.
         source: Source of the model.
@@ -38,8 +38,15 @@ class Variation:
     def __call__(self, per_round: Draw, per_run: Draw, antennas: int, doppler_hz: float, times_s: Array) -> Complex:
         """Return CN(0, 1) numbers g, [devices, antennas, times].
 
-        per_round: streams of this round; per_run: streams of the run; times_s: times since the start of the run,
-        [times]. The value at a time does not depend on the other requested times.
+        Args:
+            per_round: Streams of this round.
+            per_run: Streams of the run.
+            antennas: Number of antennas.
+            doppler_hz: Maximum Doppler shift in Hz; 1 if times are ways.
+            times_s: Times since the start of the run in s, [times], or the ways of the devices since then in
+                wavelengths, [devices, times], if they do not have one constant speed.
+
+        The value at a time does not depend on the other requested times.
         """
         uniforms = (per_run if self.per_run else per_round)(self.columns * antennas)
         return self.diffuse(uniforms.reshape(-1, antennas, self.columns), doppler_hz, times_s)
@@ -47,20 +54,22 @@ class Variation:
 
 def _block(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
     gains = _gaussian(uniforms)
-    return np.broadcast_to(gains, (*gains.shape[:2], len(times_s)))
+    return np.broadcast_to(gains, (*gains.shape[:2], times_s.shape[-1]))
 
 
 def _jakes(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
     """g(t) = sum_m a_m exp(j 2 pi f_D t cos alpha_m), a_m ~ CN(0, 1/M), alpha_m uniform in the m-th of M sectors.
 
     Conditional on the angles, it is a Gaussian process. Over the angles, E[g(s) g*(s + t)] = J0(2 pi f_D t) for any M.
+    With f_D = 1 and ways in wavelengths for t, it is that of devices whose speed changes.
     """
     angles = 2 * np.pi * (np.arange(PATHS) + uniforms[..., :PATHS]) / PATHS
     rates = 2 * np.pi * doppler_hz * np.cos(angles)
     weights = _gaussian(uniforms[..., PATHS:]) / np.sqrt(PATHS)
-    total = np.zeros((*uniforms.shape[:2], len(times_s)), dtype=np.complex128)
+    total = np.zeros((*uniforms.shape[:2], times_s.shape[-1]), dtype=np.complex128)
+    times = times_s if times_s.ndim == 1 else times_s[:, None]
     for path in range(PATHS):  # one path at a time, so that memory does not grow with the number of paths
-        total += weights[..., path, None] * np.exp(1j * rates[..., path, None] * times_s)
+        total += weights[..., path, None] * np.exp(1j * rates[..., path, None] * times)
     return total
 
 

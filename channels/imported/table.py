@@ -19,6 +19,8 @@ MOST_VALUES = 200_000_000
 LONGEST_LINE = 10_000
 """Largest number of characters in a line."""
 MOST_COLUMNS = 100
+BLOCK_ROWS = 1 << 16
+"""Number of rows that are read at a time."""
 
 
 def read_table(path: Path, known: Sequence[str]) -> dict[str, Array]:
@@ -30,10 +32,26 @@ def read_table(path: Path, known: Sequence[str]) -> dict[str, Array]:
 
     Raises RecordingError, with the line, for unknown columns, lines of another length, and cells that are no numbers.
     """
+    parts, count = [], 0
+    for part in read_blocks(path, known):
+        parts.append(part)
+        count += sum(map(len, part.values()))
+        if count > MOST_VALUES:
+            raise RecordingError(f"has more than {MOST_VALUES:,} cells; use kind npy")
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def read_blocks(path: Path, known: Sequence[str], rows: int = BLOCK_ROWS) -> Iterator[dict[str, Array]]:
+    """Yield the columns of a table as `read_table` does, so many rows at a time. Raises RecordingError as it does."""
     regular_file(path)
+    heading: list[str] = []
+    values, empty = array("d"), True
+
+    def taken() -> dict[str, Array]:
+        table = np.frombuffer(values).reshape(-1, len(heading))
+        return {name: table[:, column] for column, name in enumerate(heading)}
+
     with readable("CSV file"), open(path, encoding="utf-8-sig", newline="") as file:
-        heading: list[str] = []
-        values = array("d")
         for number, line in _lines(file):
             separator = ";" if ";" in line and "," not in line else ","
             cells = [one.strip() for one in next(csv.reader([line], delimiter=separator))]
@@ -48,12 +66,13 @@ def read_table(path: Path, known: Sequence[str]) -> dict[str, Array]:
                     values.append(float(cell) if cell else np.nan)
                 except ValueError:
                     raise RecordingError(f"line {number}, {name}: {cell[:40]!r} is not a number") from None
-            if len(values) > MOST_VALUES:
-                raise RecordingError(f"has more than {MOST_VALUES:,} cells; use kind npy")
-    if not heading or not values:
-        raise RecordingError("has no rows of numbers below a header")
-    table = np.frombuffer(values).reshape(-1, len(heading))
-    return {name: table[:, column] for column, name in enumerate(heading)}
+            if len(values) >= rows * len(heading):
+                yield taken()
+                values, empty = array("d"), False
+        if values:
+            yield taken()
+        elif empty:
+            raise RecordingError("has no rows of numbers below a header")
 
 
 def _lines(file: TextIO) -> Iterator[tuple[int, str]]:

@@ -26,12 +26,32 @@ MOST_NEIGHBOURS = 36
 class Topology(Part):
     """A cell: placement of devices, path loss and shadowing."""
 
-    motion: Literal["none", "straight", "waypoint"] = parameter(
+    motion: Literal["none", "straight", "waypoint", "file"] = parameter(
         default="none",
         key="motion",
         description="motion of the devices at channel.speed_m_s, by which path loss, line of sight, shadowing and K "
-        "factor change: none, straight on with reflection at the borders of a disc or an annulus, or from one random "
-        "waypoint to the next",
+        "factor change: none, straight on with reflection at the borders of a disc or an annulus, from one random "
+        'waypoint to the next, or file = as motion_file says, with kind = "coordinates" and at most that speed',
+    )
+    motion_file: str | None = parameter(
+        default=None,
+        key="motion_file",
+        description="positions of the devices over time, for motion = file: a CSV file with the columns device (from "
+        "0), time_s, x_m and y_m, or an HDF5, .npz or .mat file with time_s [times] and positions_m [times, devices, "
+        "2]; the base station is at the origin",
+    )
+    motion_end: Literal["once", "hold", "wrap"] = parameter(
+        default="once",
+        key="motion_end",
+        description="what happens before the first time stamp of a device in motion_file and after its last: once = a "
+        "run that needs it is refused; hold = it stands there; wrap = it does, until the file begins again",
+    )
+    motion_start_s: float = parameter(
+        default=0.0,
+        ge=-MOST_SCALE,
+        le=MOST_SCALE,
+        key="motion_start_s",
+        description="time stamp in motion_file at which the run begins",
     )
     kind: str = parameter(
         default="disc",
@@ -198,9 +218,11 @@ def check_topology(parameters: Topology, devices: int) -> None:
     # known to be valid.
     check_paths(parameters.path_loss, paths_of(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], area_of(parameters)
-    placement.check(area, devices)
     if parameters.motion != "none":
         _check_motion(parameters)
+    if parameters.motion == "file":  # its places are known when it is read, see `check_places`
+        return
+    placement.check(area, devices)
     _check_points(parameters.access_points)
     distances_m = np.array(placement.distances_m(area, parameters.access_points))
     check_paths(parameters.path_loss, paths_of(parameters, distances_m), parameters.los)
@@ -212,7 +234,9 @@ def check_topology(parameters: Topology, devices: int) -> None:
 
 def _check_motion(parameters: Topology) -> None:
     """Raise ValueError for a cell whose devices cannot move."""
-    if not PLACEMENTS[parameters.kind].drawn:
+    if parameters.motion == "file":
+        _check_file(parameters)
+    elif not PLACEMENTS[parameters.kind].drawn:
         raise ValueError(f'motion needs kind "disc" or "annulus", which have borders, got "{parameters.kind}"')
     if parameters.access_points != ORIGIN:
         raise ValueError(
@@ -230,6 +254,21 @@ def _check_motion(parameters: Topology) -> None:
             "motion needs a positive shadowing_correlation_m, since independent shadowing is no function of the place; "
             "give one, or shadowing_std_db = 0"
         )
+
+
+def _check_file(parameters: Topology) -> None:
+    """Raise ValueError for places that are not only those of a file."""
+    if parameters.motion_file is None:
+        raise ValueError('motion_file is missing; motion = "file" needs it')
+    if parameters.kind != "coordinates":
+        raise ValueError(f'motion = "file" needs kind "coordinates", got "{parameters.kind}"')
+    if parameters.coordinates is not None:
+        raise ValueError('motion = "file" has the places of motion_file; leave coordinates out')
+
+
+def check_places(parameters: Topology, nearest_m: float, farthest_m: float) -> None:
+    """Raise ValueError if the path loss model does not hold at these horizontal distances from the origin."""
+    check_paths(parameters.path_loss, paths_of(parameters, np.array([nearest_m, farthest_m])), parameters.los)
 
 
 def _check_points(points: tuple[tuple[float, float], ...]) -> None:

@@ -32,6 +32,10 @@ class Motion(Protocol):
     def at(self, time_s: float) -> tuple[Array, Array]:
         """Return x and y in m, and the velocity in m/s, at a time in s since the start, [devices, 2] each."""
 
+    def ways(self, times_s: Array) -> Array | None:
+        """Return the length of the way since the start in m, [devices, times]; None if all devices have one constant
+        speed, which is that of the channel."""
+
 
 @dataclass(frozen=True)
 class Straight:
@@ -88,6 +92,9 @@ class Straight:
         velocity = outward[:, None] * radial + (offset / distance)[:, None] * tangent
         return distance[:, None] * radial, self.speed_m_s * velocity
 
+    def ways(self, times_s: Array) -> None:
+        """Return None: all devices have one constant speed."""
+
 
 @dataclass(frozen=True)
 class Waypoints:
@@ -132,6 +139,9 @@ class Waypoints:
         begun = np.where(leg > 0, ends[rows, np.maximum(leg - 1, 0)], 0.0)
         place, heading = _along(points[rows, leg], points[rows, leg + 1], self.inner_m, way - begun)
         return place, self.speed_m_s * heading
+
+    def ways(self, times_s: Array) -> None:
+        """Return None: all devices have one constant speed."""
 
 
 def _around(begin: Array, end: Array, inner_m: float) -> tuple[NDArray[np.bool_], Array, Array, Array, Array]:

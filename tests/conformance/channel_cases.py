@@ -197,8 +197,10 @@ class KeptUplink:
         self.context = context
         return self._uplink.open(context)
 
-    def again(self) -> Link:
-        return self._uplink.open(self.context)
+    def again(self, round_index: int | None = None) -> Link:
+        """Open the same round, or another one over the same channel."""
+        other = self.context if round_index is None else replace(self.context, round_index=round_index)
+        return self._uplink.open(other)
 
 
 def messages_of(plan: RoundPlan, scenario: Scenario) -> torch.Tensor:

@@ -127,6 +127,11 @@ ALL_EFFECTS = {
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
     "motion": ("topology.motion=straight", f"{PHYSICAL} topology.kind=disc channel.speed_m_s=30 channel.round_s=10"),
+    "motion from a file": (
+        "topology.motion_start_s=5",
+        f"{PHYSICAL} topology.kind=coordinates topology.motion=file topology.motion_file={{places}} "
+        "channel.speed_m_s=30",
+    ),
     "blockage": (
         "blockage.model=model-b blockage.count=2000",
         f"{PHYSICAL} channel.carrier_hz=28e9 topology.kind=disc topology.radius_m=40 topology.los=los "
@@ -215,12 +220,17 @@ SAME = 1e-6
 def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("gains") / "gains.npy"
     np.save(file, np.random.default_rng(1).uniform(0.5, 2.0, (ROUNDS, 12)))
+    start = np.random.default_rng(2).uniform(50, 100, (12, 2))
+    np.savez(file.with_name("places.npz"), time_s=[0.0, 60.0], positions_m=[start, start + 1000])
     return file
 
 
 def outcome(name: str, link: str, gains: Path) -> str:
     """ "yes", "no effect" where it is reported, "refused", or "silence"."""
-    made, given = (text.replace("{gains}", str(gains)) for text in ALL_EFFECTS[name])
+    names = {"{gains}": str(gains), "{places}": str(gains.with_name("places.npz"))}
+    made, given = ALL_EFFECTS[name]
+    for which, file in names.items():
+        made, given = made.replace(which, file), given.replace(which, file)
     keys = made.split()
     settings = small(ALL_LINKS[link], given, *keys)
     named = {text.partition("=")[0] for text in keys}

@@ -1,8 +1,10 @@
 """Every engine gives the updates of a plain loop, for every model, momentum, unequal data and smaller last chunks."""
 
 import functools
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,14 @@ from airfl.config import Settings
 from airfl.learning.batches import BatchRule, plan_batches
 from airfl.learning.dense import library as dense
 from airfl.learning.engines import choose
-from airfl.learning.engines.compiled import _compiled_training, compiler_found
+from airfl.learning.engines.compiled import (
+    CompiledEngine,
+    Shape,
+    _compiled_training,
+    _with_own_code,
+    compiled_engine,
+    compiler_found,
+)
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.parallel import ParallelEngine
 from airfl.learning.engines.table import ENGINES
@@ -40,10 +49,22 @@ LARGEST = ("vgg11", "resnet18")
 @pytest.fixture(autouse=True)
 def two_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Two for engines with threads of their own; threads of torch's operations would only wait for one another."""
-    threads, case = torch.get_num_threads(), getattr(request.node, "callspec", None)
-    torch.set_num_threads(1 if case and case.params.get("engine") in ("vmap", "layers", "layers-serial") else 2)
-    yield
-    torch.set_num_threads(threads)
+    case = getattr(request.node, "callspec", None)
+    alone = request.function is test_clipped_gradients
+    alone |= bool(case and case.params.get("engine") in ("vmap", "layers", "layers-serial"))
+    with threads(1 if alone else 2):
+        yield
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads of torch's during the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def task_of(name: str, dtype: torch.dtype) -> DividedTask:
@@ -92,11 +113,19 @@ def knows(engine: str, name: str) -> bool:
     return MODELS[name].batched if engine == "vmap" else MODELS[name].layered
 
 
+@functools.cache
+def by_the_loop(name: str, dtype: torch.dtype, momentum: float) -> Tensor:
+    """The updates of two epochs by the loop, which engines share; to be read only."""
+    task = task_of(name, dtype)
+    with threads(1):
+        return updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
+
+
 CASES = [
     (engine, name, momentum)
-    for engine in ENGINES
     for name in MODELS
     for momentum in (0.0, 0.9)
+    for engine in ENGINES
     if engine != "loop" and knows(engine, name) and name not in HEAVY
 ]
 
@@ -105,8 +134,7 @@ CASES = [
 def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentum: float) -> None:
     """In float64, where only a different sum could differ; "dense" has only float32."""
     dtype, close = (torch.float32, 1e-5) if engine == "dense" else (torch.float64, 1e-10)
-    task = task_of(name, dtype)
-    wanted = updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
+    task, wanted = task_of(name, dtype), by_the_loop(name, dtype, momentum)
     assert wanted.norm(dim=1).min() > 1e-4
     for chunk in (5, 3):
         trainer = trainer_of(task, name, engine, chunk, momentum, epochs=2)
@@ -162,10 +190,12 @@ def test_clipped_gradients(name: str, momentum: float) -> None:
 def test_in_single_precision_too(name: str, count: int) -> None:
     """The kernels of a run: rounding, and now and then a unit whose input rounds to the other side of 0."""
     task, steps = task_of(name, torch.float32), 2
-    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
+    with threads(1):
+        wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
     for engine in ("layers", "layers-parallel"):
         give_back()  # half a gigabyte of the largest models
-        found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
+        with threads(2 if engine == "layers-parallel" else 1):
+            found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
         assert (found - wanted).norm(dim=1).max() < 1e-3 * wanted.norm(dim=1).min()
 
 
@@ -194,13 +224,45 @@ def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypat
         monkeypatch.setattr(torch, "compile", lambda function, **_: captured(function))
     elif not compiler_found(torch.device("cpu")):
         pytest.skip("no C++ compiler")
-    task = task_of(name, torch.float32)
-    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, epochs=2), task)
+    task, wanted = task_of(name, torch.float32), by_the_loop(name, torch.float32, 0.9)
     trainer = trainer_of(task, name, engine, 3, 0.9, epochs=2)
     assert trainer.engine == engine
     compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     torch.testing.assert_close(updates(trainer, task), wanted, rtol=0, atol=1e-5)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
+
+
+def test_functions_of_one_definition_are_compiled_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """torch compiles a definition at most 8 times, and then warns and fails; each own model and shape is one more."""
+
+    def scaled(factor: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def by(value: torch.Tensor) -> torch.Tensor:
+            return factor * value
+
+        return by
+
+    with caplog.at_level(logging.WARNING, "torch._dynamo"):
+        for factor in range(10):
+            made = torch.compile(_with_own_code(scaled(factor)), dynamic=False, fullgraph=True, backend="eager")
+            assert made(torch.ones(1 + factor)).tolist() == [factor] * (1 + factor)
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_work_of_another_shape_is_compiled_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a ninth number of devices in a process would be refused. Equal work shares what is compiled."""
+    task = task_of("logistic", torch.float32)
+    model = FlatModel(task.model)
+
+    def compiled(function: object, **_: object) -> Callable[..., Tensor]:
+        return lambda start, inputs, targets, rows, *others: torch.zeros(rows.shape[1], model.dimension)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    monkeypatch.setattr("airfl.learning.engines.compiled.compiler_found", lambda device: True)
+    made = [compiled_engine(model, task, 0.9, Shape(devices, 2, 5), 1) for devices in (3, 3, 4)]
+    one, again, other = (engine.training for engine in made if isinstance(engine, CompiledEngine))
+    assert one is again
+    assert one is not other
 
 
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,6 +110,20 @@ def test_places_and_people_may_both_move() -> None:
         np.testing.assert_allclose(here.k_factors, 10 * 10 ** (-loss_db / 10), rtol=1e-9)
 
 
+def test_screens_are_in_the_circle_that_holds_all_devices_at_any_time(tmp_path: Path) -> None:
+    """As far as the farthest of given coordinates, 60 m, and as a file leads, 80 m."""
+    given = ("topology.kind=coordinates", "topology.coordinates=[[50,0],[0,-60],[30,40],[40,0]]")
+    screens = scenario_of(*SIGHT, *CROWD, *given, devices=4).radio.obstacles.screens
+    assert screens.motion.outer_m == 60
+    assert 58 < np.linalg.norm(screens.motion.start_m, axis=1).max() <= 60
+    file = tmp_path / "places.csv"
+    rows = [f"{device},{time},{x},{y}" for device in range(4) for time, x, y in ((0, 0, 40 + device), (9, 80, 0))]
+    file.write_text("\n".join(["device,time_s,x_m,y_m", *rows]))
+    given = ("topology.kind=coordinates", "topology.motion=file", f"topology.motion_file={file}", "run.rounds=2")
+    moved = scenario_of(*SIGHT, *CROWD, *given, "channel.speed_m_s=30", devices=4).radio.obstacles.screens
+    assert moved.motion.outer_m == pytest.approx(80)
+
+
 # --- Sionna's cells ---------------------------------------------------------------------------------------------------
 
 

@@ -113,16 +113,16 @@ FLAT = (
 )
 
 
-@pytest.mark.parametrize("symbols", [1, 8])
+@pytest.mark.parametrize("symbols", [1, 4])
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_a_round_has_the_error_of_the_closed_form(packing: str, symbols: int) -> None:
     """K q - 2 sqrt(K) e^(-s^2/2) + 1 + (1 - K)(1/4 + q/2) for real payloads, q = (1 + e^(-2 s^2))/2, and twice
-    1 - sqrt(K) e^(-s^2/2) under I/Q packing, with s^2 = 2 pi B t + a/3, mean over symbols. 20 rounds of 200 devices:
-    15%, 5 times sqrt(2/4,000) for the squares of phases, of which symbols of a round share most."""
+    1 - sqrt(K) e^(-s^2/2) under I/Q packing, with s^2 = 2 pi B t + a/3, mean over symbols. 10 rounds of 200 devices:
+    16%, 5 times sqrt(2/2,000) for the squares of phases, of which symbols of a round share most."""
     entries = symbols * SUBCARRIERS * (2 if packing == "iq" else 1)
     symbol = SymbolPhaseNoise(2 * np.pi * LINEWIDTH_HZ / SPACING)
     errors, kept = [], symbol.kept
-    for seed in range(20):
+    for seed in range(10):
         given = (f"csi.linewidth_hz={LINEWIDTH_HZ}", f"grid.packing={packing}", f"run.seed={seed}")
         plan = planned(built(entries, *FLAT, *given))
         values = np.random.default_rng(seed).standard_normal((DEVICES, entries))
@@ -134,7 +134,7 @@ def test_a_round_has_the_error_of_the_closed_form(packing: str, symbols: int) ->
     expected = kept * real - 2 * math.sqrt(kept) * np.exp(-spread / 2) + 1 + (1 - kept) * (0.25 + real / 2)
     if packing == "iq":
         expected = 2 * (1 - math.sqrt(kept) * np.exp(-spread / 2))
-    assert np.mean(errors) == pytest.approx(expected.mean(), rel=0.15)
+    assert np.mean(errors) == pytest.approx(expected.mean(), rel=0.16)
 
 
 @pytest.mark.parametrize("link", ["digital", "ideal"])

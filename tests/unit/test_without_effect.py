@@ -52,6 +52,7 @@ ANOTHER = {
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
     **of("topology", access_points="[[9.0,0.0]]", neighbours="[[900.0,0.0]]", clutter_density="0.3"),
     **of("topology", clutter_size_m="5.0", clutter_height_m="3.0", hall_m="[50.0,40.0,6.0]", motion="straight"),
+    **of("topology", motion_file="places.csv", motion_end="hold", motion_start_s="3.0"),
     **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
@@ -80,6 +81,8 @@ WITHOUT = {
     reasons.EQUAL_SIZES: GENERATED,
     reasons.LINE_OF_SIGHT: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
     reasons.IN_AREA: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates", PLACES),
+    reasons.IN_AREA_OR_FILE: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates", PLACES),
+    reasons.FROM_FILE: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc"),
     reasons.SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
     reasons.SHADOWED_BY_MODEL: (*IN_CELL, "channel.fading=rayleigh", *LOG_DISTANCE),
     reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
@@ -340,3 +343,19 @@ def test_correlated_shadowing_of_very_many_devices_is_announced(capsys: pytest.C
         (small_settings(*cell, "topology.path_loss=log-distance").radio, 1_000_000),
     ):
         assert slow_shadowing(radio, devices) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "fewest", "told"),
+    [
+        ("topology.neighbours=[[600,0],[0,-700]]", 60_000, "60,000 devices in each of 3 cells, 300,000 links, takes"),
+        ("topology.access_points=[[0,0],[90,0],[0,90]]", 100_000, "100,000 devices, 300,000 links, takes minutes"),
+    ],
+)
+def test_shadowing_is_announced_by_its_number_of_links(place: str, fewest: int, told: str) -> None:
+    """A device has a link to every access point; one of a neighbouring cell to its own base station and to this one."""
+    radio = small_settings("topology.kind=disc", "antennas.count=3", place).radio
+    notice = slow_shadowing(radio, fewest)
+    assert notice is not None
+    assert told in notice
+    assert slow_shadowing(radio, fewest - 1) is None

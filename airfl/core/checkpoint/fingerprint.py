@@ -237,15 +237,21 @@ def check_data(
             )
     if earlier.data != checksum(raw, files):
         raise UserError(
-            f"{folder}: its run was started with other data (data set, channel.replay_file or csi.residual_file); give "
-            "the folder of the data set with --data-dir, or choose another --out"
+            f"{folder}: its run was started with other data (data set, channel.replay_file, csi.residual_file or "
+            "topology.motion_file); give the folder of the data set with --data-dir, or choose another --out"
         )
 
 
 def recorded_files(settings: Settings) -> list[str]:
-    """Return the files of a recorded channel and of measured synchronisation errors, those that there are."""
-    fading, errors = settings.channel.fading_model, settings.csi.imperfections.synchronisation
-    files = (fading.file if isinstance(fading, Recorded) else None, errors.file)
+    """Return the files of a recorded channel, of measured synchronisation errors and of the motion of devices, those
+    that there are."""
+    fading, errors, topology = (
+        settings.channel.fading_model,
+        settings.csi.imperfections.synchronisation,
+        settings.topology,
+    )
+    moved = topology.motion_file if topology.kind != "none" and topology.motion == "file" else None
+    files = (fading.file if isinstance(fading, Recorded) else None, errors.file, moved)
     return [file for file in files if file is not None]
 
 

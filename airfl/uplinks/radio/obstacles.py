@@ -20,7 +20,8 @@ from channels.fading.registry import FADINGS
 from channels.fading.rician import Rician
 from channels.selective.request import Blocked
 from channels.selective.scenario import Tr38901Scenario
-from channels.topology import PATH_LOSS, Drop, Topology
+from channels.topology import PATH_LOSS, Drop, Moving, Topology
+from channels.topology.tracks import Tracks
 from channels.units import db_to_linear
 
 Array = NDArray[np.float64]
@@ -80,20 +81,23 @@ class Obstacles:
         )
 
 
-def obstacles_of(sections: RadioSections, streams: Streams) -> Obstacles | None:
-    """Return what blocks the paths of a run, None for nothing."""
+def obstacles_of(sections: RadioSections, streams: Streams, moved: Moving | None = None) -> Obstacles | None:
+    """Return what blocks the paths of a run, None for nothing. moved: the devices over time, None if they stay at their
+    places."""
     parameters, channel, topology = sections.blockage.blockage, sections.channel, sections.topology
     if parameters.model == "none":
         return None
     cell, found = cell_of(channel, topology), None
     if parameters.model == "model-b":
         draw = whole_population(streams, Purpose.BLOCKERS, parameters.count)
-        found = screens_of(parameters, draw, _radius_m(cell), channel.carrier_hz)
+        found = screens_of(parameters, draw, _radius_m(cell, moved), channel.carrier_hz)
     return Obstacles(parameters, streams, channel.carrier_hz, cell.access_points, found)
 
 
-def _radius_m(cell: Topology) -> float:
-    """Return the radius of the circle around the base station that holds all devices."""
+def _radius_m(cell: Topology, moved: Moving | None) -> float:
+    """Return the radius of the circle around the base station that holds all devices at any time."""
+    if moved is not None and isinstance(moved.motion, Tracks):
+        return max(_LEAST_RADIUS_M, moved.motion.distances_m[1])
     if cell.kind != "coordinates" or not cell.coordinates:
         return cell.radius_m
     return max(_LEAST_RADIUS_M, *(math.hypot(x, y) for x, y in cell.coordinates))

@@ -26,7 +26,11 @@ from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.part import PartError
-from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, drops, moving
+from channels.recorded import RecordingError
+from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, check_topology, drops, moving
+from channels.topology.cell import area_of, check_places
+from channels.topology.drops import WITH_SPREADS
+from channels.topology.tracks import Tracks, read_tracks
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -45,7 +49,7 @@ IMPAIRMENT_PURPOSES = {
 }
 """Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
 MANY_CORRELATED = 300_000
-"""Number of devices from which on correlated shadowing takes about a minute or more."""
+"""Number of links to base stations from which on correlated shadowing takes about a minute or more."""
 
 
 @contextmanager
@@ -150,33 +154,74 @@ def placed_in(cell: Topology, *, devices: int, streams: Streams) -> tuple[Drop, 
 
 
 def moving_devices(
-    channel: ChannelSettings, topology: TopologySettings, *, devices: int, streams: Streams
+    channel: ChannelSettings, topology: TopologySettings, *, devices: int, rounds: int, streams: Streams
 ) -> Moving | None:
     """Return the devices of a run over time; None if they stay at their places.
 
-    Raises UserError if they cannot be placed.
+    Raises UserError if they cannot be placed, or a file with their places cannot be used.
     """
     if topology.kind == "none" or topology.motion == "none":
         return None
+    cell = cell_of(channel, topology)
+    tracks = tracks_of(channel, cell, devices=devices, rounds=rounds) if cell.motion == "file" else None
     with settings_of("topology"):
         return moving(
-            cell_of(channel, topology),
+            cell,
             whole_population(streams, Purpose.TOPOLOGY, devices),
             whole_population(streams, Purpose.MOTION, devices),
-            streams.generator(Purpose.FIELDS).random(FIELDS),
+            streams.generator(Purpose.FIELDS).random(WITH_SPREADS if channel.fading_model.own_path_loss else FIELDS),
             channel.speed_m_s,
+            tracks,
         )
 
 
+def tracks_of(channel: ChannelSettings, cell: Topology, *, devices: int, rounds: int) -> Tracks:
+    """Return the motion of the devices as a file says. Raises UserError if it cannot be used."""
+    with settings_of("topology"):
+        check_topology(cell, devices)
+    assert cell.motion_file is not None
+    try:
+        tracks = read_tracks(
+            cell.motion_file,
+            devices=devices,
+            start_s=cell.motion_start_s,
+            rounds=rounds,
+            round_s=channel.round_s,
+            at_end=cell.motion_end,
+            fastest_m_s=channel.speed_m_s,
+            least_m=area_of(cell).min_distance_m,
+            height_m=cell.device_height_m,
+        )
+        check_places(cell, *tracks.distances_m)
+    except (RecordingError, OSError, ValueError) as error:
+        raise UserError(f"topology.motion_file: {cell.motion_file}: {' '.join(str(error).split())}") from None
+    return tracks
+
+
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
-    """Return a notice if correlated shadowing takes minutes, since it is drawn for one device after the other."""
-    if radio.topology.kind == "none" or devices < MANY_CORRELATED:
+    """Return a notice if correlated shadowing takes minutes, since it is drawn for one link after the other.
+
+    A device has a link to every access point, and a device of a neighbouring cell one to its own base station and one
+    to that of this cell.
+
+    Args:
+        radio: The sections on the radio.
+        devices: N, number of devices of a cell.
+    """
+    topology = radio.topology
+    if topology.kind == "none":
         return None
-    if radio.topology.motion != "none" or not any(cell_of(radio.channel, radio.topology).correlations_m):
+    neighbours = len(topology.neighbour_positions)
+    links = devices * (len(cell_of(radio.channel, topology).access_points) + 2 * neighbours)
+    if links < MANY_CORRELATED:
         return None
+    if topology.motion != "none" or not any(cell_of(radio.channel, topology).correlations_m):
+        return None
+    cells = f" in each of {1 + neighbours} cells" if neighbours else ""
+    over = f", {links:,} links," if links > devices else ""
     return (
-        f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices takes minutes before the first "
-        "round; with 0 it is independent and takes no time"
+        f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices{cells}{over} takes minutes "
+        "before the first round; with 0 it is independent and takes no time"
     )
 
 

@@ -113,13 +113,15 @@ class Radio(TrueChannels):
         missed = self.imperfections.synchronisation.missed_probability > 0
         return super().silent or missed or (self.measured is not None and self.measured.silent)
 
-    def power_limits(self, dimension: int, entries: int) -> Array:
+    def power_limits(self, dimension: int, entries: int, elements: int) -> Array:
         """Return P_i, the energy of a whole uncompressed update at the device's limit, divided by the energy unit, [N].
 
         Args:
             dimension: d, number of model parameters.
-            entries: In physical units only, the entries of the message whose elements share a device's power if these
-                are fewer than the used subcarriers; d if every message leaves its share of the band unused.
+            entries: In physical units only, the entries of the message whose elements share a device's power; d if
+                every message leaves its share of the band unused.
+            elements: In physical units only, the resource elements that share a device's power if these are fewer than
+                the used subcarriers.
         """
         power = self.sections.power
         uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(self.devices)
@@ -129,10 +131,9 @@ class Radio(TrueChannels):
         )
         if not self.physical:
             return power_limits(ratio, dimension, self.noise_std)
-        elements = self.grid.elements_for(entries)
         used = min(self.grid.used_subcarriers, elements)
         # The message has entries/d of this energy, which is the power of its own elements.
-        return subcarrier_power_w(linear_to_db(ratio), used) * (elements * dimension / entries)
+        return subcarrier_power_w(linear_to_db(ratio), used) * (self.grid.elements_for(entries) * dimension / entries)
 
     def frame(self, entries: int) -> Frame:
         """Return the resource elements of a message, in blocks over which the channel is held constant."""
@@ -202,7 +203,12 @@ class Radio(TrueChannels):
         )
         imperfections = self.imperfections if self.waveform is None else self.imperfections.beside_a_waveform
         return rows, impair(
-            csi, imperfections, self.around, frame, impairment_draws(self.streams, round_index, devices), measured
+            csi,
+            imperfections,
+            self._around_of(round_index, devices),
+            frame,
+            impairment_draws(self.streams, round_index, devices),
+            measured,
         )
 
     def _reflected(
@@ -337,7 +343,7 @@ def build_radio(
     Raises UserError if no radio can be built from the settings.
     """
     channel, topology = sections.channel, sections.topology
-    moved = moving_devices(channel, topology, devices=devices, streams=streams)
+    moved = moving_devices(channel, topology, devices=devices, rounds=rounds, streams=streams)
     if moved is None:
         placed = placed_devices(channel, topology, devices=devices, streams=streams)
     else:
@@ -375,7 +381,7 @@ def radio_at(
     if isinstance(fading, Tr38901Scenario) and sections.blockage.model != "none":
         with settings_of("blockage.model"):
             check_blockage()
-    obstacles = obstacles_of(sections, streams)
+    obstacles = obstacles_of(sections, streams, moved)
     with settings_of("topology"):
         found = of_places(sections, law, placed, devices, streams, obstacles)
     if replay is not None:

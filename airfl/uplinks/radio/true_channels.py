@@ -206,7 +206,10 @@ class TrueChannels:
         channel, antennas = self.sections.channel, self.sections.antennas.count
         per_round, per_run = self._draws(round_index, devices)
         times_s = self._times_s(round_index, frame)
-        diffuse = VARIATIONS[channel.variation](per_round, per_run, antennas, self.around.doppler_hz, times_s)
+        doppler_hz, when, ways = self.around.doppler_hz, times_s, self._ways(devices, times_s)
+        if ways is not None:
+            doppler_hz, when = 1.0, ways
+        diffuse = VARIATIONS[channel.variation](per_round, per_run, antennas, doppler_hz, when)
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
@@ -373,6 +376,30 @@ class TrueChannels:
         )
         return np.asarray(self.around.doppler_hz * cosines)
 
+    def _ways(self, devices: Ids, times_s: Array) -> Array | None:
+        """Return the ways of these devices since the start in wavelengths, [devices, times]; None if all have one
+        constant speed, or stay at their places."""
+        ways_m = None if self.moving is None else self.moving.motion.take(devices).ways(times_s)
+        return None if ways_m is None else ways_m * (self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S)
+
+    def _motion_of(self, round_index: int, devices: Ids) -> tuple[Array | None, Array | None]:
+        """Return the velocities of these devices at the start of a round in m/s, [devices, 3], and their ways until
+        then in m, [devices]. None for devices that stay at their places, and for ways at one constant speed."""
+        if self.moving is None:
+            return None, None
+        motion, start_s = self.moving.motion.take(devices), round_index * self.sections.channel.round_s
+        level, ways_m = motion.at(start_s)[1], motion.ways(np.array([start_s]))
+        velocities_m_s = np.concatenate([level, np.zeros((len(level), 1))], axis=1)
+        return velocities_m_s, None if ways_m is None else ways_m[:, 0]
+
+    def _around_of(self, round_index: int, devices: Ids) -> Surroundings:
+        """Return what impairments of these devices depend on, with their own Doppler shifts where speeds differ."""
+        start_s = round_index * self.sections.channel.round_s
+        if self.moving is None or self.moving.motion.ways(np.zeros(1)) is None:
+            return self.around
+        speeds_m_s = np.linalg.norm(self.moving.motion.take(devices).at(start_s)[1], axis=1)
+        return replace(self.around, own_doppler_hz=speeds_m_s * self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S)
+
     def _wavelengths(self, moving: Moving, devices: Ids, times_s: Array) -> Array:
         """Return the length of the direct path in wavelengths, [devices, times]."""
         motion, drop = moving.motion.take(devices), self.drop
@@ -406,8 +433,11 @@ class TrueChannels:
         height_m, blocked = base_height_m(channel, self.sections.topology), None
         if self.obstacles is not None:
             blocked = self.obstacles.of_paths(self.drop, devices, height_m, round_index * channel.round_s)
+        velocities_m_s, ways_m = self._motion_of(round_index, devices)
         return replace(
             request,
+            velocities_m_s=velocities_m_s,
+            ways_m=ways_m,
             positions_m=self.drop.positions_m[devices],
             base_height_m=height_m,
             blocked=blocked,
