@@ -156,6 +156,8 @@ OF_LINKS = (
 AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
 REFLECTING = Needs("surface.elements", inactive=("0",))
+BLOCKED = Needs("blockage.model", inactive=("none",))
+BY_REGIONS, BY_SCREENS = Needs("blockage.model", ("model-a",)), Needs("blockage.model", ("model-b",))
 DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
 IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
@@ -283,6 +285,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
+    **{f"blockage.{name}": (BY_REGIONS,) for name in ("orientation", "regions")},
+    **{f"blockage.{name}": (BY_SCREENS,) for name in ("blocker", "count", "width_m", "height_m", "base_m")},
+    "blockage.speed_m_s": (BLOCKED,),
     **{f"surface.{name}": (REFLECTING,) for name in SurfaceSettings.model_fields if name != "elements"},
     "hardware.back_off_db": (AMPLIFIED,),
     "hardware.amplifier_class": (AMPLIFIED,),

@@ -60,6 +60,8 @@ ANOTHER = {
     **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip", across_cells="sum"),
     # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
     **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
+    **of("blockage", orientation="landscape", regions="2", blocker="vehicle", count="7", width_m="2.0", height_m="2.0"),
+    **of("blockage", base_m="0.5", speed_m_s="2.0"),
     **of("surface", configuration="random", phase_bits="1", element_gain_db="0.0", direct_loss_db="3.0"),
     **of("surface", device_k="2.0", base_k="2.0"),
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),

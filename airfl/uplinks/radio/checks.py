@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.part_keys import name_of
 from airfl.config.radio import (
     AntennaSettings,
@@ -18,6 +19,7 @@ from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
+from airfl.uplinks.radio.obstacles import check_blockage
 from airfl.uplinks.radio.parts import (
     array_of,
     base_height_m,
@@ -59,6 +61,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
         radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
     _check_topology(radio.channel, radio.topology, devices)
     _check_fading(radio)
+    check_blockage(radio)
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
@@ -184,7 +187,7 @@ def _check_fading(radio: RadioSections) -> None:
     model, name = channel.fading_model, name_of(channel.fading)
     if not isinstance(model, SelectiveFading):
         if isinstance(model, FlatFading):
-            _check_redraw(channel, topology)
+            _check_redraw(channel, topology, radio.blockage)
         _check_mean_gain(channel, grid)
         return
     _check_mean_gain(channel, grid)
@@ -239,9 +242,9 @@ def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> No
         )
 
 
-def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
+def _check_redraw(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> None:
     """Check that the bounds leave some of the fading law, by drawing a gain."""
-    law = fading_law(channel, topology)
+    law = fading_law(channel, topology, blockage)
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
     with settings_of("channel.bounds"):
