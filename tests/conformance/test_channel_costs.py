@@ -120,8 +120,8 @@ MEMORY = [case for case in LIGHT if case.table in ("policy", "impairment", "comb
 
 @pytest.mark.parametrize("case", MEMORY, ids=str)
 def test_memory_of_a_round_grows_linearly(case: Case) -> None:
-    """Largest memory of numpy's while a round of 20, 40, 80 devices is opened: what the second 20 take, twice for the
-    next 40, within a tenth. Impairments have paths beyond the prefix as well, which take long to work out."""
+    """Largest memory of numpy's while a round of 30, 60, 120 devices is opened: what the second 30 take, twice for the
+    next 60, within a tenth. Impairments have paths beyond the prefix as well, which take long to work out."""
     small = ("channel.fading=tapped-line", "grid.subcarriers=32")
     if case.table != "impairment":
         small = (*small, "channel.delay_spread_s=1e-6")
@@ -136,5 +136,5 @@ def test_memory_of_a_round_grows_linearly(case: Case) -> None:
         finally:
             tracemalloc.stop()
 
-    peaks = [peak(devices) for devices in (20, 40, 80)]
+    peaks = [peak(devices) for devices in (30, 60, 120)]
     assert peaks[2] - peaks[1] <= 2.2 * (peaks[1] - peaks[0])

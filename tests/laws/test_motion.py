@@ -314,7 +314,11 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
 
 REFUSALS = {
     "channel.speed_m_s=0": "topology.motion: needs channel.speed_m_s above 0, got 0",
-    "channel.fading=tapped-line": "topology.motion: needs a flat fading law",
+    "channel.fading=tapped-line channel.variation=constant": '"constant" is for devices that stand still, got',
+    "channel.fading=umi": 'channel.large_scale: "redrawn" has K factors and spreads of no place, got topology.motion',
+    "channel.fading=umi channel.large_scale=drop topology.shadowing_correlation_m=0 topology.shadowing_std_db=0": (
+        "topology.shadowing_correlation_m: must be positive, since the spreads"
+    ),
     "topology.kind=coordinates topology.coordinates=[[50,0],[60,0],[70,0],[80,0]] run.devices=4": 'needs kind "disc"',
     "topology.access_points=[[0,0],[50,0]] antennas.count=2": "motion is for one base station at the origin",
     "topology.neighbours=[[400,0]]": "motion is for a cell without neighbours",

@@ -28,6 +28,7 @@ from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, f
 from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
 from channels.selective import check
+from channels.selective.scenario import Tr38901Scenario
 from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
 
@@ -108,20 +109,34 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
     if channel.fading_model.own_path_loss:
         _check_scenario(channel, topology)
     if topology.motion != "none":
-        _check_motion(channel)
+        _check_motion(channel, topology)
     with settings_of("topology"):
         check_topology(cell_of(channel, topology), devices)
 
 
-def _check_motion(channel: ChannelSettings) -> None:
+def _check_motion(channel: ChannelSettings, topology: TopologySettings) -> None:
     """Check that the channels of devices that move can be drawn."""
+    fading = channel.fading_model
     if not channel.speed_m_s:
         raise UserError('topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use "none"')
-    if not isinstance(channel.fading_model, FlatFading):
+    if isinstance(fading, FlatFading):
+        return
+    if channel.variation == "constant":
         raise UserError(
-            f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
-            f'{name_of(channel.fading)!r}); use one of these, or "none"'
+            'channel.variation: "constant" is for devices that stand still, got topology.motion = '
+            f'{topology.motion!r}; use "independent", or topology.motion = "none"'
         )
+    if isinstance(fading, Tr38901Scenario):
+        if fading.large_scale != "drop":
+            raise UserError(
+                'channel.large_scale: "redrawn" has K factors and spreads of no place, got topology.motion = '
+                f'{topology.motion!r}; use "drop", or topology.motion = "none"'
+            )
+        if not all(cell_of(channel, topology).correlations_m):
+            raise UserError(
+                "topology.shadowing_correlation_m: must be positive, since the spreads of devices that move depend on "
+                f"their shadowing, got 0 with topology.motion = {topology.motion!r}"
+            )
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:

@@ -29,6 +29,7 @@ from channels.part import PartError
 from channels.recorded import RecordingError
 from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, check_topology, drops, moving
 from channels.topology.cell import area_of, check_places
+from channels.topology.drops import WITH_SPREADS
 from channels.topology.tracks import Tracks, read_tracks
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def moving_devices(
             cell,
             whole_population(streams, Purpose.TOPOLOGY, devices),
             whole_population(streams, Purpose.MOTION, devices),
-            streams.generator(Purpose.FIELDS).random(FIELDS),
+            streams.generator(Purpose.FIELDS).random(WITH_SPREADS if channel.fading_model.own_path_loss else FIELDS),
             channel.speed_m_s,
             tracks,
         )

@@ -379,6 +379,16 @@ class TrueChannels:
         ways_m = None if self.moving is None else self.moving.motion.take(devices).ways(times_s)
         return None if ways_m is None else ways_m * (self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S)
 
+    def _motion_of(self, round_index: int, devices: Ids) -> tuple[Array | None, Array | None]:
+        """Return the velocities of these devices at the start of a round in m/s, [devices, 3], and their ways until
+        then in m, [devices]. None for devices that stay at their places, and for ways at one constant speed."""
+        if self.moving is None:
+            return None, None
+        motion, start_s = self.moving.motion.take(devices), round_index * self.sections.channel.round_s
+        level, ways_m = motion.at(start_s)[1], motion.ways(np.array([start_s]))
+        velocities_m_s = np.concatenate([level, np.zeros((len(level), 1))], axis=1)
+        return velocities_m_s, None if ways_m is None else ways_m[:, 0]
+
     def _around_of(self, round_index: int, devices: Ids) -> Surroundings:
         """Return what impairments of these devices depend on, with their own Doppler shifts where speeds differ."""
         start_s = round_index * self.sections.channel.round_s
@@ -417,8 +427,11 @@ class TrueChannels:
         )
         if self.drop is None:
             return request
+        velocities_m_s, ways_m = self._motion_of(round_index, devices)
         return replace(
             request,
+            velocities_m_s=velocities_m_s,
+            ways_m=ways_m,
             positions_m=self.drop.positions_m[devices],
             base_height_m=base_height_m(channel, self.sections.topology),
             line_of_sight=self.drop.line_of_sight[devices],
