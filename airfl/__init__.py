@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from airfl.privacy import accountants
     from airfl.report.page.page import report
     from airfl.simulation import Run, run
+    from airfl.storage.resources import data_folder
     from airfl.storage.trace import open_trace
     from airfl.study.check import check_part
     from airfl.study.compare import compare
@@ -92,6 +93,7 @@ _LOCATIONS = {
     "Tuning": "airfl.analysis.results.tuned:Tuning",
     "UserError": "airfl.errors:UserError",
     "check_part": "airfl.study.check:check_part",
+    "data_folder": "airfl.storage.resources:data_folder",
     "export": "airfl.exports:export",
     "link_budget": "airfl.analysis.budget:link_budget",
     "load_settings": "airfl.config:load_settings",
@@ -159,6 +161,7 @@ __all__ = [
     "callbacks",
     "check_part",
     "compare",
+    "data_folder",
     "datasets",
     "export",
     "link_budget",
