@@ -50,10 +50,13 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
+    from airfl.learning import server
     from airfl.learning.own_task import Task
     from airfl.learning.tasks import datasets, models, partitions
     from airfl.privacy import accountants
     from airfl.report.page.page import report
+    from airfl.runtime import streams
+    from airfl.runtime.store import Store
     from airfl.simulation import Run, run
     from airfl.storage.resources import data_folder
     from airfl.storage.trace import open_trace
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
     from airfl.theory.of_run import Theory, theory_of
+    from airfl.uplinks import stages
+    from channels.part import parameter
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
@@ -84,6 +89,7 @@ _LOCATIONS = {
     "Selection": "airfl.config.radio:SelectionSettings",
     "Server": "airfl.config.learning:ServerSettings",
     "Settings": "airfl.config:Settings",
+    "Store": "airfl.runtime.store:Store",
     "Summary": "airfl.core.summary:Summary",
     "Surface": "airfl.config.surface:SurfaceSettings",
     "Task": "airfl.learning.own_task:Task",
@@ -98,6 +104,7 @@ _LOCATIONS = {
     "link_budget": "airfl.analysis.budget:link_budget",
     "load_settings": "airfl.config:load_settings",
     "open_trace": "airfl.storage.trace:open_trace",
+    "parameter": "channels.part:parameter",
     "read_results": "airfl.analysis.results:read_results",
     "register": "airfl.config.plugins:register",
     "run": "airfl.simulation:run",
@@ -121,6 +128,9 @@ _MODULES = {
     "results": "airfl.analysis.results",
     "schemes": "airfl.schemes",
     "selection": "airfl.selection",
+    "server": "airfl.learning.server",
+    "stages": "airfl.uplinks.stages",
+    "streams": "airfl.runtime.streams",
     "tasks": "airfl.learning.tasks",
     "trace": "airfl.storage.trace",
 }
@@ -147,6 +157,7 @@ __all__ = [
     "Selection",
     "Server",
     "Settings",
+    "Store",
     "Summary",
     "Surface",
     "Task",
@@ -168,6 +179,7 @@ __all__ = [
     "load_settings",
     "models",
     "open_trace",
+    "parameter",
     "partitions",
     "privacy",
     "read_results",
@@ -176,6 +188,9 @@ __all__ = [
     "run",
     "schemes",
     "selection",
+    "server",
+    "stages",
+    "streams",
     "sweep",
     "theory_of",
     "tune",
