@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airfl.analysis.results import Results, read_results
     from airfl.analysis.results.tuned import Tuning
     from airfl.config import Settings, load_settings
+    from airfl.config.blockage import BlockageSettings as Blockage
     from airfl.config.digital import DigitalSettings as Digital
     from airfl.config.hardware import HardwareSettings as Hardware
     from airfl.config.learning import LocalSettings as LocalSgd
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
     "Audit": "airfl.analysis.audit.audit:Audit",
+    "Blockage": "airfl.config.blockage:BlockageSettings",
     "Budget": "airfl.analysis.budget:Budget",
     "Compute": "airfl.config.run:ComputeSettings",
     "Csi": "airfl.config.radio:CsiSettings",
@@ -139,6 +141,7 @@ _MODULES = {
 __all__ = [
     "Antennas",
     "Audit",
+    "Blockage",
     "Budget",
     "Compute",
     "Csi",

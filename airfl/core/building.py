@@ -119,7 +119,14 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         weights=weights,
         samples=samples,
         statement=_statement(settings, recipe, bound, link, radio.silent),
-        neighbours=neighbours_of(settings.radio, streams, **population, pilots_at_once=blind),
+        neighbours=neighbours_of(
+            settings.radio,
+            streams,
+            radio,
+            **population,
+            pilots_at_once=blind,
+            all_paths=link == "analog" and settings.power.across_cells != "none",
+        ),
     )
     check_energy_budget(scenario)
     return scenario

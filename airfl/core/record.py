@@ -138,6 +138,9 @@ def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,
     }
+    drop = None if scenario.radio.moving is None else scenario.radio.at(round_index).drop
+    if drop is not None:
+        record |= {"distance_m": drop.distance_m[devices], "path_loss_db": drop.path_loss_db[devices]}
     if scenario.trace.records_signals(round_index):
         everything = np.arange(scenario.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates

@@ -109,7 +109,13 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
             rows = np.searchsorted(everyone, devices)
             context = replace(context, pilots=radio.pilots(shape, everyone, rows, scenario.element_power))
     if scenario.neighbours:
-        context = replace(context, neighbours=_neighbours(scenario, context))
+        cells, frame = scenario.neighbours, scenario.frame
+        elsewhere = [cell.of_this_cell for cell in cells if cell.of_this_cell is not None]
+        context = replace(
+            context,
+            neighbours=_neighbours(scenario, context),
+            elsewhere=tuple(radio.channel(round_index, devices, frame).response for radio in elsewhere),
+        )
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
         device_noise_factor = _device_noise(scenario, link, scenario.recipe.noise_target)
@@ -204,6 +210,7 @@ def _neighbours(scenario: Scenario, context: UplinkContext) -> tuple[NeighbourRo
             sampled=drawn,
             absent_weight=0.0,
             population=None,
+            elsewhere=tuple(radio.channel(t, devices, scenario.frame).response for radio in cell.elsewhere),
         )
         rounds.append(NeighbourRound(own, cell.crossing_of(t, devices, scenario.frame)))
     return tuple(rounds)

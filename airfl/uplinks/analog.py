@@ -12,7 +12,7 @@ from airfl.runtime.streams import Purpose
 from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
-from airfl.uplinks.cells import crossing_aggregation
+from airfl.uplinks.cells import controls_of_cells, crossing_aggregation
 from airfl.uplinks.control import PowerControl, sum_constant_axes
 from airfl.uplinks.disturbances import Disturbances, Flow
 from airfl.uplinks.protection import (
@@ -99,11 +99,14 @@ class _AnalogLink:
     def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: ResourceMapping | None = None) -> None:
         self._uplink, self._context = uplink, context
         self._control = uplink.control.of_round(context)
+        other_cells, crossing = interference_std(uplink.noise_std, uplink.interference_to_noise_db), Crossing()
+        if context.neighbours:
+            disturbed = uplink.noise_std**2 + other_cells**2
+            controls = controls_of_cells(context, uplink.control, self._control, uplink.grid.packing, disturbed)
+            self._control = controls[0]
+            crossing = crossing_aggregation(context, controls[1:], self._control.combiner, uplink.grid.packing)
         self._gains = combine(self._control.combiner, context.csi.state.response)
         self._placement = placement or _placement(context, self._gains.shape[1:])
-        crossing = Crossing()
-        if context.neighbours:
-            crossing = crossing_aggregation(context, uplink.control, self._control.combiner, uplink.grid.packing)
         self._disturbances = Disturbances(
             context=context,
             control=self._control,
@@ -111,7 +114,7 @@ class _AnalogLink:
             placement=self._placement,
             grid=uplink.grid,
             noise_std=self._noise_std,
-            other_cells=interference_std(uplink.noise_std, uplink.interference_to_noise_db),
+            other_cells=other_cells,
             interference=uplink.interference,
             crossing=crossing,
             in_time=uplink.waveform is not None,

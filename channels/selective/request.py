@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,22 @@ class SelectiveResponse:
 
     response: NDArray[np.complex64]
     leaked_power: NDArray[np.float32] | None = None
+
+
+class Blocked(Protocol):
+    """What blocks the paths of the devices of a request, by the directions in which they arrive at a device.
+
+    Attributes:
+        of_rays: Whether each ray of a cluster has a loss of its own, or all have that of the cluster.
+    """
+
+    of_rays: ClassVar[bool]
+
+    def direct_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
+        """Return the loss in dB of the line of sight of a device, given by its row, of the shape of the angles."""
+
+    def paths_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
+        """Return the loss in dB of all other paths of a device, given by its row, of the shape of the angles."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +84,7 @@ class SelectiveRequest:
             drawn and `speed_m_s`.
         ways_m: Length of the way of each device from the start of the run to that of the round in m, [devices]; None if
             its speed never changes. Used only with variation "jakes".
+        blocked: What blocks the paths in this round, None for nothing. Used only by umi, uma, rma and indoor factories.
     """
 
     frame: Frame
@@ -92,6 +109,7 @@ class SelectiveRequest:
     spatial_roots: Complex | None = None
     velocities_m_s: Array | None = None
     ways_m: Array | None = None
+    blocked: Blocked | None = None
 
     @property
     def doppler_hz(self) -> float | Array:

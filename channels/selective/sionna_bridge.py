@@ -21,7 +21,7 @@ from channels.antennas.array import AntennaArray, steering_phase
 from channels.draws import Complex
 from channels.selective.late import Late, late_paths, take_late
 from channels.selective.parameters import Tr38901Version
-from channels.selective.request import SelectiveRequest, SelectiveResponse
+from channels.selective.request import Blocked, SelectiveRequest, SelectiveResponse
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -195,6 +195,8 @@ def respond_scenario(
             "in_state": inside,
             "los": "random" if line_of_sight is None else bool(line_of_sight[device]),
         }
+        if request.blocked is not None:
+            model._ray_sampler._blockage_model = _Blockage(request.blocked, device)
         if scores is None:
             model.set_topology(**place)
         else:
@@ -235,6 +237,51 @@ def check_large_scale() -> None:
             f'Sionna {sionna.__version__} cannot be given the K factors of a drop; use large_scale = "redrawn", or '
             "install Sionna 2.1 or newer"
         )
+
+
+def check_blockage() -> None:
+    """Raise ValueError if the installed Sionna cannot be told which paths are blocked. Imports Sionna."""
+    _load()
+    import sionna
+    from sionna.phy.channel.tr38901 import RaysGenerator
+
+    if "blockage_model" not in inspect.signature(RaysGenerator.__init__).parameters:
+        raise ValueError(
+            f"Sionna {sionna.__version__} cannot be told which paths are blocked; leave blockage.model out, or install "
+            "Sionna 2.2 or newer"
+        )
+
+
+class _Blockage:
+    """What Sionna asks for the losses of one device's paths, in the place of its own blockage models (clause 7.6.4,
+    between steps 9 and 10): those change neither over time nor from one call to the next in a known way."""
+
+    def __init__(self, blocked: Blocked, device: int) -> None:
+        self.requires_ray_angles = blocked.of_rays
+        self._blocked, self._device = blocked, device
+
+    def topology_updated_callback(self) -> None:
+        """Do nothing: nothing is drawn here."""
+
+    def __call__(
+        self, aoa: Tensor, zoa: Tensor, los_aoa: Tensor | None = None, los_zoa: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the losses in dB of all paths but the direct one, and that of the direct one, from the angles at the
+        device in degrees."""
+        loss = _like(aoa, self._blocked.paths_db(self._device, _double(aoa), _double(zoa)))
+        if los_aoa is None or los_zoa is None:
+            return loss, None
+        return loss, _like(los_aoa, self._blocked.direct_db(self._device, _double(los_aoa), _double(los_zoa)))
+
+
+def _double(values: Tensor) -> np.ndarray:
+    return np.asarray(values.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _like(values: Tensor, numbers: np.ndarray) -> Tensor:
+    import torch
+
+    return torch.as_tensor(np.array(numbers), dtype=values.dtype, device=values.device)
 
 
 def _scenario(name: ScenarioName, request: SelectiveRequest) -> tuple[Any, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
 
 Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
 
 MAX_LOSS_DB = 400.0
 """Largest magnitude of a path loss: an amplitude gain of 1e-20, or 1e20 for a negative loss."""
@@ -176,7 +178,12 @@ class Moving:
 
 
 def moving(
-    parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_s: float, tracks: Motion | None = None
+    parameters: Topology,
+    draw: Draw,
+    ways: Callable[[Ids, int], Array],
+    fields: Array,
+    speed_m_s: float,
+    tracks: Motion | None = None,
 ) -> Moving:
     """Return the devices of a cell with motion. They start at the places that they have without it, but for those of a
     file.
@@ -184,7 +191,8 @@ def moving(
     Args:
         parameters: The cell, with a base station at the origin.
         draw: Uniform numbers for the places, as of `drops`.
-        ways: Uniform numbers of the ways: one for each device, its heading, or two for each waypoint.
+        ways: (ids of devices, count) -> uniform numbers of their ways, [devices, count]: one for each device, its
+            heading, or two for each waypoint.
         fields: Uniform numbers of the fields, `FIELDS` or `WITH_SPREADS`.
         speed_m_s: Speed of the devices in m/s.
         tracks: The motion that was read from a file, for motion "file"; speed_m_s and ways then have no effect.
@@ -198,13 +206,15 @@ def moving(
     area, place = area_of(parameters), PLACEMENTS[parameters.kind].place
     start = place(uniforms[:, :_PLACE], area)
 
-    def waypoints(legs: int) -> Array:
-        numbers = ways(_PLACE * legs).reshape(-1, _PLACE)
-        return place(numbers, area).reshape(len(start), legs, 2)
+    def waypoints(devices: Ids, legs: int) -> Array:
+        numbers = ways(devices, _PLACE * legs).reshape(-1, _PLACE)
+        return place(numbers, area).reshape(len(devices), legs, 2)
 
     motion: Motion = Waypoints(start, waypoints, speed_m_s, area.min_distance_m)
     if parameters.motion == "straight":
-        motion = Straight(start, 2 * np.pi * ways(1)[:, 0], speed_m_s, area.min_distance_m, area.radius_m)
+        motion = Straight(
+            start, 2 * np.pi * ways(np.arange(len(start)), 1)[:, 0], speed_m_s, area.min_distance_m, area.radius_m
+        )
     return Moving(parameters, motion, uniforms[:, _PLACE + 1], fields)
 
 

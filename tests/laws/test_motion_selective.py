@@ -142,7 +142,7 @@ def test_spreads_are_fields_with_the_distances_of_the_table(los: str, model: str
     place, way = generator.random((1, 8)), generator.random((1, 2))
     cell = Topology(kind="annulus", min_distance_m=99.0, radius_m=140.0, motion="straight", los=los, path_loss=model)
     found = [
-        moving(cell, lambda n: place[:, :n], lambda n: way[:, :n], generator.random(WITH_SPREADS), 1.0)
+        moving(cell, lambda n: place[:, :n], lambda _, n: way[:, :n], generator.random(WITH_SPREADS), 1.0)
         for _ in range(500)
     ]
     first, later = (np.array([one.at(time_s).scores[0] for one in found]) for time_s in (0.0, 9.0))

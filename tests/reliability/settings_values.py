@@ -162,6 +162,11 @@ BUNDLES: tuple[Tables, ...] = (
     {"channel": {"units": "physical", "fading": "rayleigh"}, "topology": {"kind": "disc", "path_loss": "inf-dh"}},
     {"channel": {"units": "physical", "speed_m_s": 3.0}, "topology": {"kind": "disc", "motion": "straight"}},
     {
+        "channel": {"units": "physical", "fading": "rician"},
+        "topology": {"kind": "disc"},
+        "blockage": {"model": "model-b"},
+    },
+    {
         "channel": {"units": "physical", "fading": "rician", "variation": "jakes", "speed_m_s": 3.0},
         "topology": {"kind": "annulus", "motion": "waypoint"},
     },

@@ -39,6 +39,7 @@ NAMES = (
     *("SURFACE", "SURFACE_TO_BASE", "SURFACE_TRAINING", "SURFACE_PHASES"),
     *("ACCESS_POINTS", "PLACED_AGAIN", "ACCESS_POINT_PHASE"),
     *("NEIGHBOURS", "MOTION", "FIELDS"),
+    *("BLOCKERS", "BLOCKED_REGIONS"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 

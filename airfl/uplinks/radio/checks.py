@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.part_keys import name_of
-from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio import (
+    AntennaSettings,
+    ChannelSettings,
+    GridSettings,
+    PowerSettings,
+    TopologySettings,
+    path_loss_of,
+)
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
+from airfl.uplinks.radio.obstacles import check_blockage
 from airfl.uplinks.radio.parts import (
     array_of,
     base_height_m,
@@ -52,6 +61,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
         radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
     _check_topology(radio.channel, radio.topology, devices)
     _check_fading(radio)
+    check_blockage(radio)
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
@@ -78,7 +88,9 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
-    rows *= 1 + 2 * len(radio.topology.neighbour_positions)  # with their own base station, and with this one
+    cells = 1 + len(radio.topology.neighbour_positions)
+    # Devices of neighbours have channels to their own base station and to this one, or to all of them.
+    rows *= 2 * cells - 1 if radio.power.across_cells == "none" else cells**2
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
@@ -175,7 +187,7 @@ def _check_fading(radio: RadioSections) -> None:
     model, name = channel.fading_model, name_of(channel.fading)
     if not isinstance(model, SelectiveFading):
         if isinstance(model, FlatFading):
-            _check_redraw(channel, topology)
+            _check_redraw(channel, topology, radio.blockage)
         _check_mean_gain(channel, grid)
         return
     _check_mean_gain(channel, grid)
@@ -230,9 +242,9 @@ def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> No
         )
 
 
-def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
+def _check_redraw(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> None:
     """Check that the bounds leave some of the fading law, by drawing a gain."""
-    law = fading_law(channel, topology)
+    law = fading_law(channel, topology, blockage)
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
     with settings_of("channel.bounds"):
@@ -466,6 +478,8 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
             f'"sample" or "schedule", or {none}'
         )
+    if power.across_cells != "none" and link == "analog":
+        _check_across_cells(power)
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
             f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells (topology.neighbours); use a "
@@ -499,6 +513,26 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
         raise UserError(
             f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
             f'interference beside signals from {cells}; use "gaussian", or {none}'
+        )
+
+
+def _check_across_cells(power: PowerSettings) -> None:
+    """Check that beta may follow from the channels of all cells; raises UserError otherwise."""
+    given, policy = f"power.across_cells = {power.across_cells!r}", power.power_policy
+    if power.alignment == "schedule":
+        raise AlignmentError(
+            f'power.alignment: "schedule" announces beta, which {given} sets by the channels; use "sample", or '
+            'power.across_cells = "none"'
+        )
+    if policy.target is not None:
+        raise UserError(
+            f"power.coefficient: sets beta, which {given} lowers by the channels (given: {policy.target:g}); omit it, "
+            'or use power.across_cells = "none"'
+        )
+    if policy.statistical or not policy.coherent:
+        raise UserError(
+            f"power.policy: {policy.name!r} sets power without the channels of a round, which {given} needs of all "
+            'cells; use another policy, or power.across_cells = "none"'
         )
 
 

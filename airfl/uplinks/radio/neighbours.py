@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +15,10 @@ from airfl.uplinks.radio.parts import cell_of, placed_in, settings_of
 from airfl.uplinks.radio.radio import Radio, radio_at
 from channels.csi import Response
 from channels.frame import Frame
-from channels.topology import neighbouring
+from channels.topology import PATH_LOSS, neighbouring
+
+# Factor by which a smallest distance is exceeded, so that rounding does not fall short of it.
+ABOVE = 1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,17 @@ class NeighbourCell:
         streams: Its random number streams.
         serving: The radio of its devices with their own base station.
         crossing: The radio of the same devices with the base station of this cell.
+        elsewhere: The radios of the same devices with the base stations of the other neighbouring cells, in their
+            order; () unless power is controlled across cells.
+        of_this_cell: The radio of the devices of this cell with the base station of the neighbour; None unless power is
+            controlled across cells.
     """
 
     streams: Streams
     serving: Radio
     crossing: Radio
+    elsewhere: tuple[Radio, ...] = ()
+    of_this_cell: Radio | None = None
 
     def crossing_of(self, round_index: int, devices: Ids, frame: Frame) -> Response:
         """Return the true channels of these devices to the base station of this cell, complex [devices, antennas,
@@ -44,9 +54,19 @@ class NeighbourCell:
 
 
 def neighbours_of(
-    sections: RadioSections, streams: Streams, *, devices: int, rounds: int, pilots_at_once: bool = False
+    sections: RadioSections,
+    streams: Streams,
+    this: Radio,
+    *,
+    devices: int,
+    rounds: int,
+    pilots_at_once: bool = False,
+    all_paths: bool = False,
 ) -> tuple[NeighbourCell, ...]:
-    """Build the neighbouring cells of a run, each with so many devices. Arguments as in `build_radio`.
+    """Build the neighbouring cells of a run, each with so many devices. Other arguments as in `build_radio`.
+
+    this: the radio of this cell; all_paths: whether to build the radios of all devices with all base stations, which
+    power control across cells needs.
 
     What is drawn for a cell does not depend on the number of cells.
 
@@ -70,4 +90,53 @@ def neighbours_of(
                 crossing=radio_at(sections, Streams(across), (crossing,), devices=devices, rounds=rounds),
             )
         )
-    return tuple(cells)
+    return _with_all_paths(tuple(cells), this, positions, rounds) if all_paths else tuple(cells)
+
+
+def _with_all_paths(
+    cells: tuple[NeighbourCell, ...], this: Radio, positions: Sequence[tuple[float, float]], rounds: int
+) -> tuple[NeighbourCell, ...]:
+    """Return the cells with the radios of all devices with all base stations. positions: of the base stations in m,
+    relative to that of this cell."""
+    completed = []
+    for index, (cell, (x, y)) in enumerate(zip(cells, positions, strict=True)):
+        seeds = cell.streams.generator(Purpose.NEIGHBOURS).integers(0, 1 << 64, size=1 + len(cells), dtype=np.uint64)
+        of_this, *others = (Streams(seed) for seed in seeds.tolist())
+        elsewhere = tuple(
+            _seen_from(cell.serving, (to_x - x, to_y - y), others[other], rounds)
+            for other, (to_x, to_y) in enumerate(positions)
+            if other != index
+        )
+        completed.append(replace(cell, elsewhere=elsewhere, of_this_cell=_seen_from(this, (x, y), of_this, rounds)))
+    return tuple(completed)
+
+
+def _seen_from(serving: Radio, position: tuple[float, float], streams: Streams, rounds: int) -> Radio:
+    """Return the radio of the devices of a cell with the base station of another one.
+
+    A device that is nearer to it than `topology.min_distance_m` counts as being at that distance.
+
+    Args:
+        serving: The radio of the devices with their own base station, which is at the origin.
+        position: x and y of the other one in m.
+        streams: Random number streams of the paths.
+        rounds: Number of rounds.
+
+    Raises UserError if the path loss model has no loss for a path.
+    """
+    sections, station = serving.sections, np.array(position)
+    assert serving.drop is not None
+    with settings_of("topology"):
+        cell = cell_of(sections.channel, sections.topology)
+        least_m = PATH_LOSS[cell.path_loss].distances_m[0] if cell.min_distance_m is None else cell.min_distance_m
+        places = serving.drop.positions_m[:, :2].copy()
+        away = places - station
+        near, angles = np.hypot(away[:, 0], away[:, 1]) < least_m, np.arctan2(away[:, 1], away[:, 0])
+        on_circle = station + least_m * ABOVE * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        places[near] = on_circle[near]
+        placed = replace(
+            cell, kind="coordinates", coordinates=tuple(map(tuple, places.tolist())), access_points=(position,),
+            neighbours=(),
+        )  # fmt: skip
+        seen = placed_in(placed, devices=serving.devices, streams=streams)
+    return radio_at(sections, streams, seen, devices=serving.devices, rounds=rounds)

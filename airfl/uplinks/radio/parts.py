@@ -168,7 +168,7 @@ def moving_devices(
         return moving(
             cell,
             whole_population(streams, Purpose.TOPOLOGY, devices),
-            whole_population(streams, Purpose.MOTION, devices),
+            lambda some, count: device_uniforms.draw(streams, Purpose.MOTION, None, some, count),
             streams.generator(Purpose.FIELDS).random(WITH_SPREADS if channel.fading_model.own_path_loss else FIELDS),
             channel.speed_m_s,
             tracks,

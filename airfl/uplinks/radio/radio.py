@@ -14,6 +14,7 @@ from airfl.config.radio_sections import RadioSections
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
+from airfl.uplinks.radio.obstacles import Obstacles, obstacles_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
     directions_of,
@@ -37,7 +38,7 @@ from channels.frame import Frame
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
-from channels.selective.sionna_bridge import check_large_scale, check_version
+from channels.selective.sionna_bridge import check_blockage, check_large_scale, check_version
 from channels.selective.tdl import Tdl
 from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
@@ -56,8 +57,8 @@ class Radio(TrueChannels):
         pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
             their channels, as it suffices if no device knows its channel.
         measured: Measured synchronisation errors; None if there is no file of them.
-        round_index: The round whose places, path losses and K factors these are, if devices move; None for those of the
-            start, which `at` replaces.
+        round_index: The round whose places, path losses and K factors these are, if devices or blockers move; None for
+            those of the start, which `at` replaces.
     """
 
     noise_std: float
@@ -67,14 +68,16 @@ class Radio(TrueChannels):
     round_index: int | None = None
 
     def at(self, round_index: int) -> Self:
-        """Return the radio with the places of a round: this one if devices stay at theirs."""
-        if self.moving is None or self.round_index == round_index:
+        """Return the radio with the places of a round: this one if devices, and blockers of lines of sight, stay at
+        theirs."""
+        blocks = self.obstacles is not None and not self.selective
+        if (self.moving is None and not blocks) or self.round_index == round_index:
             return self
         if round_index not in self._latest:
-            sections = self.sections
+            sections, time_s = self.sections, round_index * self.sections.channel.round_s
             with settings_of("topology"):
-                placed = (self.moving.at(round_index * sections.channel.round_s),)
-                found = of_places(sections, self.law, placed, self.devices, self.streams)
+                placed = self.drops if self.moving is None else (self.moving.at(time_s),)
+                found = of_places(sections, self.law, placed, self.devices, self.streams, self.obstacles, time_s)
             self._latest.clear()
             self._latest[round_index] = replace(self, round_index=round_index, drops=placed, **found)
         return self._latest[round_index]
@@ -366,7 +369,7 @@ def radio_at(
     placed: () without a topology; moved: the devices over time, None if they stay at these places.
     """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
-    law = fading_law(channel, topology)
+    law = fading_law(channel, topology, sections.blockage)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
@@ -375,8 +378,12 @@ def radio_at(
     if isinstance(fading, Tr38901Scenario) and fading.large_scale == "drop":
         with settings_of("channel.large_scale"):
             check_large_scale()
+    if isinstance(fading, Tr38901Scenario) and sections.blockage.model != "none":
+        with settings_of("blockage.model"):
+            check_blockage()
+    obstacles = obstacles_of(sections, streams, moved)
     with settings_of("topology"):
-        found = of_places(sections, law, placed, devices, streams)
+        found = of_places(sections, law, placed, devices, streams, obstacles)
     if replay is not None:
         found["mean_power"] = replay.mean_power
     radio = Radio(
@@ -390,6 +397,7 @@ def radio_at(
         replay=replay,
         fades=statistics_of(sections),
         moving=moved,
+        obstacles=obstacles,
         **found,
         pilots_at_once=pilots_at_once,
         measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
@@ -414,19 +422,31 @@ class OfPlaces(TypedDict):
 
 
 def of_places(
-    sections: RadioSections, law: FadingLaw | None, placed: tuple[Drop, ...], devices: int, streams: Streams
+    sections: RadioSections,
+    law: FadingLaw | None,
+    placed: tuple[Drop, ...],
+    devices: int,
+    streams: Streams,
+    obstacles: Obstacles | None = None,
+    time_s: float = 0.0,
 ) -> OfPlaces:
-    """Return the attributes of a radio that follow from the places of the devices."""
+    """Return the attributes of a radio that follow from the places of the devices, and from what blocks their lines of
+    sight at a time in s since the start of the run."""
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     scale = np.full(devices, channel.mean_gain)
     if placed:
-        own_k = _of_points([k_factors(channel, topology, one) for one in placed])
-        if own_k is not None:
-            mean_square = rician_mean_square(own_k)
+        own_k = _of_points([k_factors(channel, topology, sections.blockage, one) for one in placed])
         amplitude = _of_points([one.amplitude for one in placed])
         assert amplitude is not None
+        if own_k is not None and obstacles is not None:
+            left = _of_points(obstacles.left_in_sight(placed, time_s))
+            assert left is not None
+            amplitude = amplitude * np.sqrt((left * own_k + 1) / (own_k + 1))  # the diffuse part keeps its power
+            own_k = left * own_k
+        if own_k is not None:
+            mean_square = rician_mean_square(own_k)
         scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
     mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
     if mean_power.ndim == 2:

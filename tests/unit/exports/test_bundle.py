@@ -35,7 +35,7 @@ from airfl.exports.tolerances import (
 from airfl.exports.verify import Verdict, check_reproduced, verify
 from airfl.storage import bundle as bundles
 from airfl.storage.bundle import BUNDLE_NAME, CRATE, MANIFEST, open_bundle
-from airfl.storage.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT
+from airfl.storage.trace.schema import PER_DEVICE, PER_MOVING_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT
 from tests.conftest import small_settings
 from tests.small_data import OF_PEOPLE
 
@@ -271,7 +271,7 @@ def test_rows_that_are_missing_or_too_many_are_found(bundle: Path, tmp_path: Pat
 
 def test_every_variable_has_a_tolerance() -> None:
     """Integers must be equal; those of training are variables that there are."""
-    variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE, *PER_PLACED_DEVICE]
+    variables = [*PER_ROUND, *PER_SLOT, *PER_MOVING_DEVICE, *PER_DEVICE, *PER_PLACED_DEVICE]
     for one in variables:
         allowed = tolerance_of(one.name, np.dtype(one.dtype))
         assert (allowed == EQUAL) == (one.dtype[0] == "i"), one.name
