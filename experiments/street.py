@@ -33,7 +33,6 @@ import airfl
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
-from airfl.storage.resources import data_folder
 from airfl.version import __version__
 from channels.imported import KINDS, Choice, RecordingError, write_channel
 from channels.imported.sionna_rt import SPREAD
@@ -51,7 +50,7 @@ DEVICES, HEIGHT_M, FROM_WALLS_M = 200, 1.5, 1.0
 TRACED: dict[str, Any] = {"carrier_hz": 3.5e9, "depth": 4, "diffraction": True, "refraction": False}
 """Up to four reflections, or a diffraction at an edge; nothing goes through a building, and nobody is in one."""
 CHANNEL, POSITIONS, BUILDINGS = "channel.h5", "positions.csv", "buildings.csv"
-FOLDER = data_folder() / "street-canyon"
+FOLDER = airfl.data_folder() / "street-canyon"
 
 ANTENNAS, SELECTED, ROUNDS, SEEDS = (1, 4, 8, 32), 20, 60, 3
 RADIO = (
