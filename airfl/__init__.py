@@ -51,17 +51,23 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
+    from airfl.learning import server
     from airfl.learning.own_task import Task
     from airfl.learning.tasks import datasets, models, partitions
     from airfl.privacy import accountants
     from airfl.report.page.page import report
+    from airfl.runtime import streams
+    from airfl.runtime.store import Store
     from airfl.simulation import Run, run
+    from airfl.storage.resources import data_folder
     from airfl.storage.trace import open_trace
     from airfl.study.check import check_part
     from airfl.study.compare import compare
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
     from airfl.theory.of_run import Theory, theory_of
+    from airfl.uplinks import stages
+    from channels.part import parameter
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
@@ -85,6 +91,7 @@ _LOCATIONS = {
     "Selection": "airfl.config.radio:SelectionSettings",
     "Server": "airfl.config.learning:ServerSettings",
     "Settings": "airfl.config:Settings",
+    "Store": "airfl.runtime.store:Store",
     "Summary": "airfl.core.summary:Summary",
     "Surface": "airfl.config.surface:SurfaceSettings",
     "Task": "airfl.learning.own_task:Task",
@@ -94,10 +101,12 @@ _LOCATIONS = {
     "Tuning": "airfl.analysis.results.tuned:Tuning",
     "UserError": "airfl.errors:UserError",
     "check_part": "airfl.study.check:check_part",
+    "data_folder": "airfl.storage.resources:data_folder",
     "export": "airfl.exports:export",
     "link_budget": "airfl.analysis.budget:link_budget",
     "load_settings": "airfl.config:load_settings",
     "open_trace": "airfl.storage.trace:open_trace",
+    "parameter": "channels.part:parameter",
     "read_results": "airfl.analysis.results:read_results",
     "register": "airfl.config.plugins:register",
     "run": "airfl.simulation:run",
@@ -121,6 +130,9 @@ _MODULES = {
     "results": "airfl.analysis.results",
     "schemes": "airfl.schemes",
     "selection": "airfl.selection",
+    "server": "airfl.learning.server",
+    "stages": "airfl.uplinks.stages",
+    "streams": "airfl.runtime.streams",
     "tasks": "airfl.learning.tasks",
     "trace": "airfl.storage.trace",
 }
@@ -148,6 +160,7 @@ __all__ = [
     "Selection",
     "Server",
     "Settings",
+    "Store",
     "Summary",
     "Surface",
     "Task",
@@ -162,12 +175,14 @@ __all__ = [
     "callbacks",
     "check_part",
     "compare",
+    "data_folder",
     "datasets",
     "export",
     "link_budget",
     "load_settings",
     "models",
     "open_trace",
+    "parameter",
     "partitions",
     "privacy",
     "read_results",
@@ -176,6 +191,9 @@ __all__ = [
     "run",
     "schemes",
     "selection",
+    "server",
+    "stages",
+    "streams",
     "sweep",
     "theory_of",
     "tune",

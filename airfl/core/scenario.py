@@ -107,6 +107,12 @@ class Scenario:
         """Whether beta, and nothing else, reveals the selected devices to the observer."""
         return self.beta_tells in ("exact", "granted") and self.statement.hidden
 
+    @cached_property
+    def asks_everybody(self) -> bool:
+        """Whether a round needs the channels of all N devices: because all of them set beta, or because beta tells who
+        was selected to an observer who knows these channels."""
+        return self.everybody_sets_beta or (self.discloses and self.population_fits)
+
     @property
     def memory(self) -> Memory:
         """The memory of device selection before the first round."""

@@ -13,7 +13,7 @@ from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
 from airfl.uplinks.cells import controls_of_cells, crossing_aggregation
-from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.control import PowerControl
 from airfl.uplinks.disturbances import Disturbances, Flow
 from airfl.uplinks.protection import (
     CsiError,
@@ -240,7 +240,7 @@ class _AnalogLink:
         the converter the messages are taken to be uncorrelated."""
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
-        share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        share = self._context.frame.weights_over(power.shape[1:])
         energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
         received = (power * share).sum(axis=(1, 2)) * rms**2
         distortion, drawn = self._distortion, self._drawn
@@ -267,7 +267,7 @@ class _AnalogLink:
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(context.entries)
         use = uplink.grid.occupy(elements + pilots.resource_elements)
-        share = sum_constant_axes(context.frame.weights, self._gains.shape[1:])
+        share = context.frame.weights_over(self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
@@ -454,7 +454,9 @@ class _AnalogLink:
 
 def _largest_used(coefficient: Array, weights: Array) -> float:
     """Return the largest beta over the coefficients that carry entries."""
-    return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
+    if coefficient.shape != weights.shape:
+        coefficient = np.broadcast_to(coefficient, weights.shape)
+    return float(coefficient.max(where=weights > 0, initial=0.0))
 
 
 def _placement(context: UplinkContext, shape: tuple[int, ...]) -> ResourceMapping:

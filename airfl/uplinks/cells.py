@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.uplinks.control import Control, PowerControl, sum_constant_axes
+from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.orthogonal import power_gains
 from airfl.uplinks.uplink import UplinkContext
 from channels.antennas import combine
@@ -75,7 +75,7 @@ def _crossing(
     """
     effective = np.asarray(combine(combiner, response) * own.precoders, dtype=np.complex128)
     energies = context.rms_norms**2 / context.entries
-    return crossing(effective, energies, sum_constant_axes(context.frame.weights, effective.shape[1:]), packing)
+    return crossing(effective, energies, context.frame.weights_over(effective.shape[1:]), packing)
 
 
 def _received_between(context: UplinkContext, controls: tuple[Control, ...], packing: Packing) -> Array:

@@ -182,7 +182,7 @@ class PowerControl:
         estimate = combine(combiner, response)
         task = PowerTask(
             gains=np.abs(estimate).astype(np.float64),
-            weights=sum_constant_axes(context.frame.weights, estimate.shape[1:]),
+            weights=context.frame.weights_over(estimate.shape[1:]),
             energy_limits=limits,
             rms_norms=context.rms_norms,
             noise_energy=context.entries * self.noise_std**2,
@@ -274,11 +274,3 @@ def _mean_power(csi: ChannelInformation, receiver: Combiner) -> Array:
     if csi.antenna_power is None or not receiver.one_antenna:
         return csi.mean_power
     return csi.antenna_power[:, 0]
-
-
-def sum_constant_axes(weights: Array, shape: tuple[int, ...]) -> Array:
-    """Return the fractions of entries, summed along the axes on which the channel is constant (length 1 in `shape`)."""
-    for axis, length in enumerate(shape):
-        if length == 1:
-            weights = weights.sum(axis=axis, keepdims=True)
-    return weights

@@ -327,8 +327,8 @@ def _check_legs(tracks: Tracks, fastest_m_s: float, least_m: float) -> None:
         if (nearest_m < least_m * (1 - _ROUNDING)).any():
             row = int(np.argmin(nearest_m))
             raise RecordingError(
-                f"device {device(begin + row)} comes to {nearest_m[row]:.4g} m from the base station after "
-                f"{tracks.times_s[begin + row]:g} s, but min_distance_m is {least_m:g}; correct the file, or lower it"
+                f"device {device(begin + row)} comes to {nearest_m[row]:.4g} m from the base station on its way from "
+                f"{tracks.times_s[begin + row]:g} s on, but min_distance_m is {least_m:g}; correct the file or lower it"
             )
 
 

@@ -139,6 +139,7 @@ def test_numbers_that_are_no_errors_are_refused() -> None:
 # --- in a run --------------------------------------------------------------------------------------------------------
 
 FIXED = (*at((50, 0), (-20, 30)), "channel.fading=fixed", "grid.packing=iq", "power.policy=full-inversion")
+SEVERAL = ("topology.access_points=[[0,0],[70,-40]]", "antennas.count=2", "antennas.combining=first")
 PLACES = np.array([(50.0, 0.0), (-20.0, 30.0)])
 
 
@@ -162,14 +163,15 @@ def by_hand(stations: Array, noise_variance: float, power: float) -> tuple[Array
     return np.full(cells, noise_variance) / squared, crossing / squared, own
 
 
+@pytest.mark.parametrize("receiver", [(), SEVERAL])
 @pytest.mark.parametrize("minimise", BOTH)
-def test_beta_and_interference_are_those_of_all_paths(minimise: AcrossCells) -> None:
+def test_beta_and_interference_are_those_of_all_paths(minimise: AcrossCells, receiver: tuple[str, ...]) -> None:
     """Of three cells at known places without fading: gains by the distances, the optimum, and the figures of the link
-    from them."""
+    from them; also at the first of two access points, which is the only one that is used."""
     stations = np.array([(0.0, 0.0), (120.0, 0.0), (-300.0, 200.0)])
-    three = "topology.neighbours=[[120,0],[-300,200]]"
-    plain, lowered = (report_of(built(128, *FIXED, three, f"power.across_cells={one}")) for one in ("none", minimise))
-    scenario = built(128, *FIXED, three)
+    given = (*FIXED, "topology.neighbours=[[120,0],[-300,200]]", *receiver)
+    plain, lowered = (report_of(built(128, *given, f"power.across_cells={one}")) for one in ("none", minimise))
+    scenario = built(128, *given)
     alone, crossing, _ = by_hand(stations, scenario.radio.noise_std**2, 10 ** ((10 - 30) / 10) / 64)
     shares = power_shares(alone, crossing, minimise)
     assert shares[0] < 0.99
@@ -307,6 +309,22 @@ def test_a_device_beside_another_base_station_is_kept_at_the_least_distance() ->
     assert cell.of_this_cell is not None
     expected = [path_gain(10), path_gain(math.hypot(100, 100))]
     np.testing.assert_allclose(cell.of_this_cell.mean_power, expected, rtol=1e-6)
+
+
+def test_each_access_point_of_another_cell_has_its_distances() -> None:
+    """To the devices of this cell, and to those of a third one."""
+    places, points = PLACES, np.array([(0.0, 0.0), (70.0, -40.0)])
+    first, second = built(128, *FIXED, TWO, *SEVERAL, "power.across_cells=sum").neighbours
+    for radio, offset in (
+        (first.of_this_cell, (-400, 0)),
+        (second.of_this_cell, (300, -200)),
+        (first.elsewhere[0], (700, -200)),
+        (second.elsewhere[0], (-700, 200)),
+    ):
+        assert radio is not None
+        away = places[:, None] + np.array(offset) - points
+        expected = [[path_gain(float(one)) for one in row] for row in np.hypot(away[..., 0], away[..., 1])]
+        np.testing.assert_allclose(radio.point_power, expected, rtol=1e-9)
 
 
 def test_beta_then_tells_who_was_selected() -> None:

@@ -491,7 +491,6 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'"round", or {none}'
         )
     for key, present, given in (
-        ("topology.access_points", radio.topology.points > 1, radio.topology.points),
         ("surface.elements", bool(radio.surface.elements), radio.surface.elements),
         ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
         ("grid.downlink", radio.grid.downlink, radio.grid.downlink),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.config.radio_sections import RadioSections
 from airfl.runtime.philox import device_uniforms
@@ -15,7 +16,9 @@ from airfl.uplinks.radio.parts import cell_of, placed_in, settings_of
 from airfl.uplinks.radio.radio import Radio, radio_at
 from channels.csi import Response
 from channels.frame import Frame
-from channels.topology import PATH_LOSS, neighbouring
+from channels.topology import PATH_LOSS, Drop, Topology, neighbouring
+
+Array = NDArray[np.float64]
 
 # Factor by which a smallest distance is exceeded, so that rounding does not fall short of it.
 ABOVE = 1 + 1e-9
@@ -80,14 +83,20 @@ def neighbours_of(
     for position, (own, across) in zip(positions, seeds.tolist(), strict=True):
         with settings_of("topology"):
             cell = neighbouring(cell_of(sections.channel, sections.topology), position)
-            serving, crossing = placed_in(cell, devices=devices, streams=Streams(own))
+            placed = placed_in(cell, devices=devices, streams=Streams(own))
+        points = len(placed) // 2
         cells.append(
             NeighbourCell(
                 streams=Streams(own),
                 serving=radio_at(
-                    sections, Streams(own), (serving,), devices=devices, rounds=rounds, pilots_at_once=pilots_at_once
+                    sections,
+                    Streams(own),
+                    placed[:points],
+                    devices=devices,
+                    rounds=rounds,
+                    pilots_at_once=pilots_at_once,
                 ),
-                crossing=radio_at(sections, Streams(across), (crossing,), devices=devices, rounds=rounds),
+                crossing=radio_at(sections, Streams(across), placed[points:], devices=devices, rounds=rounds),
             )
         )
     return _with_all_paths(tuple(cells), this, positions, rounds) if all_paths else tuple(cells)
@@ -114,29 +123,41 @@ def _with_all_paths(
 def _seen_from(serving: Radio, position: tuple[float, float], streams: Streams, rounds: int) -> Radio:
     """Return the radio of the devices of a cell with the base station of another one.
 
-    A device that is nearer to it than `topology.min_distance_m` counts as being at that distance.
+    A device that is nearer than `topology.min_distance_m` to it, or to one of its access points, counts as being at
+    that distance.
 
     Args:
-        serving: The radio of the devices with their own base station, which is at the origin.
-        position: x and y of the other one in m.
+        serving: The radio of the devices with their own base station.
+        position: x and y of the origin of the other cell in m, relative to that of their own.
         streams: Random number streams of the paths.
         rounds: Number of rounds.
 
     Raises UserError if the path loss model has no loss for a path.
     """
-    sections, station = serving.sections, np.array(position)
+    sections, devices = serving.sections, serving.devices
+    seeds = streams.generator(Purpose.ACCESS_POINTS).integers(0, 1 << 64, size=serving.points, dtype=np.uint64)
+    seen: list[Drop] = []
     assert serving.drop is not None
     with settings_of("topology"):
         cell = cell_of(sections.channel, sections.topology)
-        least_m = PATH_LOSS[cell.path_loss].distances_m[0] if cell.min_distance_m is None else cell.min_distance_m
-        places = serving.drop.positions_m[:, :2].copy()
-        away = places - station
-        near, angles = np.hypot(away[:, 0], away[:, 1]) < least_m, np.arctan2(away[:, 1], away[:, 0])
-        on_circle = station + least_m * ABOVE * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-        places[near] = on_circle[near]
-        placed = replace(
-            cell, kind="coordinates", coordinates=tuple(map(tuple, places.tolist())), access_points=(position,),
-            neighbours=(),
-        )  # fmt: skip
-        seen = placed_in(placed, devices=serving.devices, streams=streams)
-    return radio_at(sections, streams, seen, devices=serving.devices, rounds=rounds)
+        places = serving.drop.positions_m[:, :2] + np.array(cell.access_points[0])  # relative to their own origin
+        for index, (x, y) in enumerate(cell.access_points):
+            point = (position[0] + x, position[1] + y)
+            placed = replace(
+                cell,
+                kind="coordinates",
+                coordinates=tuple(map(tuple, _kept_away(cell, places, point).tolist())),
+                access_points=(point,),
+                neighbours=(),
+            )
+            seen += placed_in(placed, devices=devices, streams=Streams(int(seeds[index])) if index else streams)
+    return radio_at(sections, streams, tuple(seen), devices=devices, rounds=rounds)
+
+
+def _kept_away(cell: Topology, places: Array, point: tuple[float, float]) -> Array:
+    """Return places in m, [devices, 2], of which those that are too near to a point are moved straight away from it."""
+    least_m = PATH_LOSS[cell.path_loss].distances_m[0] if cell.min_distance_m is None else cell.min_distance_m
+    away = places - np.array(point)
+    near, angles = np.hypot(away[:, 0], away[:, 1]) < least_m, np.arctan2(away[:, 1], away[:, 0])
+    on_circle = np.array(point) + least_m * ABOVE * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return np.where(near[:, None], on_circle, places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,11 +36,13 @@ from channels.csi.synchronisation import NUMBERS
 from channels.draws import Complex
 from channels.fading import FadeStatistics, FadingLaw, OwnChannel, rician_mean_square
 from channels.frame import Frame
+from channels.part import is_built_in
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
 from channels.selective.sionna_bridge import check_blockage, check_large_scale, check_version
 from channels.selective.tdl import Tdl
+from channels.surface import Surface
 from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
@@ -98,13 +101,24 @@ class Radio(TrueChannels):
         return self.sections.csi.imperfections
 
     @cached_property
+    def surface(self) -> Surface:
+        """The surface between the devices and the base station."""
+        return self.sections.surface.surface
+
+    @cached_property
     def reflections(self) -> Reflections | None:
         """The paths over a surface, None without one."""
-        surface, channel = self.sections.surface.surface, self.sections.channel
+        surface, channel = self.surface, self.sections.channel
         if not surface.elements:
             return None
         antennas = self.sections.antennas.count
         return Reflections(surface, self.streams, antennas, channel.variation, self.around.doppler_hz)
+
+    @cached_property
+    def one_by_one(self) -> bool:
+        """Whether the channel of a device, and what is known of it, do not depend on which other devices are asked for:
+        for laws and recordings of the package without pilots that are sent at once and without a surface."""
+        return not self.pilots_at_once and self.reflections is None and is_built_in(self.fading)
 
     @property
     def silent(self) -> bool:
@@ -290,10 +304,10 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        coefficients, estimation = int(np.prod(shape[2:])), self.imperfections.estimation
+        coefficients, estimation = math.prod(shape[2:]), self.imperfections.estimation
         orthogonal = min(len(estimated), 1) if self.pilots_at_once else len(estimated)
         elements, sent = estimation.pilots_charged(orthogonal, coefficients)
-        surface = self.sections.surface.surface
+        surface = self.surface
         if surface.follows_channels:  # each device's gains over every element and without the surface, by its pilots
             training = estimation.pilots_charged(len(estimated), surface.elements + 1)
             elements, sent = elements + training[0], sent + training[1]
