@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from airfl.analysis.results import Results, read_results
     from airfl.analysis.results.tuned import Tuning
     from airfl.config import Settings, load_settings
+    from airfl.config.blockage import BlockageSettings as Blockage
     from airfl.config.digital import DigitalSettings as Digital
     from airfl.config.hardware import HardwareSettings as Hardware
     from airfl.config.learning import LocalSettings as LocalSgd
@@ -50,21 +51,28 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
+    from airfl.learning import server
     from airfl.learning.own_task import Task
     from airfl.learning.tasks import datasets, models, partitions
     from airfl.privacy import accountants
     from airfl.report.page.page import report
+    from airfl.runtime import streams
+    from airfl.runtime.store import Store
     from airfl.simulation import Run, run
+    from airfl.storage.resources import data_folder
     from airfl.storage.trace import open_trace
     from airfl.study.check import check_part
     from airfl.study.compare import compare
     from airfl.study.sweeps.sweep import sweep
     from airfl.study.sweeps.tune import tune
     from airfl.theory.of_run import Theory, theory_of
+    from airfl.uplinks import stages
+    from channels.part import parameter
 
 _LOCATIONS = {
     "Antennas": "airfl.config.radio:AntennaSettings",
     "Audit": "airfl.analysis.audit.audit:Audit",
+    "Blockage": "airfl.config.blockage:BlockageSettings",
     "Budget": "airfl.analysis.budget:Budget",
     "Compute": "airfl.config.run:ComputeSettings",
     "Csi": "airfl.config.radio:CsiSettings",
@@ -83,6 +91,7 @@ _LOCATIONS = {
     "Selection": "airfl.config.radio:SelectionSettings",
     "Server": "airfl.config.learning:ServerSettings",
     "Settings": "airfl.config:Settings",
+    "Store": "airfl.runtime.store:Store",
     "Summary": "airfl.core.summary:Summary",
     "Surface": "airfl.config.surface:SurfaceSettings",
     "Task": "airfl.learning.own_task:Task",
@@ -92,10 +101,12 @@ _LOCATIONS = {
     "Tuning": "airfl.analysis.results.tuned:Tuning",
     "UserError": "airfl.errors:UserError",
     "check_part": "airfl.study.check:check_part",
+    "data_folder": "airfl.storage.resources:data_folder",
     "export": "airfl.exports:export",
     "link_budget": "airfl.analysis.budget:link_budget",
     "load_settings": "airfl.config:load_settings",
     "open_trace": "airfl.storage.trace:open_trace",
+    "parameter": "channels.part:parameter",
     "read_results": "airfl.analysis.results:read_results",
     "register": "airfl.config.plugins:register",
     "run": "airfl.simulation:run",
@@ -119,6 +130,9 @@ _MODULES = {
     "results": "airfl.analysis.results",
     "schemes": "airfl.schemes",
     "selection": "airfl.selection",
+    "server": "airfl.learning.server",
+    "stages": "airfl.uplinks.stages",
+    "streams": "airfl.runtime.streams",
     "tasks": "airfl.learning.tasks",
     "trace": "airfl.storage.trace",
 }
@@ -127,6 +141,7 @@ _MODULES = {
 __all__ = [
     "Antennas",
     "Audit",
+    "Blockage",
     "Budget",
     "Compute",
     "Csi",
@@ -145,6 +160,7 @@ __all__ = [
     "Selection",
     "Server",
     "Settings",
+    "Store",
     "Summary",
     "Surface",
     "Task",
@@ -159,12 +175,14 @@ __all__ = [
     "callbacks",
     "check_part",
     "compare",
+    "data_folder",
     "datasets",
     "export",
     "link_budget",
     "load_settings",
     "models",
     "open_trace",
+    "parameter",
     "partitions",
     "privacy",
     "read_results",
@@ -173,6 +191,9 @@ __all__ = [
     "run",
     "schemes",
     "selection",
+    "server",
+    "stages",
+    "streams",
     "sweep",
     "theory_of",
     "tune",

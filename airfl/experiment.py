@@ -114,6 +114,7 @@ class Radio(_Keywords):
         channel: Fading, receiver noise and units, as in the section [channel].
         power: Power limits of the devices, and power control, as in [power].
         topology: Positions of the devices, and path loss (`airfl.Topology`).
+        blockage: Blockage of paths by people, vehicles and machines (`airfl.Blockage`).
         csi: Channel state information (`airfl.Csi`).
         antennas: The antennas of the receiver (`airfl.Antennas`).
         surface: A reconfigurable intelligent surface (`airfl.Surface`).
@@ -131,8 +132,8 @@ class Radio(_Keywords):
             fading: A fading law or channel of `channels.fading`, its name, a table of its name and parameters, or a
                 function that returns H.
             power: A power policy of `channels.power`, its name, or a table of its name and parameters.
-            settings: Keys of [channel] and [power], such as max_snr_db, and topology, csi, antennas, surface, grid,
-                digital and hardware as objects or mappings.
+            settings: Keys of [channel] and [power], such as max_snr_db, and topology, blockage, csi, antennas, surface,
+                grid, digital and hardware as objects or mappings.
 
         Raises UserError for invalid arguments.
         """

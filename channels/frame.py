@@ -1,6 +1,7 @@
 """Frames: the subcarriers and time blocks on which a channel is evaluated."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +30,12 @@ class Frame:
         """K, the number of used subcarriers."""
         return len(self.frequencies_hz)
 
-    @property
+    @cached_property
     def symbols(self) -> int:
         """Number of OFDM symbols, including a partly filled last one."""
         return -(-self.elements // self.subcarriers)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """Number of time blocks in which the channel is constant, at least 1."""
         return max(-(-self.symbols // self.symbols_per_block), 1)
@@ -49,13 +50,32 @@ class Frame:
         """Start of every block in s from the start of the transmission, [blocks]."""
         return np.asarray(np.arange(self.blocks) * self.block_s, dtype=np.float64)
 
-    @property
+    @cached_property
     def weights(self) -> Array:
-        """Share of the elements on each block and subcarrier, [blocks, subcarriers], with sum 1."""
+        """Share of the elements on each block and subcarrier, [blocks, subcarriers], with sum 1; read-only."""
         symbols = np.zeros((self.blocks, self.subcarriers))
         full, rest = divmod(self.elements, self.subcarriers)
         starts = np.arange(self.blocks) * self.symbols_per_block
         symbols += np.clip(full - starts, 0, self.symbols_per_block)[:, None]
         if rest:
             symbols[-1, :rest] += 1
-        return np.asarray(symbols / self.elements, dtype=np.float64)
+        symbols /= self.elements
+        symbols.flags.writeable = False
+        return symbols
+
+    def weights_over(self, shape: tuple[int, ...]) -> Array:
+        """Return `weights` for a channel of this shape [blocks, subcarriers]: summed along the axes of length 1, on
+        which it is constant. Read-only."""
+        if shape not in self._weights_over:
+            weights = self.weights
+            for axis, length in enumerate(shape):
+                if length == 1:
+                    weights = weights.sum(axis=axis, keepdims=True)
+            weights.flags.writeable = False
+            self._weights_over[shape] = weights
+        return self._weights_over[shape]
+
+    @cached_property
+    def _weights_over(self) -> dict[tuple[int, ...], Array]:
+        """What `weights_over` has returned, as every round asks for the same."""
+        return {}

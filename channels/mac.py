@@ -240,15 +240,14 @@ def add_weighted(total: Tensor, messages: Tensor, weights: Tensor) -> None:
 
 def energy(entries: Tensor, less: Tensor | None = None) -> float:
     """Return ||x||^2, or ||x - less||^2, in double precision; both tensors are [m]."""
-    import torch
 
-    total = entries.new_zeros((), dtype=torch.float64)
-    for begin in range(0, len(entries), SLAB):
+    def of_slab(begin: int) -> Tensor:
         slab = entries[begin : begin + SLAB]
         slab = slab if less is None else slab - less[begin : begin + SLAB]
         wide = slab.double()
-        total += wide.dot(wide)
-    return float(total)
+        return wide.dot(wide)
+
+    return float(sum(map(of_slab, range(0, len(entries), SLAB))))
 
 
 def _slabs(rows: int, width: int) -> Iterator[slice]:

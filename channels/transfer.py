@@ -25,7 +25,11 @@ def on_device(numbers: ArrayLike | Tensor, device: torch.device, dtype: torch.dt
     """
     import torch
 
-    held = numbers if isinstance(numbers, torch.Tensor) else torch.from_numpy(np.require(numbers, requirements="W"))
+    if isinstance(numbers, torch.Tensor):
+        held = numbers
+    else:
+        array = np.asarray(numbers)
+        held = torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns of a read-only one
     held = held if dtype is None else held.to(dtype)
     if device.type != "cuda" or held.is_cuda:
         return held.to(device)

@@ -33,8 +33,6 @@ import airfl
 from airfl.config import load_settings
 from airfl.core.building import build_scenario
 from airfl.core.round_plan import plan_round
-from airfl.storage.resources import data_folder
-from airfl.uplinks.control import sum_constant_axes
 from airfl.version import __version__
 from channels.imported import KINDS, Choice, RecordingError, write_channel
 from channels.imported.sionna_rt import SPREAD
@@ -52,7 +50,7 @@ DEVICES, HEIGHT_M, FROM_WALLS_M = 200, 1.5, 1.0
 TRACED: dict[str, Any] = {"carrier_hz": 3.5e9, "depth": 4, "diffraction": True, "refraction": False}
 """Up to four reflections, or a diffraction at an edge; nothing goes through a building, and nobody is in one."""
 CHANNEL, POSITIONS, BUILDINGS = "channel.h5", "positions.csv", "buildings.csv"
-FOLDER = data_folder() / "street-canyon"
+FOLDER = airfl.data_folder() / "street-canyon"
 
 ANTENNAS, SELECTED, ROUNDS, SEEDS = (1, 4, 8, 32), 20, 60, 3
 RADIO = (
@@ -192,7 +190,7 @@ def relative_reaches() -> Array:
     settings = load_settings("demo", overrides)
     scenario = build_scenario(settings, settings.task.model_part.dimension, np.ones(DEVICES))
     gains = np.abs(plan_round(scenario, 0, scenario.memory).estimate.response[:, 0]).astype(np.float64)
-    found = effective_gains(gains, sum_constant_axes(scenario.frame.weights, gains.shape[1:]))
+    found = effective_gains(gains, scenario.frame.weights_over(gains.shape[1:]))
     return np.asarray(found / found.max())
 
 

@@ -5,7 +5,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,6 +84,28 @@ def _nothing_left() -> Iterator[None]:
         if _resident() > _left[0] + MUCH_BYTES:
             give_back()
             _left[0] = _resident()
+
+
+@contextmanager
+def registrations_undone() -> Iterator[None]:
+    """Restore the registered parts and whether plugin files may run, and forget the files loaded inside the block."""
+    allowed, before = plugins._allowed, [dict(registry._registered) for registry in plugins.REGISTRIES]
+    loaded = {name for name in sys.modules if name.startswith(plugins.PREFIX)}
+    try:
+        yield
+    finally:
+        plugins._allowed = allowed
+        for registry, parts in zip(plugins.REGISTRIES, before, strict=True):
+            registry._registered = parts
+        for name in [name for name in sys.modules if name.startswith(plugins.PREFIX) and name not in loaded]:
+            del sys.modules[name]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_parts_left() -> Iterator[None]:
+    """Undo what the tests of a file register, since lists and reference pages that others compare would name it."""
+    with registrations_undone():
+        yield
 
 
 @pytest.fixture

@@ -19,7 +19,14 @@ from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
 from airfl.config.task import OWN
-from airfl.core.accounting import build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
+from airfl.core.accounting import (
+    build_ledger,
+    noise_multiplier,
+    noise_std,
+    paper_cost_mb,
+    release_event,
+    worst_round_epsilon,
+)
 from airfl.core.building import build_scenario
 from airfl.core.preflight import equal_weights
 from airfl.core.round_plan import RoundPlan, plan_round
@@ -68,6 +75,11 @@ class Budget:
         downlink_energy_j: Energy of the base station in J; 0 if the downlink is ideal.
         amplifier_energy_j: Energy that the devices' power amplifiers draw in all rounds; 0 if none is modelled.
         fronthaul_bits: Bits from the antennas to where they are combined; 0 if their samples arrive exactly.
+        noise_std: Standard deviation of the noise of receiver and devices on an entry of the mean message, root mean
+            square over rounds. It is that of the trace divided by the factor of decoding, 1/p under `scheme.rescale`.
+        interference_std: The same for everything else on an entry that is neither message nor noise: other cells,
+            leakage between subcarriers, distortion, quantised samples. It is inf if it has no finite power. On links
+            that carry bits, it is 0, and what disturbs them lowers their rates.
         silent_share: Share of the selected devices that send nothing, from 0 to 1.
         uplink_bits: Bits of all messages; 0 for analog links.
         paper_cost_mb: The papers' communication cost in MB; nan for analog links.
@@ -100,6 +112,8 @@ class Budget:
     downlink_energy_j: float
     amplifier_energy_j: float
     fronthaul_bits: int
+    noise_std: float
+    interference_std: float
     silent_share: float
     uplink_bits: int
     paper_cost_mb: float
@@ -110,6 +124,15 @@ class Budget:
     alignment_coefficient: NDArray[np.float64] = field(repr=False)
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
     round_energy: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def error_over_noise_db(self) -> float:
+        """Squared error of the mean by noise and interference together over that by noise alone, in dB, with both
+        averaged over rounds; inf if there is no noise, and nan if there is neither."""
+        noise, interference = self.noise_std**2, self.interference_std**2
+        if not noise:
+            return math.inf if interference else math.nan
+        return 10 * math.log10(1 + interference / noise)
 
     def __repr__(self) -> str:
         keys = ("scheme", "rounds", "energy_j", "resource_elements", "air_time_s", "epsilon_paper", "epsilon_round_max")
@@ -168,6 +191,8 @@ def link_budget(
         downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
         amplifier_energy_j=math.fsum(one.amplifier_energy for one in rounds),
         fronthaul_bits=sum(one.fronthaul_bits for one in rounds),
+        noise_std=_root_mean_square([one.noise_std for one in rounds]),
+        interference_std=_root_mean_square([one.interference_std for one in rounds]),
         silent_share=_silent_share(rounds),
         uplink_bits=sum(one.bits for one in rounds),
         paper_cost_mb=paper_cost_mb(scenario),
@@ -206,6 +231,8 @@ class _Round:
     energy: float
     amplifier_energy: float
     fronthaul_bits: int
+    noise_std: float
+    interference_std: float
     use: GridUse
     pilot_elements: int
     downlink: Broadcast
@@ -225,6 +252,8 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
         amplifier_energy=report.amplifier_energy,
         fronthaul_bits=report.fronthaul_bits,
+        noise_std=noise_std(scenario, report),
+        interference_std=report.interference_std,
         use=report.use,
         pilot_elements=report.pilot_elements,
         downlink=plan.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
@@ -234,6 +263,10 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
         told=plan.disclosure,
     )
+
+
+def _root_mean_square(values: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(value**2 for value in values) / len(values))
 
 
 def _silent_share(rounds: Sequence[_Round]) -> float:

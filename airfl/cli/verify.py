@@ -53,7 +53,15 @@ def _line(verdict: Verdict) -> str:
         f"; the environment differs: {', '.join(listed + more)}" if names else "; versions and processor are the same"
     )
     equal = verdict.variables - len(verdict.differing)
-    return f"{verdict.run}: {verdict.outcome}, {equal} of {verdict.variables} variables equal bit for bit{other}"
+    agreeing = ""
+    if verdict.agreeing_rounds:
+        rounds = "round is" if verdict.agreeing_rounds == 1 else f"{verdict.agreeing_rounds} rounds are"
+        agreeing = (
+            f"; the first {rounds} within the tolerances, and training may have amplified rounding in later ones: only "
+            "a machine with the versions and the processor of the bundle can tell"
+        )
+    line = f"{verdict.run}: {verdict.outcome}, {equal} of {verdict.variables} variables equal bit for bit"
+    return f"{line}{other}{agreeing}"
 
 
 def _short(text: str) -> str:

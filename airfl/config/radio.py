@@ -25,6 +25,7 @@ from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
 from channels.interference import INTERFERENCES, Interference
 from channels.power import POLICIES, Policy
+from channels.power.across_cells import AcrossCells
 from channels.topology import Topology
 
 Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
@@ -400,6 +401,12 @@ class _Power(Section):
         "back-off",
         description="how the peak limit is met: back-off = by a smaller beta; clip = by clipping elements, whose "
         "number is recorded",
+    )
+    across_cells: AcrossCells = Field(
+        "none",
+        description="power control across this cell and topology.neighbours: none = each cell for itself; sum = "
+        "minimise the sum of the cells' errors; min-max = minimise the largest ratio of a cell's error to its error "
+        "without the others",
     )
 
     @model_validator(mode="before")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.digital import DigitalSettings
 from airfl.config.hardware import HardwareSettings
 from airfl.config.radio import (
@@ -24,6 +25,7 @@ class RadioSections:
     Attributes:
         channel: Fading, receiver noise and units.
         topology: Positions of the devices, and path loss.
+        blockage: Blockage of paths by people, vehicles and machines.
         csi: Channel state information (CSI).
         antennas: The antennas of the receiver.
         surface: A reconfigurable intelligent surface.
@@ -35,6 +37,7 @@ class RadioSections:
 
     channel: ChannelSettings = field(default_factory=ChannelSettings)
     topology: TopologySettings = field(default_factory=TopologySettings)
+    blockage: BlockageSettings = field(default_factory=BlockageSettings)
     csi: CsiSettings = field(default_factory=CsiSettings)
     antennas: AntennaSettings = field(default_factory=AntennaSettings)
     surface: SurfaceSettings = field(default_factory=SurfaceSettings)

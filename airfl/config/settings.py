@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.digital import DigitalSettings
 from airfl.config.hardware import HardwareSettings
 from airfl.config.learning import LocalSettings, ServerSettings
@@ -49,6 +50,7 @@ class Settings(Section):
         selection: Selection of the devices of a round (`SelectionSettings`).
         channel: Fading, receiver noise and units (`ChannelSettings`).
         topology: Positions of the devices, and path loss (`TopologySettings`).
+        blockage: Blockage of paths by people, vehicles and machines (`BlockageSettings`).
         csi: Channel state information (`CsiSettings`).
         antennas: The antennas of the receiver (`AntennaSettings`).
         surface: A reconfigurable intelligent surface (`SurfaceSettings`).
@@ -69,6 +71,7 @@ class Settings(Section):
     selection: SelectionSettings = SelectionSettings()
     channel: ChannelSettings = ChannelSettings()
     topology: TopologySettings = TopologySettings()
+    blockage: BlockageSettings = BlockageSettings()
     csi: CsiSettings = CsiSettings()
     antennas: AntennaSettings = AntennaSettings()
     surface: SurfaceSettings = SurfaceSettings()

@@ -76,6 +76,7 @@ class Needs:
 
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
+NEIGHBOURED = Needs("topology.neighbours", inactive=("empty",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 SYNTHETIC = Needs("task.dataset", ("synthetic",))
 NOT_ALIKE = Needs("task.synthetic_iid", inactive=("True",))
@@ -155,6 +156,8 @@ OF_LINKS = (
 AMPLIFIED = Needs("hardware.amplifier", inactive=("none",))
 SEVERAL = Needs("antennas.count", inactive=("1",))
 REFLECTING = Needs("surface.elements", inactive=("0",))
+BLOCKED = Needs("blockage.model", inactive=("none",))
+BY_REGIONS, BY_SCREENS = Needs("blockage.model", ("model-a",)), Needs("blockage.model", ("model-b",))
 DISTURBED = Needs("channel.interference_to_noise_db", inactive=("None",))
 IMPULSIVE = Needs("channel.interference", inactive=("gaussian",))
 DIFFUSE, CORRELATED = (
@@ -241,6 +244,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     ),
     "power.peak_db": (NOISY,),
     "power.peak": (NOISY,),
+    "power.across_cells": (SUPERPOSED, PLACED, NEIGHBOURED),
     "antennas.combining": (SUPERPOSED,),
     "antennas.median_clip": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
@@ -281,6 +285,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
     "digital.deadline_s": (DIGITAL_OR_IDEAL,),
+    **{f"blockage.{name}": (BY_REGIONS,) for name in ("orientation", "regions")},
+    **{f"blockage.{name}": (BY_SCREENS,) for name in ("blocker", "count", "width_m", "height_m", "base_m")},
+    "blockage.speed_m_s": (BLOCKED,),
     **{f"surface.{name}": (REFLECTING,) for name in SurfaceSettings.model_fields if name != "elements"},
     "hardware.back_off_db": (AMPLIFIED,),
     "hardware.amplifier_class": (AMPLIFIED,),
@@ -359,4 +366,6 @@ def _value(settings: Settings, key: str) -> str:
         return path_loss_of(settings.channel, settings.topology)
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)
+    if isinstance(value, list | tuple) and not value:
+        return "empty"
     return name_of(value) if isinstance(value, Part) else str(value)

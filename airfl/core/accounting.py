@@ -5,6 +5,7 @@ Everything here is computed from the scenario and from reports of rounds. It nee
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from airfl.core.scenario import Scenario
@@ -36,6 +37,11 @@ def noise_multiplier(scenario: Scenario, report: LinkReport) -> float:
     if isinstance(scenario.rule, ChannelRule) and not len(report.devices.energy):
         return float("inf")
     return scenario.recipe.release.noise_multiplier(scenario.bound, scenario.largest_weight, report)
+
+
+def noise_std(scenario: Scenario, report: LinkReport) -> float:
+    """Return the standard deviation of the noise on an entry of the mean message, by receiver and devices together."""
+    return math.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain)
 
 
 def release_event(scenario: Scenario, multiplier: float) -> Event:

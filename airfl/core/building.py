@@ -24,7 +24,7 @@ from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, ProportionalFair, sampling_of
-from airfl.uplinks import AnalogUplink, NoncoherentUplink, Uplink
+from airfl.uplinks import AnalogUplink, IdealUplink, NoncoherentUplink, Uplink
 from airfl.uplinks.radio import (
     build_radio,
     check_blind,
@@ -38,6 +38,7 @@ from airfl.uplinks.radio import (
 from airfl.uplinks.radio.visibility import combined_robustly
 from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
 from channels.fading.registry import FADINGS
+from channels.grid import OfdmaGrid
 from channels.part import is_built_in
 
 Array = NDArray[np.float64]
@@ -99,6 +100,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     check_size(settings.radio, elements, rows, frame.blocks)
     # A device's power is shared by the entries of the message if power.spread = "message", else of the whole update.
     sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
+    powered = _powered_elements(recipe.uplink, radio.grid, bound.entries, sharing)
     scenario = Scenario(
         run=settings.run,
         rule=rule,
@@ -111,12 +113,20 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         bound=bound,
         frame=frame,
         entries_sharing_power=sharing,
+        elements_sharing_power=powered,
         power_limit=settings.power_limit,
-        power_limits=radio.power_limits(dimension, sharing),
+        power_limits=radio.power_limits(dimension, sharing, powered),
         weights=weights,
         samples=samples,
         statement=_statement(settings, recipe, bound, link, radio.silent),
-        neighbours=neighbours_of(settings.radio, streams, **population, pilots_at_once=blind),
+        neighbours=neighbours_of(
+            settings.radio,
+            streams,
+            radio,
+            **population,
+            pilots_at_once=blind,
+            all_paths=link == "analog" and settings.power.across_cells != "none",
+        ),
     )
     check_energy_budget(scenario)
     return scenario
@@ -129,6 +139,23 @@ def _frame_entries(uplink: Uplink, entries: int, subcarriers: int) -> int:
     if isinstance(uplink, NoncoherentUplink):
         return uplink.elements(entries)
     return max(entries, 2 * subcarriers)  # orthogonal devices may use any part of the band
+
+
+def _powered_elements(uplink: Uplink, grid: OfdmaGrid, entries: int, sharing: int) -> int:
+    """Return the resource elements among which a device divides its transmit power, if these are fewer than the used
+    subcarriers.
+
+    Args:
+        uplink: The link.
+        grid: Its resource elements.
+        entries: Entries of a message.
+        sharing: Entries whose elements share the power of a device that aggregates coherently.
+    """
+    if isinstance(uplink, IdealUplink):  # a message of any number of entries takes consecutive elements of all
+        return grid.used_subcarriers
+    if isinstance(uplink, NoncoherentUplink):  # several elements an entry
+        return uplink.elements(entries)
+    return grid.elements_for(sharing)
 
 
 def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Scenario:

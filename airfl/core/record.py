@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.core.accounting import noise_std
 from airfl.core.scenario import Scenario
 from airfl.core.state import Exchange
 from airfl.learning.divergence import check_losses
@@ -51,12 +52,6 @@ class OpenRecord:
         evaluation = None if self.evaluation is None else self.evaluation.result()
         check_losses(evaluation, self.round_index)
         return {**record_evaluation(evaluation), **self.others}
-
-
-def noise_std(scenario: Scenario, reception: Reception) -> float:
-    """Return the standard deviation of the noise on an entry of the mean message, by receiver and devices together."""
-    report = reception.report
-    return math.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain)
 
 
 def record_evaluation(evaluation: Evaluation | None) -> Record:
@@ -132,7 +127,7 @@ def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -
     record = {
         **record_reception(reception, scenario.bound.entries),
         **record_downlink(plan.broadcast),
-        "noise_std": noise_std(scenario, reception) * encoder.noise_gain,
+        "noise_std": noise_std(scenario, reception.report) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
         "unreachable": plan.unreachable,
@@ -143,6 +138,9 @@ def record_exchange(scenario: Scenario, exchanged: Exchange, round_index: int) -
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,
     }
+    drop = None if scenario.radio.moving is None else scenario.radio.at(round_index).drop
+    if drop is not None:
+        record |= {"distance_m": drop.distance_m[devices], "path_loss_db": drop.path_loss_db[devices]}
     if scenario.trace.records_signals(round_index):
         everything = np.arange(scenario.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates

@@ -177,7 +177,7 @@ def replace_non_finite(
 
     Raises DivergedError, with round and device, for policy "stop".
     """
-    norms = updates.norm(dim=1)
+    norms = torch.linalg.vector_norm(updates, dim=1)
     bad = check_updates(norms, devices, round_index, policy)
     for row in np.flatnonzero(bad).tolist():
         updates[row] = clip.clip_non_finite(updates[row]) if policy == "clip" else 0.0

@@ -12,7 +12,7 @@ from airfl.config.part_keys import name_of
 from airfl.core.accounting import noise_multiplier
 from airfl.core.downlink import broadcast
 from airfl.core.scenario import Scenario
-from airfl.core.scheduling import rates, schedule
+from airfl.core.scheduling import Everybody, everybody, rates, schedule
 from airfl.errors import UserError
 from airfl.privacy.disclosure import Disclosure
 from airfl.selection import BlindRule, ChannelRule, Ids, Memory, remembered, select
@@ -71,12 +71,13 @@ class RoundPlan:
 def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> RoundPlan:
     """Return the plan of round t: select the devices, draw and estimate their channels, and open the uplink."""
     radio, run = scenario.radio, scenario.run
-    devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory)
+    everyone = everybody(scenario, round_index) if scenario.asks_everybody else None
+    devices, csi, candidates, rows, sampled, unreachable = schedule(scenario, round_index, memory, everyone)
     if unreachable and not radio.silent:
         _check_hidden(scenario, round_index)
     divisor = len(sampled) if isinstance(scenario.rule, ChannelRule) else run.selected
     weights = scenario.weights[devices]
-    absent = np.setdiff1d(sampled, devices)
+    absent = np.setdiff1d(sampled, devices) if len(sampled) > len(devices) else devices[:0]
     context = UplinkContext(
         csi=csi,
         frame=scenario.frame,
@@ -101,15 +102,20 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         sampled=sampled,
         absent_weight=float(scenario.weights[absent[radio.mean_power[absent] > 0]].sum()),
     )
-    if scenario.everybody_sets_beta or (scenario.discloses and scenario.population_fits):
-        population = _everybody(scenario, context)
+    if everyone is not None:
+        population = _of_everybody(scenario, context, everyone)
         context = replace(context, population=population)
         if scenario.everybody_sets_beta and population is not None:  # all channels are estimated
-            shape, everyone = csi.estimate.response.shape, population.ids
-            rows = np.searchsorted(everyone, devices)
-            context = replace(context, pilots=radio.pilots(shape, everyone, rows, scenario.element_power))
+            shape, rows = csi.estimate.response.shape, np.searchsorted(population.ids, devices)
+            context = replace(context, pilots=radio.pilots(shape, population.ids, rows, scenario.element_power))
     if scenario.neighbours:
-        context = replace(context, neighbours=_neighbours(scenario, context))
+        cells, frame = scenario.neighbours, scenario.frame
+        elsewhere = [cell.of_this_cell for cell in cells if cell.of_this_cell is not None]
+        context = replace(
+            context,
+            neighbours=_neighbours(scenario, context),
+            elsewhere=tuple(radio.channel(round_index, devices, frame).response for radio in elsewhere),
+        )
     link = scenario.recipe.uplink.open(context)
     if scenario.recipe.noise_target is not None:
         device_noise_factor = _device_noise(scenario, link, scenario.recipe.noise_target)
@@ -149,14 +155,12 @@ def _check_hidden(scenario: Scenario, round_index: int) -> None:
         )
 
 
-def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | None:
+def _of_everybody(scenario: Scenario, context: UplinkContext, population: Everybody) -> UplinkContext | None:
     """Return the context of all devices that have a channel.
 
     If some channels are not finite, return None, or that of the other devices if all devices set beta.
     """
-    everyone = np.arange(scenario.run.devices)
-    sampled = everyone
-    everyone, csi = scenario.radio.reached(context.round_index, everyone, scenario.frame, scenario.element_power)
+    everyone, csi = population
     finite = csi.finite
     if not finite.all():
         if not scenario.everybody_sets_beta:
@@ -173,7 +177,7 @@ def _everybody(scenario: Scenario, context: UplinkContext) -> UplinkContext | No
         ids=everyone,
         element_power=scenario.element_power[everyone],
         multipath=None,
-        sampled=sampled,
+        sampled=np.arange(scenario.run.devices),
         population=None,
     )
 
@@ -204,6 +208,7 @@ def _neighbours(scenario: Scenario, context: UplinkContext) -> tuple[NeighbourRo
             sampled=drawn,
             absent_weight=0.0,
             population=None,
+            elsewhere=tuple(radio.channel(t, devices, scenario.frame).response for radio in cell.elsewhere),
         )
         rounds.append(NeighbourRound(own, cell.crossing_of(t, devices, scenario.frame)))
     return tuple(rounds)

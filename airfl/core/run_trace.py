@@ -18,6 +18,7 @@ from airfl.storage.trace import TraceWriter
 from airfl.storage.trace.schema import (
     NORMALISED,
     PER_DEVICE,
+    PER_MOVING_DEVICE,
     PER_PLACED_DEVICE,
     PER_ROUND,
     PER_SLOT,
@@ -54,6 +55,8 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     placed = scenario.radio.drops
     if placed:
         variables += PER_PLACED_DEVICE
+    if scenario.radio.moving is not None:
+        variables += PER_MOVING_DEVICE
     if scenario.trace.any_signals and scenario.link == "analog":
         dimensions |= signal_dimensions(scenario)
         variables += signal_variables(resolved.grid.packing)
@@ -111,8 +114,9 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         writer.write_population("device_distance_m", distance_m)
         writer.write_population("device_path_loss_db", loss_db)
         if scenario.radio.moving is not None:
+            comment = "at the start of the run; devices move, see topology.motion, distance_m and path_loss_db"
             for name in ("device_distance_m", "device_path_loss_db"):
-                writer.annotate(name, {"comment": "at the start of the run; devices move, see topology.motion"})
+                writer.annotate(name, {"comment": comment})
     return writer
 
 

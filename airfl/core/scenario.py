@@ -45,8 +45,8 @@ class Scenario:
         recipe: Recipe of the scheme.
         bound: Bound on one message.
         frame: Resource elements of a message.
-        entries_sharing_power: Number of entries whose resource elements share a device's transmit power, if these are
-            fewer than the used subcarriers.
+        entries_sharing_power: Number of entries whose resource elements share a device's transmit power.
+        elements_sharing_power: Number of resource elements that share it, if these are fewer than the used subcarriers.
         power_limit: The quantity that P_i bounds.
         power_limits: P_i divided by the radio's energy unit, [N].
         weights: Weights of the devices in the mean, [N].
@@ -66,6 +66,7 @@ class Scenario:
     bound: MessageBound
     frame: Frame
     entries_sharing_power: int
+    elements_sharing_power: int
     power_limit: Literal["round_energy", "transmit_power"]
     power_limits: Array
     weights: Array
@@ -106,6 +107,12 @@ class Scenario:
         """Whether beta, and nothing else, reveals the selected devices to the observer."""
         return self.beta_tells in ("exact", "granted") and self.statement.hidden
 
+    @cached_property
+    def asks_everybody(self) -> bool:
+        """Whether a round needs the channels of all N devices: because all of them set beta, or because beta tells who
+        was selected to an observer who knows these channels."""
+        return self.everybody_sets_beta or (self.discloses and self.population_fits)
+
     @property
     def memory(self) -> Memory:
         """The memory of device selection before the first round."""
@@ -136,8 +143,8 @@ class Scenario:
     @cached_property
     def neighbour_powers(self) -> tuple[tuple[Array, Array], ...]:
         """`power_limits` and `element_power` of the devices of each neighbouring cell, [N] each."""
-        sharing = self.entries_sharing_power
-        limits = [cell.serving.power_limits(self.dimension, sharing) for cell in self.neighbours]
+        sharing = self.entries_sharing_power, self.elements_sharing_power
+        limits = [cell.serving.power_limits(self.dimension, *sharing) for cell in self.neighbours]
         return tuple((each, self._on_element(each)) for each in limits)
 
     @cached_property

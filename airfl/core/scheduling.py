@@ -20,6 +20,18 @@ from channels.interference import disturbance
 Array = NDArray[np.float64]
 
 
+class Everybody(NamedTuple):
+    """The devices of the whole population that have a channel in a round.
+
+    Attributes:
+        ids: Their ids, ascending.
+        csi: Their channels and CSI, in this order.
+    """
+
+    ids: Ids
+    csi: ChannelInformation
+
+
 class Schedule(NamedTuple):
     """The devices that take part in a round, and the channels that were estimated to choose them.
 
@@ -41,13 +53,23 @@ class Schedule(NamedTuple):
     unreachable: int
 
 
-def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
-    """Return the devices of a round with their channels and CSI."""
+def everybody(scenario: Scenario, round_index: int) -> Everybody:
+    """Return the channels of the whole population in a round; some may not be finite."""
+    everyone = np.arange(scenario.run.devices)
+    return Everybody(*scenario.radio.reached(round_index, everyone, scenario.frame, scenario.element_power))
+
+
+def schedule(scenario: Scenario, round_index: int, memory: Memory, population: Everybody | None = None) -> Schedule:
+    """Return the devices of a round with their channels and CSI.
+
+    population: the channels of the whole population, if they have been computed; those of the devices are then taken
+    from them, where they do not depend on who else is asked for.
+    """
     run, streams, rule = scenario.run, scenario.streams, scenario.rule
     if not isinstance(rule, ChannelRule):
         assert isinstance(rule, BlindRule)
         drawn = select(rule, streams, round_index, run.devices, run.selected)
-        return _without_csi(scenario, round_index, drawn)
+        return _without_csi(scenario, round_index, drawn, population if scenario.radio.one_by_one else None)
     count = rule.candidates or run.devices
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
@@ -76,19 +98,26 @@ def schedule(scenario: Scenario, round_index: int, memory: Memory) -> Schedule:
     return Schedule(ids[rows], everyone.take(rows), ids, rows, ids[rows], unreachable)
 
 
-def _without_csi(scenario: Scenario, round_index: int, devices: Ids) -> Schedule:
+def _without_csi(scenario: Scenario, round_index: int, devices: Ids, population: Everybody | None = None) -> Schedule:
     """Return the choice of devices selected regardless of their channels, so that only their channels are estimated."""
-    reached, csi, unreachable = _known(scenario, round_index, devices)
+    reached, csi, unreachable = _known(scenario, round_index, devices, population)
     sampled = devices if unreachable else reached
     return Schedule(reached, csi, reached, np.arange(len(reached)), sampled, unreachable)
 
 
-def _known(scenario: Scenario, round_index: int, devices: Ids) -> tuple[Ids, ChannelInformation, int]:
+def _known(
+    scenario: Scenario, round_index: int, devices: Ids, population: Everybody | None = None
+) -> tuple[Ids, ChannelInformation, int]:
     """Return the devices that have a channel, with their channels and CSI, and how many of the given ones have none.
 
     Devices whose channel is not finite are left out if the run drops them.
     """
-    reached, csi = scenario.radio.reached(round_index, devices, scenario.frame, scenario.element_power[devices])
+    if population is None:
+        reached, csi = scenario.radio.reached(round_index, devices, scenario.frame, scenario.element_power[devices])
+    else:
+        places = np.searchsorted(population.ids, devices)
+        reached = np.flatnonzero(np.append(population.ids, -1)[places] == devices)
+        csi = population.csi.take(places[reached])
     unreachable = len(devices) - len(reached)
     devices = devices[reached] if unreachable else devices
     finite = csi.finite

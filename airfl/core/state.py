@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -58,13 +59,13 @@ class World:
     public_update: Callable[[Tensor, int], Tensor]
     step: Callable[[str], AbstractContextManager[object]] = nullcontext
 
-    @property
+    @cached_property
     def clip(self) -> Clip:
         """How an update is clipped before it is compared with what the server decodes: to C, or not at all if the local
         work bounds what a device computes in another way."""
         return Clip(self.update_bound if self.scenario.recipe.local.clips_update else math.inf)
 
-    @property
+    @cached_property
     def keeps_to_one_thread(self) -> bool:
         """Whether the operations around the training should run in one thread.
 

@@ -44,6 +44,12 @@ def check(trace: xarray.Dataset) -> None:
             "the channel of devices that move has no mean power over the run, which the format needs; run with "
             'topology.motion = "none"'
         )
+    model = _settings(trace).blockage.model
+    if model != "none":
+        raise UserError(
+            "the channel of devices whose paths are blocked has no mean power over the run, which the format needs; "
+            f'run with blockage.model = "none" (given: {model!r})'
+        )
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.exports import csv as tables
-from airfl.exports.tolerances import EQUAL, Tolerance, off_by
+from airfl.exports.tolerances import EQUAL, Tolerance, first_round_off, off_by
 from airfl.storage.bundle import RUNS, Bundle
 
 LONGEST_LINE = 1 << 16
@@ -30,11 +30,14 @@ class Compared:
         tolerance: How far it may be off.
         difference: The difference over its tolerance, where up to 1 is accepted; inf where a value is missing or not
             finite in one of the two; nan for signals, of which the bundle has only the digest.
+        first_round: The first round with a value that is off by more than the tolerance; None if there is none, or for
+            a variable without rounds.
     """
 
     variable: str
     tolerance: Tolerance
     difference: float
+    first_round: int | None = None
 
     @property
     def is_within(self) -> bool:
@@ -68,7 +71,9 @@ def compare_tables(bundle: Bundle, name: str, folder: Path, tolerances: Mapping[
             if new is None or old is None or new.shape != old.shape:
                 found[variable] = Compared(variable, allowed, math.inf)
             elif not np.array_equal(new, old, equal_nan=True):
-                found[variable] = Compared(variable, allowed, off_by(new, old, allowed))
+                rounds = before.get("round")
+                first = None if rounds is None else first_round_off(new, old, allowed, rounds)
+                found[variable] = Compared(variable, allowed, off_by(new, old, allowed), first)
     return list(found.values())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,17 +108,36 @@ def off_by(new: NDArray[Any], old: NDArray[Any], allowed: Tolerance) -> float:
         old: Values of the bundle, of the same shape.
         allowed: The tolerance.
     """
-    same = (new == old) | (np.isnan(new) & np.isnan(old))
-    if same.all():
-        return 0.0
-    a, b = new[~same], old[~same]
-    if not (np.isfinite(a) & np.isfinite(b)).all():
-        return math.inf
-    if allowed.of_mean:
-        finite = np.isfinite(new) & np.isfinite(old)
-        off = np.sqrt(np.mean(np.abs(new[finite] - old[finite]) ** 2))
-        limit = allowed.absolute + allowed.relative * np.sqrt(np.mean(np.abs(old[finite]) ** 2))
-    else:
-        off, limit = np.abs(a - b), allowed.absolute + allowed.relative * np.maximum(np.abs(a), np.abs(b))
-    with np.errstate(divide="ignore"):
-        return float(np.max(off / limit))
+    each = _each_off_by(new, old, allowed)
+    if not allowed.of_mean or not np.isfinite(each).all():
+        return float(each.max(initial=0.0))
+    finite = np.isfinite(new) & np.isfinite(old)
+    return float(np.sqrt(np.mean(each[finite] ** 2))) if finite.any() else 0.0
+
+
+def first_round_off(
+    new: NDArray[Any], old: NDArray[Any], allowed: Tolerance, rounds: NDArray[np.float64]
+) -> int | None:
+    """Return the first round with a value that is off by more than the tolerance; None if there is none.
+
+    Args:
+        new: Values of the repeated run.
+        old: Values of the bundle, of the same shape.
+        allowed: The tolerance. Where it is one of a root mean square, it is that of the whole run.
+        rounds: The round of each value, of the same shape.
+    """
+    beyond = rounds[_each_off_by(new, old, allowed) > 1]
+    return int(beyond.min()) if len(beyond) and np.isfinite(beyond).all() else None
+
+
+def _each_off_by(new: NDArray[Any], old: NDArray[Any], allowed: Tolerance) -> NDArray[np.float64]:
+    """Return the difference of each value over its tolerance; inf for one that is finite in only one of the two."""
+    off = np.zeros(new.shape)
+    finite, same = np.isfinite(new) & np.isfinite(old), (new == old) | (np.isnan(new) & np.isnan(old))
+    off[~finite & ~same] = np.inf
+    a, b = np.abs(new[finite]), np.abs(old[finite])
+    size = np.sqrt(np.mean(b**2)) if allowed.of_mean and len(b) else np.maximum(a, b)
+    difference, limit = np.abs(new[finite] - old[finite]), allowed.absolute + allowed.relative * size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off[finite] = np.where(difference > 0, difference / limit, 0.0)
+    return off

@@ -55,6 +55,18 @@ class Verdict:
         """Whether the run is that of the bundle."""
         return self.outcome != DIFFERS
 
+    @property
+    def agreeing_rounds(self) -> int:
+        """Number of first rounds that are within the tolerances although the run differs, so that training may have
+        amplified rounding; 0 if the run is reproduced, or differs in what does not depend on training.
+
+        Rounding of other vector instructions has grown by up to 10^5 from one round to the next (docs/exports.md).
+        """
+        beyond = [one for one in self.differing if not one.is_within]
+        if self.is_reproduced or not self.environment or not all(one.tolerance.of_mean for one in beyond):
+            return 0
+        return min((one.first_round or 0 for one in beyond), default=0)
+
 
 @dataclass
 class _StopAfter(Callback):
@@ -218,6 +230,7 @@ def summary_of(verdict: Verdict) -> dict[str, Any]:
         "run": verdict.run,
         "outcome": verdict.outcome,
         "variables": verdict.variables,
+        "agreeing_rounds": verdict.agreeing_rounds,
         "environment": {name: list(pair) for name, pair in verdict.environment.items()},
         "differing": [
             {
@@ -226,6 +239,7 @@ def summary_of(verdict: Verdict) -> dict[str, Any]:
                 "absolute_tolerance": one.tolerance.absolute,
                 "of_root_mean_square": one.tolerance.of_mean,
                 "difference_over_tolerance": one.difference,
+                "first_round_beyond": one.first_round,
             }
             for one in verdict.differing
         ],

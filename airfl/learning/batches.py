@@ -11,9 +11,7 @@ from airfl.runtime.philox import device_uniforms
 from airfl.runtime.sampling import distinct
 from airfl.runtime.streams import Purpose, Streams
 
-NOBODY = -1
-DRAWN_AT_ONCE = 1 << 22
-"""Most random numbers that are drawn at a time, unless a single device needs more."""
+NOBODY = device_uniforms.NOTHING
 
 
 @dataclass(frozen=True)
@@ -65,40 +63,17 @@ def plan_batches(
     steps than another has whole steps of -1.
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
-    most = int(sizes.max(initial=1))
-    uniforms = _uniforms(streams, round_index, devices, epochs, largest, most)
-    uniforms[np.broadcast_to(np.arange(most) >= sizes[:, None, None], uniforms.shape)] = np.inf
-    orders = np.argsort(uniforms, axis=-1, kind="stable")
-
-    per_epoch = -(-sizes // rule.batch_size)
-    steps_of = rule.steps_of(sizes)
-    step = np.arange(steps_of.max(initial=0))[None, :]
-    epoch = np.minimum(step // per_epoch[:, None], epochs - 1)
-    width = min(rule.batch_size, largest)
-    position = (step % per_epoch[:, None])[..., None] * rule.batch_size + np.arange(width)
-    valid = (position < sizes[:, None, None]) & (step < steps_of[:, None])[..., None]
-    row = np.arange(len(devices))[:, None, None]
-    chosen = orders[row, epoch[..., None], np.minimum(position, most - 1)]
-    return np.where(valid, chosen, NOBODY)
-
-
-def _uniforms(
-    streams: Streams, round_index: int, devices: NDArray[np.int64], epochs: int, largest: int, most: int
-) -> NDArray[np.float64]:
-    """Return the first `most` of the `largest` numbers that every device draws for each pass, [devices, epochs, most].
-
-    The last pass is drawn no further than is needed, and devices are drawn in parts, so that memory is in proportion to
-    the chunk's samples and not to those of the largest device.
-    """
-    uniforms = np.empty((len(devices), epochs, most))
-    count = (epochs - 1) * largest + most
-    at_once = max(1, DRAWN_AT_ONCE // count)
-    for start in range(0, len(devices), at_once):
-        some = slice(start, start + at_once)
-        drawn = device_uniforms.draw(streams, Purpose.BATCH, round_index, devices[some], count)
-        for epoch in range(epochs):
-            uniforms[some, epoch] = drawn[:, epoch * largest : epoch * largest + most]
-    return uniforms
+    orders = device_uniforms.orders(streams, Purpose.BATCH, round_index, devices, sizes, largest, epochs)
+    nowhere = orders.shape[2] - 1  # where an order has nobody, for places beyond a device's samples or steps
+    alike = sizes[:1] if len(sizes) and (sizes == sizes[0]).all() else sizes  # one row for all devices is enough
+    per_epoch, steps_of = -(-alike // rule.batch_size)[:, None], rule.steps_of(alike)[:, None]
+    step = np.arange(steps_of.max(initial=0))
+    epoch, within = np.divmod(step, per_epoch)
+    first = np.where(step < steps_of, within * rule.batch_size, nowhere)
+    place = np.minimum(first[..., None] + np.arange(min(rule.batch_size, largest)), nowhere)
+    place += np.minimum(epoch, epochs - 1)[..., None] * orders.shape[2]
+    rows = np.arange(len(devices)) * (orders.shape[1] * orders.shape[2])
+    return np.asarray(orders.reshape(-1).take(rows[:, None, None] + place))
 
 
 def independent_batches(

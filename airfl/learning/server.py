@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from airfl.learning.schedule import learning_rate
 
+__all__ = ["Adaptive", "Averaging", "Descent", "ServerRule", "learning_rate", "mean_weights"]
+
 if TYPE_CHECKING:
     from torch import Tensor
 

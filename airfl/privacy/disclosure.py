@@ -8,6 +8,7 @@ beta, so privacy can be accounted conditionally on each value of beta.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,9 +47,12 @@ class Disclosure:
     exact: bool
 
 
+@functools.lru_cache(maxsize=8)  # every round asks for the same
 def followed(devices: int) -> Ids:
-    """Return the ids of a few devices, evenly spread over all N."""
-    return np.unique(np.linspace(0, devices - 1, FOLLOWED).astype(np.int64))
+    """Return the ids of a few devices, evenly spread over all N; read-only."""
+    ids = np.unique(np.linspace(0, devices - 1, FOLLOWED).astype(np.int64))
+    ids.flags.writeable = False
+    return ids
 
 
 def whole_sample_named(devices: Ids) -> Disclosure:

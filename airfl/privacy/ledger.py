@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airfl.privacy.accountants import account
-from airfl.privacy.accountants.bins import Bins, on_lattice
+from airfl.privacy.accountants.bins import Bins, Released, on_lattice
+from airfl.privacy.accountants.tight import epsilon_alone
 from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.disclosure import Disclosure, followed
 from airfl.privacy.events import (
@@ -183,7 +184,8 @@ class PrivacyLedger:
         return self._view.at_least(self.released, self._delta)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
-        return epsilon(event, adjacency, self._delta)
+        alone = epsilon_alone(event, adjacency, self._delta)
+        return epsilon(event, adjacency, self._delta) if alone is None else alone
 
 
 class ObserverView:
@@ -238,14 +240,16 @@ class ObserverView:
     def _track(self, event: Event, disclosure: Disclosure) -> None:
         """Add the round to the totals of the tracked devices, and to those of the identified devices, which hold only
         rounds that identify them: at most what they released."""
-        for device in disclosure.named.tolist():
-            self._named.setdefault(device, Tally(MOST_TRACKED)).add(event)
-        hidden = self._statement.of_round(event, with_rounded_pool(disclosure, self._statement.devices, upwards=True))
+        named, released = disclosure.named.tolist(), Released(event)
+        for device in named:
+            self._named.setdefault(device, Tally(MOST_TRACKED)).add(released)
+        rounded = with_rounded_pool(disclosure, self._statement.devices, upwards=True)
+        hidden = Released(self._statement.of_round(event, rounded))
         for device, total, is_hidden in zip(self._tracked, self._totals, disclosure.hidden.tolist(), strict=True):
             if is_hidden:
                 total.add(hidden)
-            elif device in disclosure.named:
-                total.add(event)
+            elif device in named:
+                total.add(released)
 
 
 class Tally:
@@ -267,22 +271,18 @@ class Tally:
         """Everything added."""
         return Composed(tuple(self._counts.items())) if self._bins is None else self._bins.event
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event | Released) -> None:
         """Add an event."""
         if self._bins is not None:
             self._bins.add(event)
             return
-        for release, count in _released(event):
+        released = event if isinstance(event, Released) else Released(event)
+        for release, count in released.parts:
             self._counts[release] = self._counts.get(release, 0) + count
         if len(self._counts) > self._few:
             bins = Bins(COARSE_BINS, upwards=True)
             bins.add(self.event)
             self._bins, self._counts = bins, {}
-
-
-@functools.lru_cache(maxsize=64)  # a round is added to the tallies of several devices
-def _released(event: Event) -> tuple[tuple[Release, int], ...]:
-    return tuple(releases(event))
 
 
 def _weight(released: Event) -> float:
@@ -306,7 +306,8 @@ def with_rounded_pool(disclosure: Disclosure | None, devices: int, upwards: bool
         pool = math.ceil(devices * math.exp(-math.floor(steps) * POOLS))
     else:
         pool = math.floor(devices * math.exp(-math.ceil(steps) * POOLS))
-    return replace(disclosure, pool=max(min(pool, devices), disclosure.sample, 1))
+    pool = max(min(pool, devices), disclosure.sample, 1)
+    return Disclosure(disclosure.named, disclosure.sample, pool, disclosure.hidden, disclosure.exact)
 
 
 class Participation:

@@ -40,6 +40,7 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         *_optional(budget),
         ("air time (s)", _seconds(budget.air_time_s)),
         *_digital(budget),
+        *_interference(budget),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound determines β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
         (
@@ -61,6 +62,17 @@ def _digital(budget: Budget) -> list[tuple[str, str]]:
     if budget.device_memory_bytes:
         lines.append(("state of a device between rounds (MB)", figure(budget.device_memory_bytes / 1e6)))
     return lines
+
+
+def _interference(budget: Budget) -> list[tuple[str, str]]:
+    """Return the lines on interference and other disturbances of the sum, if there are any."""
+    if not budget.interference_std > 0:
+        return []
+    return [
+        ("noise on an entry of the mean (standard deviation)", figure(budget.noise_std)),
+        ("interference and distortion on an entry of the mean (standard deviation)", figure(budget.interference_std)),
+        ("squared error by both, over that by noise alone (dB)", figure(budget.error_over_noise_db)),
+    ]
 
 
 def _optional(budget: Budget) -> list[tuple[str, str]]:

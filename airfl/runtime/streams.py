@@ -66,6 +66,8 @@ class Purpose(IntEnum):
     NEIGHBOURS = 48
     MOTION = 49
     FIELDS = 50
+    BLOCKERS = 51
+    BLOCKED_REGIONS = 52
 
 
 @dataclass(frozen=True)

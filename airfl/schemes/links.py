@@ -26,6 +26,7 @@ from channels.grid import OfdmaGrid
 from channels.hardware.amplifiers import Amplifiers
 from channels.hardware.converter import Converter
 from channels.power import Policy
+from channels.power.across_cells import AcrossCells
 from channels.waveform import Waveform
 
 
@@ -73,6 +74,7 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
         limit=settings.power_limit,
         noise_std=noise_std_of(channel, settings.grid),
         combining=settings.antennas.combiner,
+        across_cells=power.across_cells if settings.topology.neighbour_positions else "none",
     )
     return analog_uplink(
         control,
@@ -121,6 +123,7 @@ def power_control(
     limit: Literal["round_energy", "transmit_power"],
     noise_std: float,
     combining: Combiner,
+    across_cells: AcrossCells = "none",
 ) -> PowerControl:
     """Build power control: alignment to the largest beta that power and `privacy_bound` allow. Policies other than the
     paper's (power.policy) keep to the same bounds.
@@ -132,6 +135,7 @@ def power_control(
         limit: What P_i bounds.
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry.
         combining: The receive combiner.
+        across_cells: What the cells minimise together, "none" without neighbouring cells.
     """
     return PowerControl(
         policy=policy,
@@ -145,6 +149,7 @@ def power_control(
         peak=power.peak,
         alignment="sample" if power.alignment == "auto" else power.alignment,
         coefficient=_coefficient(power),
+        across_cells=across_cells,
     )
 
 

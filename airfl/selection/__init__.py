@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airfl.selection.registry import SELECTIONS
-from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
+from airfl.selection.rule import Array, BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
 from airfl.selection.select import (
     first_memory,
     most_participations,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SELECTIONS",
+    "Array",
     "BlindRule",
     "Candidates",
     "ChannelRule",

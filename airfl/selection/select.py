@@ -37,7 +37,8 @@ def select(rule: BlindRule, streams: Streams, round_index: int, devices: int, se
     violates its contract."""
     with _one_line_errors(rule, f"choose devices in round {round_index}"):
         choice = rule.choose(streams.generator(Purpose.SELECT, round_index), devices, selected)
-        promised = rule.count(streams.generator(Purpose.SELECT, round_index), devices, selected)
+        counts = type(rule).count is not BlindRule.count  # else it promises `selected`
+        promised = rule.count(streams.generator(Purpose.SELECT, round_index), devices, selected) if counts else selected
     ids = _checked_ids(rule, choice, devices, round_index)
     if rule.sampling == "without_replacement" and len(ids) != selected:
         raise UserError(
@@ -69,7 +70,7 @@ def _checked_ids(rule: SelectionRule, choice: Any, count: int, round_index: int)
         array = np.asarray(choice)
     if array.ndim == 1 and (array.dtype.kind in "iu" or not len(array)):
         ids = array.astype(np.int64, copy=False)
-        if not len(ids) or (ids[0] >= 0 and ids[-1] < count and np.all(np.diff(ids) > 0)):
+        if not len(ids) or (ids[0] >= 0 and ids[-1] < count and (ids[1:] > ids[:-1]).all()):
             return ids
     raise UserError(
         f"{rule!r} must select distinct integers from 0 to {count - 1} in ascending order, got "

@@ -16,7 +16,10 @@ PAPERS = "papers"
 
 
 def data_folder() -> Path:
-    """Return the folder with the samples of data sets, and that of the recorded channel."""
+    """Return the folder with the data that comes with airfl: samples of data sets, and recorded channels.
+
+    In it is `street-canyon/channel.h5`, a ray-traced street that `channel.replay_file` reads.
+    """
     return INSTALLED / "data" if INSTALLED.is_dir() else PACKAGE.parent / "data"
 
 

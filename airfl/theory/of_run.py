@@ -15,6 +15,7 @@ from airfl.analysis.budget import planned_rounds, scenario_of
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import changes_of, task_of
+from airfl.core.accounting import noise_std
 from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.runtime.text import brief
@@ -270,7 +271,7 @@ def _planned(scenario: Scenario) -> RadioRounds:
     noise, alignment, heard, undisturbed = [], [], True, True
     for plan in planned_rounds(scenario):
         report = plan.link.link_budget()
-        noise.append(math.hypot(report.noise_std, scenario.bound.noise_std * report.device_noise_gain))
+        noise.append(noise_std(scenario, report))
         alignment.append(report.alignment_coefficient)
         heard &= bool((report.devices.active == 1).all())
         known = np.array_equal(plan.channel.gains, plan.estimate.gains)

@@ -12,8 +12,8 @@ from airfl.runtime.streams import Purpose
 from airfl.uplinks.amplification import RoundAmplifiers
 from airfl.uplinks.antenna_sums import AntennaSums
 from airfl.uplinks.branches import Branches
-from airfl.uplinks.cells import crossing_aggregation
-from airfl.uplinks.control import PowerControl, sum_constant_axes
+from airfl.uplinks.cells import controls_of_cells, crossing_aggregation
+from airfl.uplinks.control import PowerControl
 from airfl.uplinks.disturbances import Disturbances, Flow
 from airfl.uplinks.protection import (
     CsiError,
@@ -99,11 +99,14 @@ class _AnalogLink:
     def __init__(self, uplink: AnalogUplink, context: UplinkContext, placement: ResourceMapping | None = None) -> None:
         self._uplink, self._context = uplink, context
         self._control = uplink.control.of_round(context)
+        other_cells, crossing = interference_std(uplink.noise_std, uplink.interference_to_noise_db), Crossing()
+        if context.neighbours:
+            disturbed = uplink.noise_std**2 + other_cells**2
+            controls = controls_of_cells(context, uplink.control, self._control, uplink.grid.packing, disturbed)
+            self._control = controls[0]
+            crossing = crossing_aggregation(context, controls[1:], self._control.combiner, uplink.grid.packing)
         self._gains = combine(self._control.combiner, context.csi.state.response)
         self._placement = placement or _placement(context, self._gains.shape[1:])
-        crossing = Crossing()
-        if context.neighbours:
-            crossing = crossing_aggregation(context, uplink.control, self._control.combiner, uplink.grid.packing)
         self._disturbances = Disturbances(
             context=context,
             control=self._control,
@@ -111,7 +114,7 @@ class _AnalogLink:
             placement=self._placement,
             grid=uplink.grid,
             noise_std=self._noise_std,
-            other_cells=interference_std(uplink.noise_std, uplink.interference_to_noise_db),
+            other_cells=other_cells,
             interference=uplink.interference,
             crossing=crossing,
             in_time=uplink.waveform is not None,
@@ -237,7 +240,7 @@ class _AnalogLink:
         the converter the messages are taken to be uncorrelated."""
         rms, control = self._context.rms_norms, self._control
         power = np.abs(self._gains * control.precoders) ** 2
-        share = sum_constant_axes(self._context.frame.weights, power.shape[1:])
+        share = self._context.frame.weights_over(power.shape[1:])
         energy = control.plan.mean_square_amplitudes(control.weights) * rms**2
         received = (power * share).sum(axis=(1, 2)) * rms**2
         distortion, drawn = self._distortion, self._drawn
@@ -264,7 +267,7 @@ class _AnalogLink:
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(context.entries)
         use = uplink.grid.occupy(elements + pilots.resource_elements)
-        share = sum_constant_axes(context.frame.weights, self._gains.shape[1:])
+        share = context.frame.weights_over(self._gains.shape[1:])
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
@@ -451,7 +454,9 @@ class _AnalogLink:
 
 def _largest_used(coefficient: Array, weights: Array) -> float:
     """Return the largest beta over the coefficients that carry entries."""
-    return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
+    if coefficient.shape != weights.shape:
+        coefficient = np.broadcast_to(coefficient, weights.shape)
+    return float(coefficient.max(where=weights > 0, initial=0.0))
 
 
 def _placement(context: UplinkContext, shape: tuple[int, ...]) -> ResourceMapping:

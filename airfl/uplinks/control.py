@@ -25,6 +25,7 @@ from channels.power import (
     check_plan,
     round_energy_limits,
 )
+from channels.power.across_cells import AcrossCells
 from channels.units import db_to_linear
 
 Divisor = Literal["selected", "expected", "active"]
@@ -56,6 +57,20 @@ class Control:
     decoder: Array
     clip_energy: Array | None
 
+    def lowered(self, share: float) -> Control:
+        """Return this power control with a share of the transmit power, 0 < share <= 1: all amplitudes and beta become
+        sqrt(share) times as large, so that messages are aligned as before."""
+        if share == 1.0:
+            return self
+        factor = float(np.sqrt(share))
+        plan = PowerPlan(
+            amplitudes=self.plan.amplitudes * factor,
+            coefficient=self.plan.coefficient * factor,
+            power_bound_binding=False,
+            privacy_bound_binding=False,
+        )
+        return replace(self, plan=plan, precoders=self.precoders * factor, decoder=self.decoder / factor)
+
 
 @dataclass(frozen=True)
 class PowerControl:
@@ -73,6 +88,7 @@ class PowerControl:
         peak: How the peak limit is enforced.
         alignment: What determines beta, see `Alignment`.
         coefficient: beta of a schedule, within the privacy bound; inf without one.
+        across_cells: What this cell and its neighbours minimise together, see `AcrossCells`.
     """
 
     policy: str | Policy
@@ -86,6 +102,7 @@ class PowerControl:
     peak: Peak = "back-off"
     alignment: Alignment = "sample"
     coefficient: float = float("inf")
+    across_cells: AcrossCells = "none"
 
     @cached_property
     def rule(self) -> Policy:
@@ -100,7 +117,7 @@ class PowerControl:
     def sample_sets_beta(self, flat: bool) -> bool:
         """Whether beta, or other side information broadcast with the sum, depends on which devices were selected. flat:
         whether the channel has a single coefficient."""
-        if self.divide_by == "active" or self._backs_off(flat):
+        if self.divide_by == "active" or self._backs_off(flat) or self.across_cells != "none":
             return True
         return self.alignment == "sample" and self.rule.target is None
 
@@ -109,6 +126,7 @@ class PowerControl:
         reveals can be computed."""
         single_antenna = antennas == 1 or self.receiver.one_antenna
         joint = self.divide_by == "active" or self._backs_off(flat) or not self.rule.one_by_one
+        joint = joint or self.across_cells != "none"
         reveals_unused = self.rule.least_power > 0 and not flat  # which coefficients no device uses
         return single_antenna and not joint and not reveals_unused
 
@@ -164,7 +182,7 @@ class PowerControl:
         estimate = combine(combiner, response)
         task = PowerTask(
             gains=np.abs(estimate).astype(np.float64),
-            weights=sum_constant_axes(context.frame.weights, estimate.shape[1:]),
+            weights=context.frame.weights_over(estimate.shape[1:]),
             energy_limits=limits,
             rms_norms=context.rms_norms,
             noise_energy=context.entries * self.noise_std**2,
@@ -256,11 +274,3 @@ def _mean_power(csi: ChannelInformation, receiver: Combiner) -> Array:
     if csi.antenna_power is None or not receiver.one_antenna:
         return csi.mean_power
     return csi.antenna_power[:, 0]
-
-
-def sum_constant_axes(weights: Array, shape: tuple[int, ...]) -> Array:
-    """Return the fractions of entries, summed along the axes on which the channel is constant (length 1 in `shape`)."""
-    for axis, length in enumerate(shape):
-        if length == 1:
-            weights = weights.sum(axis=axis, keepdims=True)
-    return weights

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.uplinks.control import Control, sum_constant_axes
+from airfl.uplinks.control import Control
 from airfl.uplinks.impulses import element_powers
 from airfl.uplinks.uplink import Array, UplinkContext
 from channels.csi import Response
@@ -82,7 +82,7 @@ class Disturbances:
     def real_share(self) -> Array:
         """Fraction of each device's received power on the real part, which carries the payload, [devices]."""
         effective = self.gains * self.control.precoders
-        share = sum_constant_axes(self.context.frame.weights, effective.shape[1:])
+        share = self.context.frame.weights_over(effective.shape[1:])
         power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
         real = (effective.real**2 * share).sum(axis=(1, 2))
         return np.asarray(real / np.where(power > 0, power, 1.0))
@@ -126,7 +126,7 @@ class Disturbances:
     def observed_distortion(self, amplified: Amplified, energy: Array, devices: slice) -> Array:
         """Return the energy of the distortion on the observed entries of the sum, [chunk]: of a flat channel and a real
         payload its real part, else half of it."""
-        share = sum_constant_axes(self.context.frame.weights, self.gains.shape[1:])
+        share = self.context.frame.weights_over(self.gains.shape[1:])
         through = ((np.abs(self.gains[devices]) ** 2) * share).sum(axis=(1, 2))
         both = amplified.in_phase + amplified.quadrature
         observed = both / 2
@@ -172,7 +172,7 @@ class Disturbances:
         if leaked_power is None:
             return np.zeros(len(power))
         power, leaked_power = np.broadcast_arrays(power, leaked_power)
-        power = power * sum_constant_axes(self.context.frame.weights, power.shape[1:])
+        power = power * self.context.frame.weights_over(power.shape[1:])
         sent = power.sum(axis=(1, 2))
         return np.asarray((power * leaked_power).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
 

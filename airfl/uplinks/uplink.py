@@ -91,6 +91,9 @@ class UplinkContext:
         population: The context of all devices, if beta depends on them or reveals information about who was selected;
             else None.
         neighbours: The same round of the neighbouring cells.
+        elsewhere: The true channels of the devices to the base stations of the neighbouring cells, in the order of the
+            cells and without that of their own, complex [devices, antennas, blocks, subcarriers] each; () unless power
+            is controlled across cells.
     """
 
     csi: ChannelInformation
@@ -118,6 +121,7 @@ class UplinkContext:
     absent_weight: float = 0.0
     population: UplinkContext | None = field(default=None, repr=False)
     neighbours: tuple[NeighbourRound, ...] = field(default=(), repr=False)
+    elsewhere: tuple[Response, ...] = field(default=(), repr=False)
 
     def with_device_noise(self, factor: float) -> UplinkContext:
         """Return the context with this factor on the devices' own noise, for which their power is then set."""

@@ -80,8 +80,8 @@ def combine(weights: Complex, response: Response) -> Complex:
         raise ValueError(f"weights must be for {response.shape[1]} antennas, as the response, got {len(weights)}")
     # One antenna at a time, to avoid another array of [devices, antennas, blocks, subcarriers].
     effective = weights[0].conj() * response[:, 0]
-    for weight, antenna in zip(weights[1:], np.moveaxis(response, 1, 0)[1:], strict=True):
-        effective += weight.conj() * antenna
+    for antenna in range(1, len(weights)):
+        effective += weights[antenna].conj() * response[:, antenna]
     return np.asarray(effective, dtype=np.complex128)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 from channels.csi.ageing import Ageing
 from channels.csi.estimation import Estimation
@@ -47,7 +48,11 @@ class Imperfections:
     synchronisation: SynchronisationErrors = field(default_factory=SynchronisationErrors)
 
     def __iter__(self) -> Iterator[Impairment]:
-        return (getattr(self, one.name) for one in fields(self))
+        return iter(self._in_order)
+
+    @cached_property
+    def _in_order(self) -> tuple[Impairment, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self))
 
     def present(self, around: Surroundings) -> bool:
         """Whether any impairment has an effect in these surroundings."""

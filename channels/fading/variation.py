@@ -54,7 +54,8 @@ class Variation:
 
 def _block(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
     gains = _gaussian(uniforms)
-    return np.broadcast_to(gains, (*gains.shape[:2], times_s.shape[-1]))
+    times = times_s.shape[-1]
+    return gains if times == 1 else np.broadcast_to(gains, (*gains.shape[:2], times))
 
 
 def _jakes(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:

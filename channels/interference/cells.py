@@ -34,6 +34,11 @@ class Crossing:
     real: float = 0.0
     imaginary: float = 0.0
 
+    @property
+    def mean(self) -> float:
+        """Of an observed part, averaged over the phases of the cross channels: half of the power of an element."""
+        return (self.real + self.imaginary) / 2
+
     def __add__(self, other: Crossing) -> Crossing:
         """Return the variances of the sum of two independent contributions."""
         return Crossing(self.real + other.real, self.imaginary + other.imaginary)

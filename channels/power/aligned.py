@@ -58,7 +58,7 @@ def effective_gains(gains: Array, weights: Array, used: Mask | None = None) -> A
 
 def carried(gains: Array, weights: Array) -> Mask:
     """Return the mask of the coefficients that can carry entries, [devices, blocks, subcarriers]."""
-    return np.broadcast_to(weights > 0, gains.shape)
+    return np.full(gains.shape, weights > 0)
 
 
 def reach(gains: Array, energy_limits: Array, rms_norms: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,22 @@ class SelectiveResponse:
     leaked_power: NDArray[np.float32] | None = None
 
 
+class Blocked(Protocol):
+    """What blocks the paths of the devices of a request, by the directions in which they arrive at a device.
+
+    Attributes:
+        of_rays: Whether each ray of a cluster has a loss of its own, or all have that of the cluster.
+    """
+
+    of_rays: ClassVar[bool]
+
+    def direct_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
+        """Return the loss in dB of the line of sight of a device, given by its row, of the shape of the angles."""
+
+    def paths_db(self, device: int, azimuth_deg: Array, zenith_deg: Array) -> Array:
+        """Return the loss in dB of all other paths of a device, given by its row, of the shape of the angles."""
+
+
 @dataclass(frozen=True)
 class SelectiveRequest:
     """The resource elements of one round, and the radio conditions on them.
@@ -41,7 +57,7 @@ class SelectiveRequest:
         frame: Resource elements on which the channel is needed.
         antennas: Number of receive antennas at the base station.
         carrier_hz: Carrier frequency in Hz.
-        speed_m_s: Speed of every device in m/s.
+        speed_m_s: Speed of every device in m/s, or the largest one if there are velocities.
         variation: "independent" draws a new realisation each round, "constant" keeps one static realisation for the
             run, "jakes" is one process over the run with autocorrelation J0.
         start_s: Start of this round in s from the start of the run.
@@ -53,8 +69,9 @@ class SelectiveRequest:
         base_height_m: Height of the base station's antenna in m.
         line_of_sight: Which devices have a line of sight, bool [devices]; None to draw it with TR 38.901's probability.
             Used only by the same.
-        scores: N(0, 1) numbers of each device's shadowing and K factor, `channels.topology.Drop.scores`, [devices, 2];
-            None to draw them. Used only by the same, with `large_scale` = "drop".
+        scores: N(0, 1) numbers of each device's shadowing and K factor, and of its spreads if these are fields of the
+            place, `channels.topology.Drop.scores`, [devices, 2 or 7]; None to draw them. Used only by the same, with
+            `large_scale` = "drop".
         hall_m: Length, width and height of an indoor factory in m; None for the usual ones. Used only by these.
         prefix_s: Cyclic prefix of an OFDM symbol in s; paths that arrive later are partly lost. inf if no path is late.
         spacing_hz: Subcarrier spacing in Hz.
@@ -63,6 +80,11 @@ class SelectiveRequest:
         broadside_rad: Azimuth of the array's broadside in rad, for models that use positions.
         spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
             antennas]; None if the antennas are independent.
+        velocities_m_s: Velocities of the devices during the round in m/s, [devices, 3]; None for directions that are
+            drawn and `speed_m_s`.
+        ways_m: Length of the way of each device from the start of the run to that of the round in m, [devices]; None if
+            its speed never changes. Used only with variation "jakes".
+        blocked: What blocks the paths in this round, None for nothing. Used only by umi, uma, rma and indoor factories.
     """
 
     frame: Frame
@@ -85,11 +107,23 @@ class SelectiveRequest:
     directions: Directions | None = None
     broadside_rad: float = 0.0
     spatial_roots: Complex | None = None
+    velocities_m_s: Array | None = None
+    ways_m: Array | None = None
+    blocked: Blocked | None = None
 
     @property
-    def doppler_hz(self) -> float:
-        """The maximum Doppler shift, f_D = v f_c/c."""
-        return self.speed_m_s * self.carrier_hz / SPEED_OF_LIGHT_M_S
+    def doppler_hz(self) -> float | Array:
+        """The maximum Doppler shift, f_D = v f_c/c, of all devices, or of each, [devices], if there are velocities."""
+        speed_m_s = self.speed_m_s if self.velocities_m_s is None else np.linalg.norm(self.velocities_m_s, axis=1)
+        return speed_m_s * self.carrier_hz / SPEED_OF_LIGHT_M_S
+
+    @property
+    def wavelengths(self) -> float | Array:
+        """The way at the first block in wavelengths, from the time for which the realisation was drawn, of all devices
+        or [devices]."""
+        if self.variation == "jakes" and self.ways_m is not None:
+            return self.ways_m * (self.carrier_hz / SPEED_OF_LIGHT_M_S)
+        return self.doppler_hz * self.first_block_s
 
     @property
     def moves(self) -> bool:

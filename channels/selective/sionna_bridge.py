@@ -8,9 +8,11 @@ of all generators (torch, numpy, Python and Sionna) are restored.
 from __future__ import annotations
 
 import inspect
+import math
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,7 +21,7 @@ from channels.antennas.array import AntennaArray, steering_phase
 from channels.draws import Complex
 from channels.selective.late import Late, late_paths, take_late
 from channels.selective.parameters import Tr38901Version
-from channels.selective.request import SelectiveRequest, SelectiveResponse
+from channels.selective.request import Blocked, SelectiveRequest, SelectiveResponse
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -29,6 +31,8 @@ ONLY_VERSION: Tr38901Version = "v16.1"
 
 # Number of large-scale parameters of a device: shadowing, K, delay spread and four angle spreads.
 _LARGE_SCALE = 7
+_COLUMNS = (3, 4, 0, 1, 2, 5, 6)
+"""Columns of Sionna's large-scale parameters in which the scores of a drop are put."""
 LINES_IN_SIGHT = ("D", "E")
 """Profiles of tapped delay lines whose first path has a line-of-sight component."""
 
@@ -52,22 +56,30 @@ def respond_tdl(
     _load()
     from sionna.phy.channel.tr38901 import TDL
 
-    def line() -> Any:
-        return TDL(
-            profile,
-            delay_spread_s,
-            request.carrier_hz,
-            min_speed=_speed_m_s(request),
-            num_rx_ant=request.antennas,
-            **_tables(TDL, version),
-            **PLACE,
-        )
+    @lru_cache(maxsize=64)
+    def lines(speed_m_s: float, **angle: float) -> tuple[Any, Any]:
+        def line() -> Any:
+            return TDL(
+                profile,
+                delay_spread_s,
+                request.carrier_hz,
+                min_speed=speed_m_s,
+                num_rx_ant=request.antennas,
+                **angle,
+                **_tables(TDL, version),
+                **PLACE,
+            )
 
-    model = line()
-    scattered = _without_line_of_sight(line()) if profile in LINES_IN_SIGHT else None
+        return line(), _without_line_of_sight(line()) if profile in LINES_IN_SIGHT else None
+
     steering, roots = _steering(request), request.spatial_roots
+    speeds_m_s, angles_rad = _motion_along_the_path(request)
+    if request.velocities_m_s is None:
+        lines(_speed_m_s(request))  # one for all devices
 
     def impulse(device: int, _velocity: Tensor) -> Impulse:
+        given = {"los_angle_of_arrival": angles_rad[device]} if angles_rad and profile in LINES_IN_SIGHT else {}
+        model, scattered = lines(speeds_m_s[device], **given)
         times = (1, request.blocks, 1 / request.frame.block_s)
         state = model.torch_rng.get_state()
         a, tau = model(*times)
@@ -106,6 +118,9 @@ def respond_cdl(
     directions = request.directions if request.antennas > 1 else None
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
+        # The table has the device in the direction of the x axis.
+        if request.velocities_m_s is not None and request.positions_m is not None:
+            velocity = _turned(velocity, -math.atan2(request.positions_m[device, 1], request.positions_m[device, 0]))
         azimuth = 0.0 if directions is None else directions.azimuth_rad[device]
         model = CDL(
             profile,
@@ -137,7 +152,7 @@ def respond_scenario(
     blocks, subcarriers].
 
     of_drop: whether the K factor is that of the request's scores. Then the spreads are drawn once per run, correlated
-    with the K factor and the shadowing of these scores.
+    with the K factor and the shadowing of these scores; if the scores have their own numbers, these are taken.
     Raises ValueError if positions, line-of-sight states or, where they are needed, scores are missing for some devices,
     and as `check_large_scale` does.
     """
@@ -180,6 +195,8 @@ def respond_scenario(
             "in_state": inside,
             "los": "random" if line_of_sight is None else bool(line_of_sight[device]),
         }
+        if request.blocked is not None:
+            model._ray_sampler._blockage_model = _Blockage(request.blocked, device)
         if scores is None:
             model.set_topology(**place)
         else:
@@ -222,6 +239,51 @@ def check_large_scale() -> None:
         )
 
 
+def check_blockage() -> None:
+    """Raise ValueError if the installed Sionna cannot be told which paths are blocked. Imports Sionna."""
+    _load()
+    import sionna
+    from sionna.phy.channel.tr38901 import RaysGenerator
+
+    if "blockage_model" not in inspect.signature(RaysGenerator.__init__).parameters:
+        raise ValueError(
+            f"Sionna {sionna.__version__} cannot be told which paths are blocked; leave blockage.model out, or install "
+            "Sionna 2.2 or newer"
+        )
+
+
+class _Blockage:
+    """What Sionna asks for the losses of one device's paths, in the place of its own blockage models (clause 7.6.4,
+    between steps 9 and 10): those change neither over time nor from one call to the next in a known way."""
+
+    def __init__(self, blocked: Blocked, device: int) -> None:
+        self.requires_ray_angles = blocked.of_rays
+        self._blocked, self._device = blocked, device
+
+    def topology_updated_callback(self) -> None:
+        """Do nothing: nothing is drawn here."""
+
+    def __call__(
+        self, aoa: Tensor, zoa: Tensor, los_aoa: Tensor | None = None, los_zoa: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the losses in dB of all paths but the direct one, and that of the direct one, from the angles at the
+        device in degrees."""
+        loss = _like(aoa, self._blocked.paths_db(self._device, _double(aoa), _double(zoa)))
+        if los_aoa is None or los_zoa is None:
+            return loss, None
+        return loss, _like(los_aoa, self._blocked.direct_db(self._device, _double(los_aoa), _double(los_zoa)))
+
+
+def _double(values: Tensor) -> np.ndarray:
+    return np.asarray(values.detach().cpu().numpy(), dtype=np.float64)
+
+
+def _like(values: Tensor, numbers: np.ndarray) -> Tensor:
+    import torch
+
+    return torch.as_tensor(np.array(numbers), dtype=values.dtype, device=values.device)
+
+
 def _scenario(name: ScenarioName, request: SelectiveRequest) -> tuple[Any, dict[str, Any]]:
     """Return Sionna's class of a scenario, and its arguments that others do not have."""
     from sionna.phy.channel import tr38901
@@ -234,11 +296,11 @@ def _scenario(name: ScenarioName, request: SelectiveRequest) -> tuple[Any, dict[
 @contextmanager
 def _large_scale(scores: np.ndarray, run_seed: int, seed: int) -> Iterator[None]:
     """Inside, Sionna draws a device's large-scale parameters under `run_seed`, with the first two of their normal
-    numbers given; afterwards it goes on under `seed`.
+    numbers given, or all seven; afterwards it goes on under `seed`.
 
     Clause 7.5, step 4, multiplies seven numbers by the Cholesky root of their correlations, in the order SF, K, DS and
     the angle spreads, so that the others have their law given the first two. Sionna has no argument for these. They are
-    put where it draws them, in columns 3 and 4 of its own order (DS, ASD, ASA, SF, K, ZSA, ZSD).
+    put where it draws them, in its own order (DS, ASD, ASA, SF, K, ZSA, ZSD).
     """
     from importlib import import_module
 
@@ -250,7 +312,8 @@ def _large_scale(scores: np.ndarray, run_seed: int, seed: int) -> Iterator[None]
     def with_scores(shape: tuple[int, ...], **options: Any) -> Tensor:
         numbers: Tensor = normal(shape, **options)
         if shape[-1] == _LARGE_SCALE:
-            numbers[..., 3], numbers[..., 4] = map(float, scores)
+            for column, score in zip(_COLUMNS, scores, strict=False):
+                numbers[..., column] = float(score)
             given.append(shape)
         return numbers
 
@@ -288,7 +351,10 @@ def device_seeds(request: SelectiveRequest) -> list[int]:
 
 
 def device_velocities_m_s(request: SelectiveRequest) -> np.ndarray:
-    """Return horizontal velocities, [devices, 3], with directions from the second number of each device's stream."""
+    """Return velocities, [devices, 3]: those of the request, or horizontal ones with directions from the second number
+    of each device's stream."""
+    if request.velocities_m_s is not None:
+        return request.velocities_m_s if request.moves else np.zeros_like(request.velocities_m_s)
     direction = 2 * np.pi * request.draw(2)[:, 1]
     level = np.stack([np.cos(direction), np.sin(direction), np.zeros_like(direction)], axis=1)
     return _speed_m_s(request) * level
@@ -391,14 +457,35 @@ def _over_antennas(product: str, factors: Complex, paths: Tensor) -> Tensor:
 def _scores(request: SelectiveRequest) -> np.ndarray:
     """Return the scores of shadowing and K; raise ValueError if they do not cover every device."""
     devices, scores = len(request.draw(1)), request.scores
-    if scores is None or scores.shape != (devices, 2):
+    if scores is None or scores.shape not in ((devices, 2), (devices, _LARGE_SCALE)):
         found = "none" if scores is None else f"shape {scores.shape}"
-        raise ValueError(f'large_scale = "drop" needs scores of a drop of shape ({devices}, 2), got {found}')
+        raise ValueError(f'large_scale = "drop" needs scores of a drop of shape ({devices}, 2 or 7), got {found}')
     return scores
 
 
 def _speed_m_s(request: SelectiveRequest) -> float:
     return request.speed_m_s if request.moves else 0.0
+
+
+def _motion_along_the_path(request: SelectiveRequest) -> tuple[list[float], list[float] | None]:
+    """Return the speed of each device in m/s, and the angle between its motion and the direction to the base station in
+    rad; None in place of the angles if they are not known."""
+    velocities, places = device_velocities_m_s(request), request.positions_m
+    if request.velocities_m_s is None or places is None:
+        return len(velocities) * [_speed_m_s(request)], None
+    speeds = np.linalg.norm(velocities, axis=1)
+    to_base = np.array([0.0, 0.0, request.base_height_m]) - places
+    cosines = (velocities * to_base).sum(axis=1) / np.maximum(speeds * np.linalg.norm(to_base, axis=1), 1e-300)
+    return speeds.tolist(), np.arccos(np.clip(cosines, -1.0, 1.0)).tolist()
+
+
+def _turned(velocity: Tensor, angle_rad: float) -> Tensor:
+    """Turn a velocity about the vertical."""
+    import torch
+
+    x, y, z = velocity.tolist()
+    cosine, sine = math.cos(angle_rad), math.sin(angle_rad)
+    return torch.tensor([x * cosine - y * sine, x * sine + y * cosine, z], dtype=velocity.dtype, device="cpu")
 
 
 def _places(request: SelectiveRequest) -> tuple[np.ndarray, np.ndarray | None]:

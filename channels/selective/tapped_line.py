@@ -117,8 +117,13 @@ def _antenna(uniforms: Array, request: SelectiveRequest, taps: int) -> Complex:
     # Only the sum of the c_m is replaced, by the static realisation, which is CN(0, 1): they remain i.i.d. CN(0, 1/M).
     paths = spread + (static[..., None] - spread.sum(axis=-1, keepdims=True)) / PATHS
     jitter = uniforms[:, middle:].reshape(devices, taps, PATHS)
-    angular_hz = 2 * np.pi * request.doppler_hz * np.cos(2 * np.pi * (np.arange(PATHS) + jitter) / PATHS)
-    paths *= np.exp(1j * angular_hz * request.first_block_s)
+    cosines = np.cos(2 * np.pi * (np.arange(PATHS) + jitter) / PATHS)
+    doppler_hz = np.asarray(request.doppler_hz).reshape(-1, 1, 1)
+    angular_hz = 2 * np.pi * doppler_hz * cosines
+    if request.ways_m is None:
+        paths *= np.exp(1j * angular_hz * request.first_block_s)
+    else:
+        paths *= np.exp(2j * np.pi * np.asarray(request.wavelengths).reshape(-1, 1, 1) * cosines)
     step = np.exp(1j * angular_hz * request.frame.block_s)
     moving = np.empty((devices, request.blocks, taps), dtype=np.complex128)
     for block in range(request.blocks):

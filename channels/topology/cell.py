@@ -195,13 +195,14 @@ class Topology(Part):
 
 
 def neighbouring(parameters: Topology, position: tuple[float, float]) -> Topology:
-    """Return a neighbouring cell in coordinates whose origin is its own base station, with the base station of this
-    cell as its second access point. `drops` then gives its devices as both base stations see them.
+    """Return a neighbouring cell in coordinates of its own, with its access points and then those of this cell. `drops`
+    gives its devices as all of these see them.
 
-    position: x and y of the neighbour's base station in m, as in `Topology.neighbours`.
+    position: x and y of the neighbour's origin in m, as in `Topology.neighbours`.
     """
     x, y = position
-    return replace(parameters, neighbours=(), access_points=(*ORIGIN, (-x, -y)))
+    own = parameters.access_points
+    return replace(parameters, neighbours=(), access_points=(*own, *((to_x - x, to_y - y) for to_x, to_y in own)))
 
 
 def check_topology(parameters: Topology, devices: int) -> None:
@@ -228,7 +229,12 @@ def check_topology(parameters: Topology, devices: int) -> None:
     check_paths(parameters.path_loss, paths_of(parameters, distances_m), parameters.los)
     _check_neighbours(parameters.neighbours)
     for position in parameters.neighbours:
-        distances_m = np.array(placement.distances_m(area, neighbouring(parameters, position).access_points))
+        points = neighbouring(parameters, position).access_points
+        if len(set(points)) < len(points):
+            raise ValueError(
+                f"neighbours: the cell at {list(position)} would have an access point where this cell has one; move it"
+            )
+        distances_m = np.array(placement.distances_m(area, points))
         check_paths(parameters.path_loss, paths_of(parameters, distances_m), parameters.los)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +20,14 @@ from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
 
 Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
 
 MAX_LOSS_DB = 400.0
 """Largest magnitude of a path loss: an amplitude gain of 1e-20, or 1e20 for a negative loss."""
 FIELDS = (4, WAVES, COLUMNS)
 """Shape of the uniform numbers of the fields of a cell with motion: line of sight, shadowing with and without it, K."""
+WITH_SPREADS = (14, WAVES, COLUMNS)
+"""The same where delay and angle spreads are fields, too: five with a line of sight, then five without it."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws. Those of
 # the place come first; the rest are drawn again for every further access point.
 _PLACE, _UNIFORMS = 2, 6
@@ -43,8 +47,10 @@ class Drop:
         k_factor: K factor drawn by table 7.5-6 of TR 38.901, linear, 0 without line of sight, [devices]; None if the
             path loss model does not define it.
         scores: Independent N(0, 1) numbers from which shadowing and the K factor are computed: the first is the power
-            that shadowing leaves, in its standard deviation, the second the part of K that does not depend on it,
-            [devices, 2].
+            shadowing leaves, in its standard deviation, the second the part of K that does not depend on it,
+            [devices, 2]. If spreads are fields of the place, five more are the parts of delay spread, azimuth spreads
+            of departure and arrival, and zenith spreads of arrival and departure that do not depend on those before
+            them, [devices, 7].
     """
 
     positions_m: Array
@@ -126,7 +132,7 @@ class Moving:
         parameters: The cell.
         motion: The places of the devices over time.
         environment: Uniform numbers for the environment height of UMa, [devices].
-        fields: Uniform numbers of the fields, `FIELDS`.
+        fields: Uniform numbers of the fields, `FIELDS` or `WITH_SPREADS`.
     """
 
     parameters: Topology
@@ -152,11 +158,32 @@ class Moving:
             if correlation_m and state.any():
                 shadowing[state] = field(numbers, correlation_m, plane[state])
         k_scores = field(self.fields[3], model.k_correlation_m, plane)
-        return _drop(parameters, plane, paths, loss_db, line_of_sight, shadowing, k_scores)
+        found = _drop(parameters, plane, paths, loss_db, line_of_sight, shadowing, k_scores)
+        if len(self.fields) == FIELDS[0]:
+            return found
+        assert found.scores is not None
+        return replace(found, scores=np.concatenate([found.scores, self._spreads(plane, line_of_sight)], axis=1))
+
+    def _spreads(self, plane: Array, line_of_sight: NDArray[np.bool_]) -> Array:
+        """N(0, 1) numbers of delay and angle spreads, [devices, 5]."""
+        spreads = np.empty((len(plane), 5))
+        distances_m = PATH_LOSS[self.parameters.path_loss].spread_correlations_m
+        for state, numbers, of_state_m in zip(
+            (line_of_sight, ~line_of_sight), np.split(self.fields[FIELDS[0] :], 2), distances_m, strict=True
+        ):
+            if state.any():
+                values = [field(one, far_m, plane[state]) for one, far_m in zip(numbers, of_state_m, strict=True)]
+                spreads[state] = np.stack(values, axis=1)
+        return spreads
 
 
 def moving(
-    parameters: Topology, draw: Draw, ways: Draw, fields: Array, speed_m_s: float, tracks: Motion | None = None
+    parameters: Topology,
+    draw: Draw,
+    ways: Callable[[Ids, int], Array],
+    fields: Array,
+    speed_m_s: float,
+    tracks: Motion | None = None,
 ) -> Moving:
     """Return the devices of a cell with motion. They start at the places that they have without it, but for those of a
     file.
@@ -164,8 +191,9 @@ def moving(
     Args:
         parameters: The cell, with a base station at the origin.
         draw: Uniform numbers for the places, as of `drops`.
-        ways: Uniform numbers of the ways: one for each device, its heading, or two for each waypoint.
-        fields: Uniform numbers of the fields, `FIELDS`.
+        ways: (ids of devices, count) -> uniform numbers of their ways, [devices, count]: one for each device, its
+            heading, or two for each waypoint.
+        fields: Uniform numbers of the fields, `FIELDS` or `WITH_SPREADS`.
         speed_m_s: Speed of the devices in m/s.
         tracks: The motion that was read from a file, for motion "file"; speed_m_s and ways then have no effect.
 
@@ -178,13 +206,15 @@ def moving(
     area, place = area_of(parameters), PLACEMENTS[parameters.kind].place
     start = place(uniforms[:, :_PLACE], area)
 
-    def waypoints(legs: int) -> Array:
-        numbers = ways(_PLACE * legs).reshape(-1, _PLACE)
-        return place(numbers, area).reshape(len(start), legs, 2)
+    def waypoints(devices: Ids, legs: int) -> Array:
+        numbers = ways(devices, _PLACE * legs).reshape(-1, _PLACE)
+        return place(numbers, area).reshape(len(devices), legs, 2)
 
     motion: Motion = Waypoints(start, waypoints, speed_m_s, area.min_distance_m)
     if parameters.motion == "straight":
-        motion = Straight(start, 2 * np.pi * ways(1)[:, 0], speed_m_s, area.min_distance_m, area.radius_m)
+        motion = Straight(
+            start, 2 * np.pi * ways(np.arange(len(start)), 1)[:, 0], speed_m_s, area.min_distance_m, area.radius_m
+        )
     return Moving(parameters, motion, uniforms[:, _PLACE + 1], fields)
 
 

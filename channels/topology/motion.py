@@ -10,17 +10,19 @@ numbers, and a position needs the lengths of the legs up to its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
 
 MOST_LEGS = 1 << 16
 """Largest number of legs of a device's way."""
+MOST_AT_ONCE = 1 << 18
+"""Waypoints that are in memory at a time, some 50 MB with all that is computed from them."""
 
 
 class Motion(Protocol):
@@ -102,43 +104,71 @@ class Waypoints:
 
     Attributes:
         start_m: x and y at time 0 in m, [devices, 2].
-        waypoints: Number of legs -> x and y of the first so many waypoints of each device in m, [devices, legs, 2].
+        waypoints: (ids of devices, number of legs) -> x and y of the first so many waypoints of each of these devices
+            in m, [devices, legs, 2].
         speed_m_s: Speed of all devices in m/s.
         inner_m: Radius of the inner border in m; 0 for none.
+        devices: Ids of the devices, [devices]; None for 0, 1, 2, ...
     """
 
     start_m: Array
-    waypoints: Callable[[int], Array]
+    waypoints: Callable[[Ids, int], Array]
     speed_m_s: float
     inner_m: float
+    devices: Ids | None = None
+    _drawn: dict[int, Array] = field(default_factory=dict, compare=False, repr=False)
 
     def take(self, devices: NDArray[np.int64]) -> Waypoints:
-        """Return the motion of some of the devices. Their waypoints are drawn once for all times."""
-        some = cache(lambda legs: self.waypoints(legs)[devices])
-        return Waypoints(self.start_m[devices], some, self.speed_m_s, self.inner_m)
+        """Return the motion of some of the devices. Their waypoints are drawn once for all times, if they are few."""
+        return replace(self, start_m=self.start_m[devices], devices=self._ids[devices], _drawn={})
+
+    @property
+    def _ids(self) -> Ids:
+        return np.arange(len(self.start_m)) if self.devices is None else self.devices
 
     def at(self, time_s: float) -> tuple[Array, Array]:
         """Return x and y in m, and the velocity in m/s, at a time in s since the start, [devices, 2] each.
 
+        No more than about `MOST_AT_ONCE` waypoints are in memory at a time.
+
         Raises ValueError if a device has more than `MOST_LEGS` legs behind it.
         """
-        way, legs = self.speed_m_s * time_s, 2
-        while True:
-            points = np.concatenate([self.start_m[:, None], self.waypoints(legs)], axis=1)
-            ends = np.cumsum(_lengths(points[:, :-1], points[:, 1:], self.inner_m), axis=1)
-            if (ends[:, -1] > way).all():
-                break
-            if legs >= MOST_LEGS:
+        place, heading = np.empty_like(self.start_m), np.empty_like(self.start_m)
+        on_the_way, legs = np.arange(len(place)), 2
+        while len(on_the_way):
+            if legs > MOST_LEGS:
                 raise ValueError(
                     f"motion: devices go more than {MOST_LEGS:,} legs in {time_s:g} s at {self.speed_m_s:g} m/s; use a "
                     "lower speed_m_s, shorter rounds or a larger radius_m"
                 )
-            legs *= 2
-        rows = np.arange(len(points))
-        leg = (ends <= way).sum(axis=1)
-        begun = np.where(leg > 0, ends[rows, np.maximum(leg - 1, 0)], 0.0)
-        place, heading = _along(points[rows, leg], points[rows, leg + 1], self.inner_m, way - begun)
+            size = max(MOST_AT_ONCE // legs, 1)
+            groups = [on_the_way[first : first + size] for first in range(0, len(on_the_way), size)]
+            arrived = []
+            for rows in groups:
+                there, where, heads = self._within(rows, legs, self.speed_m_s * time_s)
+                place[rows[there]], heading[rows[there]] = where, heads
+                arrived.append(there)
+            on_the_way, legs = on_the_way[~np.concatenate(arrived)], 2 * legs
         return place, self.speed_m_s * heading
+
+    def _within(self, rows: Ids, legs: int, way_m: float) -> tuple[NDArray[np.bool_], Array, Array]:
+        """Return which of these devices are within their first so many legs after this way, [rows], and the places and
+        directions of those."""
+        points = np.concatenate([self.start_m[rows, None], self._points(rows, legs)], axis=1)
+        ends = np.cumsum(_lengths(points[:, :-1], points[:, 1:], self.inner_m), axis=1)
+        there = ends[:, -1] > way_m
+        points, ends, each = points[there], ends[there], np.arange(np.count_nonzero(there))
+        leg = (ends <= way_m).sum(axis=1)
+        begun = np.where(leg > 0, ends[each, np.maximum(leg - 1, 0)], 0.0)
+        return there, *_along(points[each, leg], points[each, leg + 1], self.inner_m, way_m - begun)
+
+    def _points(self, rows: Ids, legs: int) -> Array:
+        """Return the first so many waypoints of the devices of these rows, [rows, legs, 2]."""
+        if len(self.start_m) * legs > MOST_AT_ONCE:
+            return self.waypoints(self._ids[rows], legs)
+        if legs not in self._drawn:
+            self._drawn[legs] = self.waypoints(self._ids, legs)
+        return self._drawn[legs][rows]
 
     def ways(self, times_s: Array) -> None:
         """Return None: all devices have one constant speed."""

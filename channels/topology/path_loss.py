@@ -91,6 +91,8 @@ class PathLoss:
         state_correlation_m: Correlation distance of the line of sight along a path in m (table 7.6.3.1-2); None if it
             is half the size of the clutter.
         k_correlation_m: Correlation distance of the K factor in m.
+        spread_correlations_m: Correlation distances in m of delay spread, azimuth spreads of departure and arrival, and
+            zenith spreads of arrival and departure at the base station, with and without line of sight (table 7.5-6).
         longest_without_m: Maximum distance in m without line of sight, inf if the limit is that of `distances_m`.
         distances_3d: Whether `distances_m` are distances between the antennas instead.
         factory: The kind of indoor factory that the model describes; None for other models.
@@ -111,6 +113,7 @@ class PathLoss:
     source: str
     state_correlation_m: float | None = 50.0
     k_correlation_m: float = 10.0
+    spread_correlations_m: tuple[tuple[float, ...], tuple[float, ...]] = (5 * (10.0,), 5 * (10.0,))
     longest_without_m: float = math.inf
     distances_3d: bool = False
     factory: Factory | None = None
@@ -432,6 +435,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         table_heights_m=(10.0, 10.0),
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMi-Street Canyon",
         k_correlation_m=15.0,
+        spread_correlations_m=((7.0, 8.0, 8.0, 12.0, 12.0), (10.0, 10.0, 9.0, 10.0, 10.0)),
     ),
     "uma": PathLoss(
         loss_db=_uma_loss,
@@ -448,6 +452,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         table_heights_m=(25.0, 25.0),
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMa",
         k_correlation_m=12.0,
+        spread_correlations_m=((30.0, 18.0, 15.0, 15.0, 15.0), (40.0, 50.0, 50.0, 50.0, 50.0)),
     ),
     "rma": PathLoss(
         loss_db=_rma_loss,
@@ -465,6 +470,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, RMa",
         state_correlation_m=60.0,
         k_correlation_m=40.0,
+        spread_correlations_m=((50.0, 25.0, 35.0, 15.0, 15.0), (36.0, 30.0, 40.0, 50.0, 50.0)),
         longest_without_m=5000.0,
     ),
     "inf-sl": _factory("SL", (_SL_COLUMN,), 5.7, _SPARSE, _SPARSE_DENSITIES, _SMALL_HALL_M),

@@ -189,14 +189,15 @@ def _rows_of_arrays(file: Source, devices: int, height_m: float) -> Iterator[Row
         raise RecordingError(
             f"positions_m must be [times, devices, 2 or 3] with {len(times_s):,} times, got shape {list(shape)}"
         )
+    if not len(times_s):
+        raise RecordingError("has no positions")
     if shape[1] < devices:
         raise RecordingError(f"has positions of {shape[1]:,} devices, but the run has {devices:,}")
-    size = max(BLOCK_ROWS // devices, 1)
+    size = min(max(BLOCK_ROWS // devices, 1), len(times_s))
+    file.check_room("positions_m", (slice(0, size), slice(0, devices), slice(0, shape[2])))
     for begin in range(0, len(times_s), size):
         cut = slice(begin, min(begin + size, len(times_s)))
-        part = (cut, slice(0, devices), slice(0, shape[2]))
-        file.check_room("positions_m", part)
-        found = file.read("positions_m", part)
+        found = file.read("positions_m", (cut, slice(0, devices), slice(0, shape[2])))
         if found.dtype.kind not in "iuf":
             raise RecordingError("positions_m must be real numbers")
         rows = np.asarray(found, dtype=np.float64).reshape(-1, shape[2])
@@ -326,8 +327,8 @@ def _check_legs(tracks: Tracks, fastest_m_s: float, least_m: float) -> None:
         if (nearest_m < least_m * (1 - _ROUNDING)).any():
             row = int(np.argmin(nearest_m))
             raise RecordingError(
-                f"device {device(begin + row)} comes to {nearest_m[row]:.4g} m from the base station after "
-                f"{tracks.times_s[begin + row]:g} s, but min_distance_m is {least_m:g}; correct the file, or lower it"
+                f"device {device(begin + row)} comes to {nearest_m[row]:.4g} m from the base station on its way from "
+                f"{tracks.times_s[begin + row]:g} s on, but min_distance_m is {least_m:g}; correct the file or lower it"
             )
 
 

@@ -31,15 +31,13 @@ from dataclasses import dataclass, replace
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from airfl.server import Averaging
+from airfl.stages import Clip, Coder
+from airfl.streams import Purpose
 
 import airfl
-from airfl.learning.server import Averaging
-from airfl.runtime.streams import Purpose
-from airfl.schemes import Scheme
-from airfl.schemes.keys import LOCAL_SGD
-from airfl.schemes.recipe import Recipe
-from airfl.uplinks.stages import Clip, Coder
-from channels.part import parameter
+from airfl import parameter
+from airfl.schemes import LOCAL_SGD, Recipe, Scheme
 
 
 @dataclass(frozen=True)

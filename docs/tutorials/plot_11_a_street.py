@@ -22,9 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import airfl
-from airfl.storage.resources import data_folder
 
-STREET = data_folder() / "street-canyon"
+STREET = airfl.data_folder() / "street-canyon"
 
 with h5py.File(STREET / "channel.h5") as file:
     amplitudes, delays = file["a"][0, :, 0], file["tau_s"][0]

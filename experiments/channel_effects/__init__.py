@@ -6,8 +6,10 @@ from matplotlib.figure import Figure
 
 from channel_effects import (
     access_points,
+    across_cells,
     antennas,
     blind,
+    blockage,
     cell,
     csi,
     factory,
@@ -39,6 +41,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "topology": cell.topology,
     "indoor-factory": factory.factory,
     "motion": motion.motion,
+    "blockage": blockage.blockage,
     "grid": cell.grid,
     "estimation": csi.estimation,
     "ageing": csi.ageing,
@@ -56,6 +59,7 @@ EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
     "selection": selection.selection,
     "interference": cell.interference,
     "neighbours": neighbours.neighbours,
+    "power-across-cells": across_cells.across_cells,
     "impulsive": impulsive.impulsive,
     "waveform": waveform.waveform,
     "amplifier": hardware.amplifier,

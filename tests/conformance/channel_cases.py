@@ -143,6 +143,9 @@ WAYS = {
     "own K": f"channel.fading=rician channel.rician_k=tr38901 {PHYSICAL}",
     "interference": f"{RAYLEIGH} channel.interference_to_noise_db=3",
     "neighbours": f"{RAYLEIGH} {PHYSICAL} antennas.count=2 topology.neighbours=[[600,0],[0,700]]",
+    "access points of neighbours": f"{RAYLEIGH} {PHYSICAL} antennas.count=2 topology.access_points=[[-90,0],[90,0]] "
+    "topology.neighbours=[[600,0]]",
+    "power across cells": f"{RAYLEIGH} {PHYSICAL} {IQ} topology.neighbours=[[600,0],[0,700]] power.across_cells=sum",
     "heavy tails": f"{RAYLEIGH} channel.interference_to_noise_db=3 channel.interference=alpha-stable",
     "clipped": f"{TAPPED} channel.interference_to_noise_db=3 channel.interference=alpha-stable antennas.median_clip=3",
     "bursts iq": f"{TAPPED} {IQ} antennas.count=3 channel.interference_to_noise_db=3 "

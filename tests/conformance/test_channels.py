@@ -1,7 +1,8 @@
 """Conformance of every entry of the registries of `channels` and `airfl.selection`: scenario, rounds and links."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from airfl.config.radio import path_loss_of
 from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
+from airfl.core.scheduling import everybody, schedule
 from airfl.runtime.streams import Purpose
 from airfl.selection import SELECTIONS, ChannelRule
 from channels.topology import PATH_LOSS
@@ -126,6 +128,34 @@ def test_a_device_does_not_see_who_else_is_there(case: Case) -> None:
         assert np.array_equal(company[2], alone[0])
         if not (scenario.radio.law and scenario.radio.law.constant):
             assert not any(np.array_equal(company[2], other) for other in company[:2])
+
+
+@each_case
+def test_a_sample_has_the_channels_that_it_has_in_the_population(case: Case) -> None:
+    """Bit for bit, also where devices of the population are left out: a round that needs all channels draws them
+    once."""
+    missed = "csi.missed_probability=0.4" if "waveform" not in case.name else ""
+    scenario = scenario_of(case, *filter(None, [missed]))
+    if isinstance(scenario.rule, ChannelRule):
+        return
+    left_out = 0
+    for t in range(4):
+        everyone = everybody(scenario, t)
+        alone, taken = (schedule(scenario, t, scenario.memory, given) for given in (None, everyone))
+        left_out += scenario.run.devices - len(everyone.ids)
+        for name in ("devices", "sampled", "rows", "estimated", "unreachable"):
+            np.testing.assert_array_equal(getattr(taken, name), getattr(alone, name))
+        assert_same(taken.csi, alone.csi)
+    assert left_out or not missed
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """All arrays of two channels are equal; None stands for zeros, as where no path of a sample is late."""
+    if is_dataclass(one) and is_dataclass(other):
+        for field in fields(one):
+            assert_same(getattr(one, field.name), getattr(other, field.name))
+    else:
+        np.testing.assert_array_equal(*(0.0 if part is None else part for part in (one, other)))
 
 
 @each_case

@@ -132,6 +132,11 @@ ALL_EFFECTS = {
         f"{PHYSICAL} topology.kind=coordinates topology.motion=file topology.motion_file={{places}} "
         "channel.speed_m_s=30",
     ),
+    "blockage": (
+        "blockage.model=model-b blockage.count=2000",
+        f"{PHYSICAL} channel.carrier_hz=28e9 topology.kind=disc topology.radius_m=40 topology.los=los "
+        "channel.fading=rician power.tx_power_dbm=-10",
+    ),
     "access points": (
         "topology.access_points=[[-100,0],[100,0]]",
         f"{PHYSICAL} topology.kind=disc antennas.count=4 power.tx_power_dbm=-10",
@@ -184,6 +189,10 @@ ALL_EFFECTS = {
     "neighbouring cells": (
         "topology.neighbours=[[550,0]]",
         f"{PHYSICAL} topology.kind=disc topology.radius_m=250 power.tx_power_dbm=10",
+    ),
+    "power across cells": (
+        "power.across_cells=sum",
+        f"{PHYSICAL} topology.kind=disc topology.radius_m=250 topology.neighbours=[[550,0]] power.tx_power_dbm=10",
     ),
     "impulses of each antenna": (
         "channel.interference_across_antennas=independent",

@@ -1,8 +1,9 @@
 """Every engine gives the updates of a plain loop, for every model, momentum, unequal data and smaller last chunks."""
 
 import functools
+import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +16,14 @@ from airfl.config import Settings
 from airfl.learning.batches import BatchRule, plan_batches
 from airfl.learning.dense import library as dense
 from airfl.learning.engines import choose
-from airfl.learning.engines.compiled import _compiled_training, compiler_found
+from airfl.learning.engines.compiled import (
+    CompiledEngine,
+    Shape,
+    _compiled_training,
+    _with_own_code,
+    compiled_engine,
+    compiler_found,
+)
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.parallel import ParallelEngine
 from airfl.learning.engines.table import ENGINES
@@ -222,6 +230,39 @@ def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypat
     compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     torch.testing.assert_close(updates(trainer, task), wanted, rtol=0, atol=1e-5)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
+
+
+def test_functions_of_one_definition_are_compiled_apart(caplog: pytest.LogCaptureFixture) -> None:
+    """torch compiles a definition at most 8 times, and then warns and fails; each own model and shape is one more."""
+
+    def scaled(factor: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def by(value: torch.Tensor) -> torch.Tensor:
+            return factor * value
+
+        return by
+
+    with caplog.at_level(logging.WARNING, "torch._dynamo"):
+        for factor in range(10):
+            made = torch.compile(_with_own_code(scaled(factor)), dynamic=False, fullgraph=True, backend="eager")
+            assert made(torch.ones(1 + factor)).tolist() == [factor] * (1 + factor)
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_work_of_another_shape_is_compiled_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a ninth number of devices in a process would be refused. Equal work shares what is compiled."""
+    task = task_of("logistic", torch.float32)
+    model = FlatModel(task.model)
+
+    def compiled(function: object, **_: object) -> Callable[..., Tensor]:
+        return lambda start, inputs, targets, rows, *others: torch.zeros(rows.shape[1], model.dimension)
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    monkeypatch.setattr("airfl.learning.engines.compiled.compiler_found", lambda device: True)
+    made = [compiled_engine(model, task, 0.9, Shape(devices, 2, 5), 1) for devices in (3, 3, 4)]
+    one, again, other = (engine.training for engine in made if isinstance(engine, CompiledEngine))
+    assert one is again
+    assert one is not other
 
 
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ REMEMBERING = {
     "neighbours": (
         *("channel.units=physical", "channel.fading=rayleigh", "topology.kind=disc"),
         *("topology.neighbours=[[500,0]]", "selection.kind=poisson", "privacy.epsilon=inf"),
+        "power.across_cells=min-max",
     ),
     "signals": ("trace.signals=[0,2,3]",),
     "third party who knows the sample": ("privacy.observer=server",),

@@ -3,6 +3,7 @@ commands, scripts and tests are run, with airfl installed from its wheel (`make 
 checkout."""
 
 import ast
+import importlib
 import re
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import airfl
 from tests import processes
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
@@ -178,3 +180,42 @@ def write(block: Block, folder: Path) -> str:
 def is_script(block: Block) -> bool:
     """Whether a block is entered into Python, and is no file, which begins with what it is."""
     return block.language == "python" and not block.text.startswith('"""')
+
+
+def public_imports(source: str) -> set[tuple[str, str]]:
+    """The modules of airfl that a text imports names from, and the names."""
+    lines = re.findall(r"^\s*from (airfl[\w.]*) import (\([^)]*\)|[^\n]*)", source, re.MULTILINE)
+    return {(module, name) for module, names in lines for name in re.findall(r"\w+", names)}
+
+
+def test_examples_import_public_names() -> None:
+    """A reader's file goes on working when modules inside the rooms are divided or renamed."""
+    files = [*DOCS.glob("extending/*.md"), DOCS / "own-task.md", *DOCS.glob("tutorials/*.py")]
+    found = {one for file in files for one in public_imports(file.read_text(encoding="utf-8"))}
+    assert ("airfl.schemes", "Recipe") in found
+    for module, name in found:
+        public = airfl.__all__ if module == "airfl" else dir(importlib.import_module(module))
+        assert name in public, f"from {module} import {name}"
+        assert module == "airfl" or module.split(".")[1] in airfl.__all__, f"{module} is not public"
+
+
+@pytest.mark.parametrize(
+    ("public", "inside"),
+    [
+        ("airfl:parameter", "channels.part:parameter"),
+        ("airfl:Store", "airfl.runtime.store:Store"),
+        ("airfl.streams:Purpose", "airfl.runtime.streams:Purpose"),
+        ("airfl.server:Averaging", "airfl.learning.server:Averaging"),
+        ("airfl.server:learning_rate", "airfl.learning.schedule:learning_rate"),
+        ("airfl.stages:of_each_device", "airfl.uplinks.stages.device_noise:of_each_device"),
+        ("airfl.schemes:Problem", "airfl.schemes.recipe:Problem"),
+        ("airfl.schemes:ClientRelease", "airfl.schemes.release:ClientRelease"),
+        ("airfl.schemes:LOCAL_SGD", "airfl.schemes.keys:LOCAL_SGD"),
+        ("airfl.accountants:unsupported", "airfl.privacy.accountants.accountant:unsupported"),
+        ("airfl.accountants:SENSITIVITY", "airfl.privacy.accountants.closed_form:SENSITIVITY"),
+        ("airfl.selection:Array", "airfl.selection.rule:Array"),
+    ],
+)
+def test_public_names_are_what_the_older_paths_have(public: str, inside: str) -> None:
+    one, other = (path.split(":") for path in (public, inside))
+    assert getattr(importlib.import_module(one[0]), one[1]) is getattr(importlib.import_module(other[0]), other[1])

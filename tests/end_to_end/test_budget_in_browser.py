@@ -4,6 +4,7 @@ which Chromium has the engine."""
 
 import json
 import math
+import re
 import shlex
 import shutil
 import subprocess
@@ -58,6 +59,17 @@ SIGMAS = 5.0
 """Standard errors by which the mean of many rounds may differ from its expectation."""
 
 Calls = Callable[[list[list[Any]]], list[Any]]
+
+
+def test_the_rows_of_epsilon_are_named_as_on_the_page_and_by_the_command() -> None:
+    """The page explains each row by its name; what is accounted as Poisson is called so by `airfl budget`, too."""
+    rows = re.findall(r'name: "epsilon[A-Z]\w*", label: "([^"]+)"', SCRIPTS[1].read_text(encoding="utf-8"))
+    explained = (ROOT / "docs" / "budget-in-the-browser.md").read_text(encoding="utf-8").replace("$\\epsilon$", "ε")
+    assert len(rows) == 4
+    for row in rows:
+        assert f"| {row.removesuffix(', C₂β')} |" in explained
+    printed = succeeded(airfl("budget", "demo", "run.rounds=1")).stdout
+    assert rows[-1].removeprefix("ε of the round") in printed
 
 
 def numbers(value: Any) -> Any:

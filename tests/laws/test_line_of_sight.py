@@ -85,7 +85,7 @@ def test_where_all_have_one_state_the_law_is_known(law: Any, overrides: tuple[st
     checks.check_radio(settings.radio, settings.run.devices)
     least_power = power.power_policy(settings.radio).least_power
     assert laws.statistics_of(settings.radio).exceedance(least_power) == pytest.approx(0.8, abs=1e-6)
-    found, gains = laws.fading_law(settings.channel, settings.topology), np.linspace(0.1, 2, 20)
+    found, gains = laws.fading_law(settings.channel, settings.topology, settings.blockage), np.linspace(0.1, 2, 20)
     np.testing.assert_array_equal(found.cdf(gains), law.law().cdf(gains))
 
 

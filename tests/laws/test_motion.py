@@ -43,7 +43,7 @@ def straight(devices: int, inner_m: float = 10.0, seed: int = 0) -> Straight:
 def waypoints(devices: int, inner_m: float, legs: int = 256) -> Waypoints:
     numbers = np.random.default_rng(1).random((devices, legs + 1, 2))
     places = in_ring(numbers, inner_m, 100.0)
-    return Waypoints(places[:, 0], lambda count: places[:, 1 : count + 1], 5.0, inner_m)
+    return Waypoints(places[:, 0], lambda ids, count: places[ids, 1 : count + 1], 5.0, inner_m)
 
 
 def step_by_step(place: Array, velocity: Array, time_s: float, borders_m: tuple[float, float]) -> tuple[Array, Array]:
@@ -116,7 +116,7 @@ def test_waypoints_are_reached_at_a_constant_speed_and_around_the_inner_border()
         around += int((distance < 40 * (1 + 1e-9)).sum())
     assert around > 500
     assert turned < 60 * 200 * 0.01
-    start, first = motion.start_m, motion.waypoints(1)[:, 0]
+    start, first = motion.start_m, motion.waypoints(np.arange(200), 1)[:, 0]
     clear = np.abs(start[:, 0] * first[:, 1] - start[:, 1] * first[:, 0]) > 41 * np.linalg.norm(first - start, axis=1)
     assert clear.sum() > 20
     arrival = np.linalg.norm(first - start, axis=1) / 5
@@ -128,9 +128,9 @@ def test_waypoints_of_some_devices_are_theirs_and_drawn_once() -> None:
     """As for the blocks of a round, at each of which a few devices of a large population have a place."""
     motion, asked = waypoints(50, 10.0), []
 
-    def counted(legs: int) -> Array:
+    def counted(devices: Any, legs: int) -> Array:
         asked.append(legs)
-        return motion.waypoints(legs)
+        return motion.waypoints(devices, legs)
 
     some = replace(motion, waypoints=counted).take(np.array([7, 3]))
     for time_s in (100.0, 101.0, 102.0):
@@ -138,8 +138,24 @@ def test_waypoints_of_some_devices_are_theirs_and_drawn_once() -> None:
     assert len(asked) == len(set(asked)) > 1
 
 
+def test_waypoints_of_many_devices_are_drawn_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never more than 64 in memory, or those of one device; places and velocities stay the same, bit for bit."""
+    motion, most = waypoints(50, 10.0), []
+    expected = motion.at(700.0)
+
+    def counted(devices: Any, legs: int) -> Array:
+        most.append(len(devices) * legs if len(devices) > 1 else 0)
+        return motion.waypoints(devices, legs)
+
+    monkeypatch.setattr("channels.topology.motion.MOST_AT_ONCE", 64)
+    few = replace(motion, waypoints=counted, _drawn={})
+    np.testing.assert_array_equal(few.at(700.0), expected)
+    np.testing.assert_array_equal(few.take(np.arange(9, 40)).at(700.0), np.array(expected)[:, 9:40])
+    assert max(most) <= 64
+
+
 def test_devices_that_would_need_too_many_legs_are_refused() -> None:
-    near = Waypoints(np.ones((1, 2)), lambda legs: np.ones((1, legs, 2)), 1.0, 0.0)
+    near = Waypoints(np.ones((1, 2)), lambda ids, legs: np.ones((len(ids), legs, 2)), 1.0, 0.0)
     with pytest.raises(ValueError, match=one_line("more than 65,536 legs in 1 s at 1 m/s")):
         near.at(1.0)
 
@@ -178,7 +194,7 @@ def cells(count: int, devices: int = 1, **settings: Any) -> list[Moving]:
         moving(
             Topology(**{**usual, **settings}),
             lambda n: place[:, :n],
-            lambda n: way[:, :n],
+            lambda _, n: way[:, :n],
             generator.random(FIELDS),
             1.0,
         )
@@ -301,6 +317,10 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
         assert devices == scenario.run.devices
         distances = trace["device_distance_m"].values
         assert "at the start of the run" in trace["device_distance_m"].attrs["comment"]
+        selected = trace["device_id"].values
+        for t, drop in ((t, scenario.radio.at(t).drop) for t in range(3)):
+            np.testing.assert_array_equal(trace["distance_m"].values[t], drop.distance_m[selected[t]])
+            np.testing.assert_array_equal(trace["path_loss_db"].values[t], drop.path_loss_db[selected[t]])
     expected = [planned(scenario, t).link.link_budget().alignment_coefficient for t in range(3)]
     np.testing.assert_allclose(beta, expected, rtol=1e-9)
     np.testing.assert_allclose(distances, scenario.radio.at(0).drop.distance_m)
@@ -314,7 +334,11 @@ def test_the_link_budget_is_the_run(motion: str, tmp_path: Path) -> None:
 
 REFUSALS = {
     "channel.speed_m_s=0": "topology.motion: needs channel.speed_m_s above 0, got 0",
-    "channel.fading=tapped-line": "topology.motion: needs a flat fading law",
+    "channel.fading=tapped-line channel.variation=constant": '"constant" is for devices that stand still, got',
+    "channel.fading=umi": 'channel.large_scale: "redrawn" has K factors and spreads of no place, got topology.motion',
+    "channel.fading=umi channel.large_scale=drop topology.shadowing_correlation_m=0 topology.shadowing_std_db=0": (
+        "topology.shadowing_correlation_m: must be positive, since the spreads"
+    ),
     "topology.kind=coordinates topology.coordinates=[[50,0],[60,0],[70,0],[80,0]] run.devices=4": 'needs kind "disc"',
     "topology.access_points=[[0,0],[50,0]] antennas.count=2": "motion is for one base station at the origin",
     "topology.neighbours=[[400,0]]": "motion is for a cell without neighbours",

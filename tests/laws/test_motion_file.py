@@ -151,7 +151,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
     "too near": (
         "device,time_s,x_m,y_m\n0,0,9,9\n0,1,9,9\n1,0,-8,3\n1,1,8,3",
         {"least_m": 5.0},
-        "device 1 comes to 3 m from the base station after 0 s, but min_distance_m is 5",
+        "device 1 comes to 3 m from the base station on its way from 0 s on, but min_distance_m is 5",
     ),
     "height": ("device,time_s,x_m,y_m,z_m\n0,0,1,1,1.5\n0,1,1,1,8", {}, "a height of 8 m, but all devices are at"),
 }
@@ -185,7 +185,11 @@ def test_unusable_arrays_are_refused(arrays: dict[str, Any], message: str, tmp_p
         read(str(tmp_path / "bad.npz"))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00" * 99, b"PK\x03\x04 cut", b"\x89HDF\r\n\x1a\n", b"\xff\xfe\xff,\n"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", bytes(99), b"PK\x03\x04 cut", b"\x89HDF\r\n\x1a\n", b"\xff\xfe\xff,\n"],
+    ids=["empty", "zeros", "zip", "hdf5", "no text"],
+)
 @pytest.mark.parametrize("name", ["bad.csv", "bad.h5"])
 def test_damaged_files_are_refused_in_one_line(name: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
@@ -328,8 +332,9 @@ REFUSALS = {
     "topology.kind=disc": 'topology: motion = "file" needs kind "coordinates", got "disc"',
     "topology.coordinates=[[50,0],[60,0]]": "leave coordinates out",
     "topology.motion_file=none.csv": "topology.motion_file: none.csv: no such file",
-    "topology.min_distance_m=200": "topology.motion_file: ",
-    "topology.path_loss=uma topology.min_distance_m=1 topology.base_height_m=10": "topology",
+    "topology.min_distance_m=200": "device 0 comes to 100 m from the base station on its way from 0 s on",
+    "topology.path_loss=inf-sl topology.device_height_m=3": "devices below its clutter of 2 m, got 3 m",
+    "run.rounds=900 topology.motion_end=hold channel.speed_m_s=1": "device 1 moves at 3 m/s",
     "channel.round_s=11": "the rounds begin from 0 to 11 s",
     "channel.speed_m_s=1": "device 1 moves at 3 m/s from 0 s on, faster than channel.speed_m_s = 1",
     "topology.access_points=[[0,0],[50,0]] antennas.count=2": "motion is for one base station at the origin",
@@ -341,6 +346,17 @@ def test_refusals(given: str, tmp_path: Path) -> None:
     file = two_speeds(tmp_path / "two.csv", 2, 1.0, 3.0)
     with pytest.raises(UserError, match=one_line(REFUSALS[given])):
         scenario_of(file, "channel.fading=rayleigh", *given.split())
+
+
+def test_places_beyond_the_range_of_the_path_loss_are_refused(tmp_path: Path) -> None:
+    """Also on the way between two places within it."""
+    for places, given, message in (
+        ([[100.0, 0.0], [6000.0, 0.0]], (), 'a device distance of 6000 m is outside the range of "umi"'),
+        ([[-40.0, 9.0], [40.0, 9.0]], ("topology.min_distance_m=1",), "a device distance of 9 m is outside the range"),
+    ):
+        file = in_file(tmp_path / "far.csv", [0.0, 10.0], np.array(places)[:, None])
+        with pytest.raises(UserError, match=one_line("topology.motion_file: ", message)):
+            scenario_of(file, "channel.fading=rayleigh", "channel.speed_m_s=1000", *given, "run.selected=1", devices=1)
 
 
 def test_a_file_is_needed() -> None:

@@ -23,6 +23,7 @@ LOG = (
 CELL = (*LOG, "topology.kind=disc", "topology.radius_m=150", "topology.min_distance_m=10", "channel.fading=rayleigh")
 BESIDE = "topology.neighbours=[[400,0]]"
 TWO = "topology.neighbours=[[400,0],[-300,200]]"
+PAIR = "topology.access_points=[[-60,0],[60,30]]"
 
 
 def at(*places: tuple[float, float]) -> tuple[str, ...]:
@@ -104,10 +105,12 @@ def test_parts_of_an_element() -> None:
 # --- against a direct computation ------------------------------------------------------------------------------------
 
 
-def test_what_crosses_is_the_superposition_of_the_neighbours() -> None:
-    """Of two cells of 5 devices with 3 antennas: channels of the radio, precoders and weights computed here, random
-    messages of the largest norm added up entry by entry; variance of the sums against that of the report."""
-    given = (*everybody(5), *CELL, TWO, "antennas.count=3", "antennas.combining=sum", "power.policy=full-inversion")
+@pytest.mark.parametrize("antennas", ["antennas.count=3", f"antennas.count=4 {PAIR}"])
+def test_what_crosses_is_the_superposition_of_the_neighbours(antennas: str) -> None:
+    """Of two cells of 5 devices with 3 antennas, or 2 at each of two access points: channels of the radio, precoders
+    and weights computed here, random messages of the largest norm added up entry by entry; variance of the sums against
+    that of the report."""
+    given = (*everybody(5), *CELL, TWO, *antennas.split(), "antennas.combining=sum", "power.policy=full-inversion")
     scenario = built(ENTRIES, *given)
     plan, everyone = planned(scenario), np.arange(5)
     sums: Array = np.zeros(20_000)
@@ -169,12 +172,33 @@ def test_devices_are_where_their_base_station_is() -> None:
         np.testing.assert_allclose(cell.crossing.mean_power, gains, rtol=1e-9)
 
 
+def test_access_points_are_where_those_of_this_cell_are_from_its_origin() -> None:
+    """In every cell; and one access point off the origin is a base station there, in a cell that is moved with it."""
+    places, points = np.array([(30, 40), (0, -60)]), np.array([(-60, 0), (60, 30)])
+    scenario = built(ENTRIES, *at(*map(tuple, places)), TWO, PAIR, "antennas.count=2", "channel.fading=fixed")
+    for cell, position in zip(scenario.neighbours, ((400, 0), (-300, 200)), strict=True):
+        for radio, offset in ((cell.serving, (0, 0)), (cell.crossing, position)):
+            away = places[:, None] + np.array(offset) - points
+            expected = [[path_gain(float(one)) for one in row] for row in np.hypot(away[..., 0], away[..., 1])]
+            np.testing.assert_allclose(radio.point_power, expected, rtol=1e-9)
+    moved = built(ENTRIES, *at((130, 40), (100, -60)), TWO, "topology.access_points=[[100,0]]", "channel.fading=fixed")
+    here = built(ENTRIES, *at((30, 40), (0, -60)), TWO, "channel.fading=fixed")
+    for one, other in zip(moved.neighbours, here.neighbours, strict=True):
+        np.testing.assert_allclose(one.serving.mean_power, other.serving.mean_power, rtol=1e-9)
+        np.testing.assert_allclose(one.crossing.mean_power, other.crossing.mean_power, rtol=1e-9)
+    assert variance(moved, planned(moved)) == pytest.approx(variance(here, planned(here)), rel=1e-9, abs=0)
+
+
 def test_no_device_is_near_to_the_base_station_next_to_it() -> None:
     """In a disc that reaches over it."""
     given = (*CELL, "topology.radius_m=500", "topology.min_distance_m=100", "topology.neighbours=[[150,0]]")
     (cell,) = built(ENTRIES, *everybody(300), *given).neighbours
     assert cell.crossing.drop is not None
     assert cell.crossing.drop.distance_m.min() >= 100
+    given = (*CELL, "topology.radius_m=500", "topology.min_distance_m=60", "topology.neighbours=[[150,0]]")
+    given = (*given, "topology.access_points=[[0,100],[0,-100]]", "antennas.count=2")
+    (cell,) = built(ENTRIES, *everybody(300), *given).neighbours
+    assert min(one.distance_m.min() for one in (*cell.serving.drops, *cell.crossing.drops)) >= 60
 
 
 # --- degenerate cases, and what does not change -----------------------------------------------------------------------
@@ -274,7 +298,7 @@ REFUSALS = {
     "power.alignment=population": 'power.alignment: "population" needs the channels of all devices',
     "channel.fading=tapped-line": "channel.fading: 'tapped-line' is not simulated between cells",
     "channel.variation=jakes channel.speed_m_s=3 channel.coherence=slot": "channel.coherence: 'slot' is not simulated",
-    "topology.access_points=[[-50,0],[50,0]] antennas.count=2": "topology.access_points: is not simulated",
+    "topology.access_points=[[-200,0],[200,0]] antennas.count=2": "would have an access point where this cell has one",
     "surface.elements=4": "surface.elements: is not simulated",
     "grid.waveform=true": "grid.waveform: is not simulated",
     "grid.downlink=true": "grid.downlink: is not simulated",

@@ -8,7 +8,7 @@ import pytest
 
 import airfl
 from airfl.config import load_rows
-from airfl.storage.resources import configurations, configurations_folder, data_folder, title
+from airfl.storage.resources import configurations, configurations_folder, title
 from airfl.study.sweeps.points import SweepPlan, build_points
 from airfl.study.sweeps.tuning import rows_to_tune
 from tests.conftest import ROOT
@@ -19,7 +19,8 @@ CONFIGS = ROOT / "experiments" / "configs"
 
 def test_a_checkout_has_one_copy_of_everything() -> None:
     """The data and configurations at its top are what is used."""
-    assert data_folder() == ROOT / "data"
+    assert airfl.data_folder() == ROOT / "data"
+    assert (airfl.data_folder() / "street-canyon" / "channel.h5").is_file()
     assert configurations_folder() == CONFIGS
     assert sorted(configurations().values()) == sorted(CONFIGS.rglob("*.toml"))
     assert not list((ROOT / "airfl").rglob("*.toml"))

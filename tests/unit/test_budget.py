@@ -34,6 +34,8 @@ KEYS = [
         "downlink_energy_j",
         "amplifier_energy_j",
         "fronthaul_bits",
+        "noise_std",
+        "interference_std",
         "silent_share",
         "uplink_bits",
         "paper_cost_mb",
@@ -110,6 +112,55 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
         assert (trace["energy_j"] <= np.array(budget.round_energy) * (1 + 1e-6)).all()
         if name not in ("reed", "balanced-digits"):  # the others send the same energy whatever they send
             np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-6)
+
+
+CELLS = (
+    *("channel.units=physical", "channel.fading=rayleigh", "topology.kind=disc", "topology.radius_m=200"),
+    "topology.neighbours=[[400,0],[-300,200]]",
+)
+
+
+@pytest.mark.parametrize("name", ["pfels", "wfl-p", "fsk-mv"])
+@pytest.mark.parametrize("others", [CELLS, ("channel.interference_to_noise_db=3.0",)], ids=["neighbours", "level"])
+def test_interference_is_that_of_the_run_s_trace(name: str, others: tuple[str, ...]) -> None:
+    if (name, others) == ("fsk-mv", CELLS):
+        pytest.skip("neighbouring cells are refused on energies")
+    settings = budget_settings(f"scheme.name={name}", *others)
+    budget = link_budget(settings)
+    with run(settings).trace() as opened:
+        trace = opened.load()
+    linear = name != "fsk-mv"  # a vote is not linear in the noise, so that its trace has none after decoding
+    for figure in ("noise_std", "interference_std"):
+        of_rounds = math.sqrt(float((trace[figure].astype(float) ** 2).mean()))
+        assert getattr(budget, figure) > 0
+        if linear:
+            assert getattr(budget, figure) == pytest.approx(of_rounds, rel=1e-12), figure
+    if others is not CELLS and linear:  # at 3 dB over the noise, noise and interference are 1 + 10^0.3 times the noise
+        assert budget.error_over_noise_db == pytest.approx(10 * math.log10(1 + 10**0.3), rel=1e-9)
+
+
+def test_rescaling_multiplies_noise_and_interference_after_the_budget() -> None:
+    """The budget is that of the mean message; the trace has both on the decoded mean, 1/p times that."""
+    settings = budget_settings("scheme.rescale=true", "channel.interference_to_noise_db=3.0")
+    budget = link_budget(settings)
+    with run(settings).trace() as opened:
+        found = math.sqrt(float((opened["interference_std"].astype(float) ** 2).mean()))
+    assert found == pytest.approx(2 * budget.interference_std, rel=1e-9)
+
+
+def test_its_table_has_interference_only_where_there_is_some() -> None:
+    def labels(*overrides: str) -> str:
+        return " ".join(map(str, budget_table(budget_of(*overrides), 1e-3).columns[0].cells))
+
+    line = "squared error by both, over that by noise alone (dB)"
+    assert line not in labels()
+    assert line not in labels("scheme.name=fedavg", "channel.interference_to_noise_db=0.0")
+    assert line in labels("channel.interference_to_noise_db=0.0")
+    heavy = budget_of("channel.interference_to_noise_db=0.0", "channel.interference=alpha-stable")
+    assert heavy.interference_std == heavy.error_over_noise_db == math.inf
+    silent = budget_of("channel.interference_to_noise_db=0.0", "channel.noise=false")
+    assert (silent.noise_std, silent.error_over_noise_db) == (0, math.inf)
+    assert math.isnan(budget_of("channel.noise=false").error_over_noise_db)
 
 
 @pytest.mark.parametrize(("name", "variant"), sorted(REFUSED))

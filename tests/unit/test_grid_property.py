@@ -80,6 +80,10 @@ def test_a_frame_counts_every_element_once(grid: OfdmaGrid, entries: int, symbol
         filled[symbol // symbols_per_block, subcarrier] += 1
     np.testing.assert_allclose(frame.weights * elements, filled, rtol=1e-12)
     assert frame.weights.sum() == pytest.approx(1, rel=1e-12)
+    blocks, subcarriers = frame.weights.shape
+    for shape, axes in (((blocks, 1), 1), ((1, subcarriers), 0), ((1, 1), (0, 1))):
+        np.testing.assert_allclose(frame.weights_over(shape), frame.weights.sum(axis=axes).reshape(shape), rtol=1e-12)
+    np.testing.assert_array_equal(frame.weights_over((blocks, subcarriers)), frame.weights)
     assert frame.symbol_s == grid.mean_symbol_s
     assert frame.block_s == symbols_per_block * grid.mean_symbol_s
 

@@ -3,6 +3,7 @@
 import importlib
 import math
 import pickle
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 
 import airfl
 from airfl.config.parts import PartOf, schema_of
+from airfl.config.plugins import load_plugin
 from airfl.schemes.names import SCHEMES
 from airfl.storage.fingerprint import fingerprint
 from channels.fading import FunctionChannel
 from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
+from tests.conftest import registrations_undone
 
 
 class Shape(Part):
@@ -200,3 +203,14 @@ def test_a_module_of_a_short_name_is_loaded_once() -> None:
         assert importlib.import_module(f"airfl.{short}") is importlib.import_module(module)
     for short, room in (("tasks.models.mlp", "learning"), ("callbacks.callback", "core")):
         assert importlib.import_module(f"airfl.{short}") is importlib.import_module(f"airfl.{room}.{short}")
+
+
+def test_what_a_test_file_registers_is_undone_after_it(tmp_path: Path) -> None:
+    """A plugin file that is loaded again is registered again."""
+    file = tmp_path / "parts.py"
+    file.write_text('from airfl.schemes import FedAvg\n\nclass Left(FedAvg):\n    name = "left"\n')
+    for _ in range(2):
+        with registrations_undone():
+            load_plugin(file)
+            assert "left" in SCHEMES
+        assert "left" not in SCHEMES

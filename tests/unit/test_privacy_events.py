@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from airfl.errors import UserError
 from airfl.privacy.accountants import Auto, accountant_of
 from airfl.privacy.accountants.bins import Bins, binned, distinct, on_lattice
+from airfl.privacy.accountants.tight import epsilon_alone
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
 from airfl.privacy.bounds import epsilon
 from airfl.privacy.events import (
     NOTHING,
+    Adjacency,
     Binomial,
     Composed,
     Event,
@@ -171,7 +173,8 @@ def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float],
 def test_bins_keep_apart_what_is_different() -> None:
     """Samples of another size, binomial noise, no privacy."""
     noise = Gaussian(1.0)
-    sampled = [PoissonSampled(0.1, noise), PoissonSampled(0.2, noise), FixedSizeSampled(1, 10, noise)]
+    sampled = [PoissonSampled(0.1, noise), PoissonSampled(0.2, noise)]
+    sampled += [FixedSizeSampled(1, 10, noise), FixedSizeSampled(2, 10, noise), FixedSizeSampled(2, 20, noise)]
     events: list[Event] = [noise, *sampled, BINOMIAL, Binomial(MESSAGE, 10**6 + 1), NonPrivate()]
     for rounded in (binned(composed(events), 0.5), binned(composed(events), 0.5, upwards=True)):
         assert parts(rounded) == dict.fromkeys(events, 1)
@@ -194,6 +197,23 @@ def test_bins_filled_one_by_one_are_those_of_all_at_once(several: list[float], w
     for bin_ in members.values():
         wanted[PoissonSampled(0.1, Gaussian((max if upwards else min)(bin_)))] += 2 * len(bin_)
     assert parts(filled.event) == wanted
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("multiplier", [0.0, 1e-9, 0.05, 0.7, 3.0, 1e3, 1e7, math.inf])
+def test_one_release_has_the_figure_of_a_whole_account(adjacency: Adjacency, multiplier: float) -> None:
+    """Bit for bit, by its closed form; what has none, or is more than one release, is left to an account."""
+    noise = Gaussian(multiplier)
+    of_sample = FixedSizeSampled(32, 1000, noise) if adjacency == "replace_one" else PoissonSampled(0.032, noise)
+    for event in (noise, of_sample, NOTHING):
+        account = Auto().open(adjacency)
+        account.compose(event)
+        alone = epsilon_alone(event, adjacency, DELTA)
+        assert alone == account.epsilon(DELTA) or (alone is None and multiplier == 0)
+    of_another_kind = PoissonSampled(0.032, noise) if adjacency == "replace_one" else FixedSizeSampled(32, 1000, noise)
+    if 0 < multiplier < math.inf:
+        assert all(epsilon_alone(event, adjacency, DELTA) is None for event in (BINOMIAL, of_another_kind))
+        assert all(epsilon_alone(repeated(event, 2), adjacency, DELTA) is None for event in (noise, of_sample))
 
 
 @repeatable

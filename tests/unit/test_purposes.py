@@ -39,6 +39,7 @@ NAMES = (
     *("SURFACE", "SURFACE_TO_BASE", "SURFACE_TRAINING", "SURFACE_PHASES"),
     *("ACCESS_POINTS", "PLACED_AGAIN", "ACCESS_POINT_PHASE"),
     *("NEIGHBOURS", "MOTION", "FIELDS"),
+    *("BLOCKERS", "BLOCKED_REGIONS"),
 )
 """In the order of their numbers, from 0; a new one is appended."""
 
@@ -144,12 +145,12 @@ def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     """Those of a device numbered N, whom no round selects."""
     world = small_data.world(small_settings("task.public_samples=50", "run.devices=20"))
     asked: list[int] = []
-    uniforms = device_uniforms.draw
+    orders = device_uniforms.orders
 
-    def recorded(self: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, count: int) -> np.ndarray:
+    def recorded(streams: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, *sizes: Any) -> np.ndarray:
         asked.extend(devices)
-        return uniforms(self, purpose, index, devices, count)
+        return orders(streams, purpose, index, devices, *sizes)
 
-    monkeypatch.setattr(device_uniforms, "draw", recorded)
+    monkeypatch.setattr(device_uniforms, "orders", recorded)
     assert float(world.public_update(world.model.initial(), 0).norm()) > 0
     assert asked == [20]

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.core.record import noise_std, record_exchange
+from airfl.core.accounting import noise_std
+from airfl.core.record import record_exchange
 from airfl.runtime.streams import Streams
 from airfl.uplinks import AnalogUplink, DeviceUse, LinkReport
 from airfl.uplinks.control import PowerControl
@@ -32,15 +33,14 @@ def a_cell() -> Any:
     return SimpleNamespace(
         bound=MessageBound(2, 1.0, 1.0, noise_std=2.0),
         power_limits=np.array([1.0, 5.0, 9.0]),
-        radio=SimpleNamespace(energy_unit=ENERGY_UNIT, pilots_at_once=False),
+        radio=SimpleNamespace(energy_unit=ENERGY_UNIT, pilots_at_once=False, moving=None),
         trace=SimpleNamespace(records_signals=lambda round_index: False),
     )
 
 
 def test_noise_of_receiver_and_devices_add_up_by_their_variances() -> None:
     """3 and 2 x 2: 5."""
-    reception: Any = SimpleNamespace(report=a_report(device_noise_gain=2.0))
-    assert noise_std(a_cell(), reception) == pytest.approx(5.0)
+    assert noise_std(a_cell(), a_report(device_noise_gain=2.0)) == pytest.approx(5.0)
 
 
 def test_a_record_is_of_the_decoded_mean_and_in_its_units() -> None:

@@ -75,6 +75,28 @@ def test_many_devices_draw_what_each_of_them_draws(count: int, compiled: bool, m
         np.testing.assert_array_equal(row, streams.device_generator(Purpose.FADING, 7, device).random(count))
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("sizes", [[5, 3, 1], [40, 40, 40], [0, 1, 2], [700, 3, 1000]])
+def test_items_are_ordered_by_the_numbers_of_a_pass(
+    sizes: list[int], compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sorted by the first of the 1,001 numbers of each pass, whatever other devices have."""
+    if not compiled:
+        monkeypatch.setattr(device_uniforms, "load_library", lambda: None)
+    streams, devices, largest = Streams(9), np.array([4, 7, 2**62]), 1001
+    found = device_uniforms.orders(streams, Purpose.BATCH, 3, devices, np.array(sizes), largest, passes=3)
+    assert found.shape == (3, 3, max(sizes) + 1)
+    for row, (device, size) in enumerate(zip(devices, sizes, strict=True)):
+        numbers = streams.device_generator(Purpose.BATCH, 3, int(device)).random((3, largest))[:, :size]
+        np.testing.assert_array_equal(found[row, :, :size], np.argsort(numbers, axis=1))
+        assert np.all(found[row, :, size:] == device_uniforms.NOTHING)
+
+
+def test_orders_of_nobody() -> None:
+    nobody = np.empty(0, dtype=np.int64)
+    assert device_uniforms.orders(Streams(0), Purpose.BATCH, 0, nobody, nobody, 5, 2).shape == (0, 2, 1)
+
+
 def test_uniforms_are_in_the_unit_interval_and_of_the_asked_shape() -> None:
     uniforms = device_uniforms.draw(Streams(0), Purpose.FADING, 0, range(1000), 10)
     assert uniforms.shape == (1000, 10)

@@ -57,9 +57,11 @@ ANOTHER = {
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
     **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
     **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
-    **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip", across_cells="sum"),
     # Of policies other than the one above: their defaults, and in test_policies_of_their_own_keys_... others.
     **of("power", objective="unbiased", prescalers="least-error", common_share="0.5"),
+    **of("blockage", orientation="landscape", regions="2", blocker="vehicle", count="7", width_m="2.0", height_m="2.0"),
+    **of("blockage", base_m="0.5", speed_m_s="2.0"),
     **of("surface", configuration="random", phase_bits="1", element_gain_db="0.0", direct_loss_db="3.0"),
     **of("surface", device_k="2.0", base_k="2.0"),
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
@@ -86,6 +88,7 @@ WITHOUT = {
     reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
     reasons.NOT_PLACED: (*IN_CELL, "channel.fading=rician", "antennas.count=2", *LOG_DISTANCE),
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
+    reasons.NEIGHBOURED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc"),
     reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
     reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
     reasons.DRAWN_AGED_OR_LOCKED: (*REPLAYED, "csi.estimation=ls"),
@@ -341,3 +344,19 @@ def test_correlated_shadowing_of_very_many_devices_is_announced(capsys: pytest.C
         (small_settings(*cell, "topology.path_loss=log-distance").radio, 1_000_000),
     ):
         assert slow_shadowing(radio, devices) is None
+
+
+@pytest.mark.parametrize(
+    ("place", "fewest", "told"),
+    [
+        ("topology.neighbours=[[600,0],[0,-700]]", 60_000, "60,000 devices in each of 3 cells, 300,000 links, takes"),
+        ("topology.access_points=[[0,0],[90,0],[0,90]]", 100_000, "100,000 devices, 300,000 links, takes minutes"),
+    ],
+)
+def test_shadowing_is_announced_by_its_number_of_links(place: str, fewest: int, told: str) -> None:
+    """A device has a link to every access point; one of a neighbouring cell to its own base station and to this one."""
+    radio = small_settings("topology.kind=disc", "antennas.count=3", place).radio
+    notice = slow_shadowing(radio, fewest)
+    assert notice is not None
+    assert told in notice
+    assert slow_shadowing(radio, fewest - 1) is None

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.analysis.audit.options import Options
-from airfl.core.accounting import build_ledger
-from airfl.core.record import Record, noise_std
+from airfl.core.accounting import build_ledger, noise_std
+from airfl.core.record import Record
 from airfl.core.state import Exchange, UpdateHook, World
 from airfl.runtime.store import Store
 from airfl.selection import sampling_of
@@ -133,7 +133,7 @@ def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
     encoder = exchanged.encoder
     where = torch.from_numpy(canary_coordinates(encoder, canaries)).to(exchanged.mean_update.device)
     observed = exchanged.mean_update[where].double().cpu().numpy()
-    level = noise_std(world.scenario, exchanged.reception) * encoder.noise_gain
+    level = noise_std(world.scenario, exchanged.reception.report) * encoder.noise_gain
     return np.asarray(observed / level if level > 0 else observed)
 
 

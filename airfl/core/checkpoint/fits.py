@@ -19,10 +19,12 @@ from airfl.core.state import World
 from airfl.errors import UserError
 from airfl.storage.output_files import CHECKPOINT_NAME
 from airfl.storage.trace.contents import NEEDED
-from airfl.storage.trace.schema import METRIC, PER_ROUND, PER_SLOT, metric_variable, signal_variables
+from airfl.storage.trace.schema import METRIC, PER_MOVING_DEVICE, PER_ROUND, PER_SLOT, metric_variable, signal_variables
 
 Array = NDArray[Any]
-OF_A_ROUND = {variable.name: variable for variable in (*PER_ROUND, *PER_SLOT, *signal_variables("iq"))}
+OF_A_ROUND = {
+    variable.name: variable for variable in (*PER_ROUND, *PER_SLOT, *PER_MOVING_DEVICE, *signal_variables("iq"))
+}
 REPLAYED = ("device_id", "noise_multiplier")
 """Variables from which the privacy ledger is restored."""
 KINDS = {"i": "biu", "f": "biuf", "c": "biufc"}

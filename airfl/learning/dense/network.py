@@ -148,7 +148,7 @@ class DenseNetwork:
 
         run_in_threads([functools.partial(compute, part) for part in equal_parts(len(targets), threads)])
 
-    @property
+    @functools.cached_property
     def _c_layers(self) -> ctypes.Array[CLayer]:
         fields = ((layer.inputs, layer.outputs, layer.bias, layer.activation) for layer in self.layers)
         return (CLayer * len(self.layers))(*(CLayer(*each) for each in fields))

@@ -11,7 +11,8 @@ import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import cast
+from types import FunctionType
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -146,11 +147,11 @@ def compiled_engine(model: FlatModel, task: DividedTask, momentum: float, shape:
     key = (_signature(task), _NotInKey(model), task.mean, task.std)
     engine: Engine
     if device.type == "cuda":
-        engine = VmapEngine(model, task, momentum, _compiled_step(*key), shape.devices)
+        engine = VmapEngine(model, task, momentum, _compiled_step(shape, *key), shape.devices)
     else:
         threads = min(threads, shape.devices)
         part = replace(shape, devices=-(-shape.devices // threads))
-        engine = CompiledEngine(model, momentum, part, threads, _compiled_training(*key))
+        engine = CompiledEngine(model, momentum, part, threads, _compiled_training(part, *key))
     empty = Work(task, np.zeros(1, dtype=np.int64), np.full((1, 1, shape.batch), NOBODY), 0.0)
     try:
         with warnings.catch_warnings(action="ignore"):
@@ -175,27 +176,47 @@ class _NotInKey:
 
 
 def _signature(task: DividedTask) -> str:
-    """Return a text that is equal for modules of the same structure and, for user-defined ones, the same code."""
+    """Return a text that is equal for modules of the same structure, for user-defined ones of the same code, with
+    training data of the same shape."""
     module, own = task.model, "" if task.own is None else task.own.fingerprint
-    return f"{type(module).__qualname__} {module!r} {[tuple(part.shape) for part in module.parameters()]} {own}"
+    shapes = [tuple(part.shape) for part in module.parameters()]
+    data = [(part.dtype, tuple(part.shape)) for part in (task.train.inputs, task.train.targets)]
+    return f"{type(module).__qualname__} {module!r} {shapes} {data} {own}"
 
 
-# Runs of a process whose models have the same structure share a compiled function, so that a comparison compiles once.
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _with_own_code(function: F) -> F:
+    """Return the function with a code object of its own.
+
+    torch keeps what it has compiled with the code object, of which all functions of one definition are closures. From
+    the ninth model or shape on, it would refuse to compile, and say so in a warning.
+    """
+    assert isinstance(function, FunctionType)
+    code, made = function.__code__.replace(), (function.__name__, function.__defaults__, function.__closure__)
+    return cast(F, FunctionType(code, function.__globals__, *made))
+
+
+# Runs of a process whose models and work have the same form share a compiled function, so that a comparison compiles
+# once.
 
 
 @functools.lru_cache(maxsize=8)
-def _compiled_training(signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]) -> Training:
+def _compiled_training(
+    shape: Shape, signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
+) -> Training:
     log.info("compiling the local training (about 15 s the first time on a machine)")
-    training = training_by(fastest_move(held.model, mean, std))
+    training = _with_own_code(training_by(fastest_move(held.model, mean, std)))
     compiled: Training = torch.compile(training, dynamic=False, fullgraph=True, options={"cpp_wrapper": True})
     return compiled
 
 
 @functools.lru_cache(maxsize=8)
 def _compiled_step(
-    signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
+    shape: Shape, signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> Callable[..., None]:
     log.info("compiling the training step")
-    step = in_place(fastest_move(held.model, mean, std))
+    step = _with_own_code(in_place(fastest_move(held.model, mean, std)))
     compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True, mode="reduce-overhead")
     return compiled

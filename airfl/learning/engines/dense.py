@@ -34,7 +34,7 @@ class DenseEngine:
             held, places = work.task.train.around(places)
             samples = DenseSamples.of(held, work.task.mean, work.task.std)
         assert samples is not None
-        rows = np.where(work.present, places, NOBODY)
+        rows = places if work.present.all() else np.where(work.present, places, NOBODY)
 
         def train(part: slice) -> None:
             self._network.train(parameters, samples, rows[part], work.learning_rate, self._momentum, updates[part])

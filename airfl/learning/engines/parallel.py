@@ -43,10 +43,11 @@ class ParallelEngine:
         run_in_threads([functools.partial(train, part) for part in equal_parts(len(updates), self.threads)])
 
 
-def equal_parts(items: int, threads: int) -> list[slice]:
+@functools.lru_cache(maxsize=64)  # the same in every round
+def equal_parts(items: int, threads: int) -> tuple[slice, ...]:
     """Return slices that divide the items among this many threads."""
     ends = np.linspace(0, items, min(threads, items) + 1).round().astype(int).tolist()
-    return [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+    return tuple(slice(begin, end) for begin, end in itertools.pairwise(ends))
 
 
 def run_in_threads(calls: Sequence[Callable[[], None]]) -> None:

@@ -11,7 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from airfl.errors import UserError
-from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccount, accountant_of_settings
+from airfl.privacy.accountants.accountant import (
+    SENSITIVITY,
+    Account,
+    Accountant,
+    NamedAccount,
+    accountant_of_settings,
+    unsupported,
+)
 from airfl.privacy.accountants.own import CheckedAccount
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
@@ -57,6 +64,7 @@ def account(accountant: str | Accountant, adjacency: Adjacency) -> NamedAccount:
 
 __all__ = [
     "ACCOUNTANTS",
+    "SENSITIVITY",
     "Account",
     "Accountant",
     "NamedAccount",
@@ -65,6 +73,7 @@ __all__ = [
     "accountant_of",
     "accountant_of_settings",
     "register",
+    "unsupported",
 ]
 
 __getattr__, __dir__ = lazily(__name__, __all__, ACCOUNTANTS)

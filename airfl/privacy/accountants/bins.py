@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from airfl.privacy.events import (
     Binomial,
     Composed,
     Event,
+    FixedSizeSampled,
     NonPrivate,
+    PoissonSampled,
     Release,
     noise_of,
     releases,
@@ -39,29 +41,58 @@ def binned(event: Event, width: float, upwards: bool = False) -> Composed:
     return bins.event
 
 
+class Placed(NamedTuple):
+    """A release of an event and the bin that it belongs to.
+
+    Attributes:
+        bin: What tells its bin from all others.
+        release: The release.
+        noise: Its noise multiplier, nan where it has no Gaussian noise and the bin holds releases like it alone.
+        times: How often the event contains it.
+    """
+
+    bin: tuple[object, ...]
+    release: Release
+    noise: float
+    times: int
+
+
+class Released:
+    """The single releases of an event, found once for all tallies and bins that the event is added to."""
+
+    def __init__(self, event: Event) -> None:
+        self.parts = tuple(releases(event))
+        self._placed: dict[float, tuple[Placed, ...]] = {}
+
+    def placed(self, width: float) -> tuple[Placed, ...]:
+        """Return the releases in bins of this relative width."""
+        if width not in self._placed:
+            self._placed[width] = tuple(_placed(release, count, width) for release, count in self.parts)
+        return self._placed[width]
+
+
 class Bins:
     """The bins of `binned`, filled one event at a time in constant time per release."""
 
     def __init__(self, width: float, upwards: bool) -> None:
         self._width, self._upwards = width, upwards
-        self._bins: dict[tuple[object, int], tuple[Release, int]] = {}
+        self._bins: dict[tuple[object, ...], Placed] = {}
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event | Released) -> None:
         """Add an event."""
-        for key, release, count in _placed(event, self._width):
-            member, before = self._bins.get(key, (release, 0))
-            self._bins[key] = self._counted_as(member, release), before + count
+        released = event if isinstance(event, Released) else Released(event)
+        for new in released.placed(self._width):
+            member = self._bins.get(new.bin)
+            if member is None:
+                self._bins[new.bin] = new
+                continue
+            outer = new.noise > member.noise if self._upwards else new.noise < member.noise
+            self._bins[new.bin] = (new if outer else member)._replace(times=member.times + new.times)
 
     @property
     def event(self) -> Composed:
         """Everything added."""
-        return Composed(tuple(self._bins.values()))
-
-    def _counted_as(self, one: Release, other: Release) -> Release:
-        if one == other:
-            return one
-        noise = [noise_of(release).noise_multiplier for release in (one, other)]
-        return other if (noise[1] > noise[0]) == self._upwards else one
+        return Composed(tuple((member.release, member.times) for member in self._bins.values()))
 
 
 def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> Composed:
@@ -82,15 +113,16 @@ def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> 
     return Composed(tuple(rounded.items()))
 
 
-@functools.lru_cache(maxsize=64)  # a round is added to the bins of several devices
-def _placed(event: Event, width: float) -> tuple[tuple[tuple[object, int], Release, int], ...]:
-    return tuple((_bin(release, width), release, count) for release, count in releases(event))
-
-
-def _bin(release: Release, width: float) -> tuple[object, int]:
+def _placed(release: Release, count: int, width: float) -> Placed:
     if isinstance(without_sample(release), Binomial | NonPrivate):
-        return release, 0
-    return with_noise(release, 1.0), math.floor(math.log(noise_of(release).noise_multiplier) / width)
+        return Placed((release,), release, math.nan, count)
+    noise = noise_of(release).noise_multiplier
+    sample: tuple[object, ...] = ()
+    if isinstance(release, PoissonSampled):
+        sample = (release.rate,)
+    elif isinstance(release, FixedSizeSampled):
+        sample = release.sample, release.population
+    return Placed((*sample, math.floor(math.log(noise) / width)), release, noise, count)
 
 
 def _rounded(release: Release, width: float, upwards: bool) -> Release:

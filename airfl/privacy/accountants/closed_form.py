@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants.accountant import Accountant, unsupported
+from airfl.privacy.accountants.accountant import SENSITIVITY, Accountant, unsupported
 from airfl.privacy.events import (
     Adjacency,
     Event,
@@ -21,8 +21,6 @@ from airfl.privacy.events import (
 )
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 
-SENSITIVITY = {"add_remove": 1.0, "replace_one": 2.0}
-"""Sensitivity of a release to one neighbour, in units of the largest contribution."""
 SAMPLES = {"add_remove": PoissonSampled, "replace_one": FixedSizeSampled}
 """The sampling with a known amplification under each relation."""
 

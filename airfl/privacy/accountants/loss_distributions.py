@@ -10,8 +10,8 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
-from airfl.privacy.accountants.closed_form import SENSITIVITY, UnsampledGaussianAccount, amplified, release_epsilon
+from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, SENSITIVITY, unsupported
+from airfl.privacy.accountants.closed_form import UnsampledGaussianAccount, amplified, release_epsilon
 from airfl.privacy.accountants.fourier import FEW, Composition, CompositionPlan, Counted, planned
 from airfl.privacy.accountants.lattice import Side
 from airfl.privacy.accountants.pairs import Direction, DominatingPair

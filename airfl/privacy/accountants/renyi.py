@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, Accountant, unsupported
-from airfl.privacy.accountants.closed_form import SENSITIVITY, amplified
+from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, SENSITIVITY, Accountant, unsupported
+from airfl.privacy.accountants.closed_form import amplified
 from airfl.privacy.events import (
     Adjacency,
     Event,

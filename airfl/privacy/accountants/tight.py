@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 
 from airfl.privacy.accountants.accountant import Accountant, NamedAccount
-from airfl.privacy.accountants.closed_form import BasicCompositionAccount, UnsampledGaussianAccount, total_variation
+from airfl.privacy.accountants.closed_form import (
+    BasicCompositionAccount,
+    UnsampledGaussianAccount,
+    amplified,
+    release_epsilon,
+    total_variation,
+)
 from airfl.privacy.accountants.cpsgd import CpSgdAccount
 from airfl.privacy.accountants.dominating_pair import DominatingPair
 from airfl.privacy.accountants.pld import Pld
 from airfl.privacy.accountants.renyi import RdpAccount
-from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomial, releases
+from airfl.privacy.events import NOTHING, Adjacency, Event, Gaussian, Sampled, has_binomial, releases
 
 # Above this many releases on samples, the lattice of loss distributions may be coarse.
 MANY = 10**6
@@ -94,6 +100,18 @@ class AutoAccount:
         """
         no_gain = self._sampled > 1 and figure >= self._plain.epsilon(delta) * (1 - 1e-9)
         return self._sampled > MANY or no_gain
+
+
+def epsilon_alone(event: Event, adjacency: Adjacency, delta: float) -> float | None:
+    """Return what an `AutoAccount` gives for an event of at most one Gaussian release, on a sample or not, by its
+    closed form and without opening accounts; None for other events."""
+    found = list(releases(event))
+    if not found:
+        return 0.0
+    release, count = found[0]
+    if len(found) > 1 or count > 1 or not (isinstance(release, Gaussian) or amplified(release, adjacency)):
+        return None
+    return release_epsilon(release, adjacency, delta)
 
 
 def tightest(event: Event, adjacency: Adjacency) -> NamedAccount:

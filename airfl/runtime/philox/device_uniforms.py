@@ -1,4 +1,4 @@
-"""Uniform numbers of many devices, each from its own stream of numpy's Philox 4x64-10.
+"""Uniform numbers of many devices, each from its own stream of numpy's Philox 4x64-10, and orders by them.
 
 device_uniforms.c computes them where a C compiler is found, else numpy, with the same bits.
 """
@@ -23,6 +23,11 @@ ROUNDS = 10
 MULTIPLIERS = np.array([[0xD2E7470EE14C6C93], [0xCA5A826395121157]], dtype=np.uint64)
 KEY_STEPS = np.array([[0x9E3779B97F4A7C15], [0xBB67AE8584CAA73B]], dtype=np.uint64)
 LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+NOTHING = -1
+"""In an order, where a device has no further item."""
+DRAWN_AT_ONCE = 1 << 22
+"""Most random numbers that numpy draws at a time to order items, unless a single device needs more."""
 
 Key = NDArray[np.uint64]
 Ids = NDArray[np.int64]
@@ -53,6 +58,54 @@ def draw(
         return _by_library(compiled, key, devices, count)
     by_numpy = _of_all if len(devices) >= MANY_DEVICES and count <= FEW_NUMBERS else _one_by_one
     return by_numpy(key, devices, count)
+
+
+def orders(
+    streams: Streams, purpose: Purpose, round_index: int | None, devices: Ids, sizes: Ids, largest: int, passes: int
+) -> Ids:
+    """Return each device's items in random orders, one for each pass, [devices, passes, largest of `sizes` + 1].
+
+    The items of a device are sorted by the uniform numbers of its stream. Every pass has `largest` numbers, so that
+    an order does not depend on the other devices. The last column has no items.
+
+    Args:
+        streams: The streams of the run.
+        purpose: What they are for.
+        round_index: t, or None for no round.
+        devices: Ids of the devices.
+        sizes: Number of items of each of them, filled up with `NOTHING`.
+        largest: Number of items of the device with the most, also of those that are not asked for.
+        passes: Number of orders of each device.
+    """
+    compiled = load_library()
+    if compiled is not None:
+        return _orders_by_library(compiled, streams.key(purpose, round_index), devices, sizes, largest, passes)
+    width = int(sizes.max(initial=0)) + 1
+    ordered = np.full((len(devices), passes, width), NOTHING)
+    at_once = max(1, DRAWN_AT_ONCE // (passes * largest))
+    for start in range(0, len(devices), at_once):  # so that memory does not grow with the devices' largest number
+        some = slice(start, start + at_once)
+        uniforms = draw(streams, purpose, round_index, devices[some], passes * largest)
+        numbers = uniforms.reshape(-1, passes, largest)[..., : width - 1]
+        ordered[some, :, :-1] = _orders_by_numpy(numbers, sizes[some])
+    return ordered
+
+
+def _orders_by_numpy(uniforms: Uniforms, sizes: Ids) -> Ids:
+    """Return the orders by these numbers of each pass, which are as many as the largest of `sizes`."""
+    absent = np.arange(uniforms.shape[2]) >= sizes[:, None, None]
+    ordered = np.argsort(np.where(absent, np.inf, uniforms), axis=-1, kind="stable")
+    return np.where(absent, NOTHING, ordered)
+
+
+def _orders_by_library(compiled: ctypes.CDLL, key: Key, devices: Ids, sizes: Ids, largest: int, passes: int) -> Ids:
+    devices, sizes = np.ascontiguousarray(devices), np.ascontiguousarray(sizes)
+    width = int(sizes.max(initial=0)) + 1
+    ordered = np.empty((len(devices), passes, width), dtype=np.int64)
+    given = key.ctypes.data, devices.ctypes.data, sizes.ctypes.data, len(devices), passes, largest, width
+    if compiled.airfl_device_orders(*given, ordered.ctypes.data):
+        raise MemoryError("no memory for the order of a device's items")
+    return ordered
 
 
 def _by_library(compiled: ctypes.CDLL, key: Key, devices: Ids, count: int) -> Uniforms:
@@ -108,12 +161,18 @@ def _declare(loaded: ctypes.CDLL) -> None:
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     loaded.airfl_device_uniforms.argtypes = (pointer, pointer, size, size, pointer)
     loaded.airfl_device_uniforms.restype = None
+    loaded.airfl_device_orders.argtypes = (pointer, pointer, pointer, size, size, size, size, pointer)
+    loaded.airfl_device_orders.restype = ctypes.c_int
 
 
 def _is_right(loaded: ctypes.CDLL) -> bool:
-    """Whether the library's numbers are those of numpy, bit for bit."""
-    key, devices = np.array([1, 2], dtype=np.uint64), np.array([0, 7])
-    return np.array_equal(_by_library(loaded, key, devices, 11), _one_by_one(key, devices, 11))
+    """Whether the library's numbers and orders are those of numpy, bit for bit."""
+    key, devices, sizes = np.array([1, 2], dtype=np.uint64), np.array([0, 7]), np.array([5, 3])
+    uniforms = _one_by_one(key, devices, 12)
+    ordered = _orders_by_library(loaded, key, devices, sizes, largest=6, passes=2)
+    return np.array_equal(_by_library(loaded, key, devices, 12), uniforms) and np.array_equal(
+        ordered[..., :-1], _orders_by_numpy(uniforms.reshape(2, 2, 6)[..., :5], sizes)
+    )
 
 
 SOURCE = c_library.Source(

@@ -15,6 +15,7 @@ from airfl.storage.trace.schema import (
     METRIC,
     MOST_METRICS,
     PER_DEVICE,
+    PER_MOVING_DEVICE,
     PER_PLACED_DEVICE,
     PER_ROUND,
     PER_SLOT,
@@ -32,7 +33,10 @@ STATUSES = ("running", "complete", "failed")
 SIGNALS = frozenset(variable.name for variable in signal_variables("iq"))
 KNOWN: Mapping[str, Variable] = {
     variable.name: variable
-    for variable in (ROUND, *PER_ROUND, *PER_SLOT, *PER_DEVICE, *PER_PLACED_DEVICE, *signal_variables("iq"))
+    for variable in (
+        *(ROUND, *PER_ROUND, *PER_SLOT, *PER_MOVING_DEVICE),
+        *(*PER_DEVICE, *PER_PLACED_DEVICE, *signal_variables("iq")),
+    )
 }
 NEEDED = (
     "test_accuracy",

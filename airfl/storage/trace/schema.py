@@ -181,6 +181,12 @@ PER_DEVICE: tuple[Variable, ...] = (
     Variable("device_power_limit", ("population",), "f8", NAN, NORMALISED, "P: energy limit of a whole update"),
 )
 
+PER_MOVING_DEVICE: tuple[Variable, ...] = (
+    _per_slot("distance_m", "f8", "m", "distance to the base station at the start of the round, antenna to antenna"),
+    _per_slot("path_loss_db", "f8", "dB", "path loss at the start of the round, shadowing included"),
+)
+"""Of the selected devices, where devices move."""
+
 PER_PLACED_DEVICE = (
     Variable(
         "device_distance_m",

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.part_keys import name_of
-from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings, path_loss_of
+from airfl.config.radio import (
+    AntennaSettings,
+    ChannelSettings,
+    GridSettings,
+    PowerSettings,
+    TopologySettings,
+    path_loss_of,
+)
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
 from airfl.runtime.memory import machine_bytes
 from airfl.selection import ChannelRule, SelectionRule
 from airfl.uplinks.radio.laws import fading_law, has_bounds
+from airfl.uplinks.radio.obstacles import check_blockage
 from airfl.uplinks.radio.parts import (
     array_of,
     base_height_m,
@@ -28,6 +37,7 @@ from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, f
 from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
 from channels.selective import check
+from channels.selective.scenario import Tr38901Scenario
 from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
 
@@ -51,6 +61,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
         radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
     _check_topology(radio.channel, radio.topology, devices)
     _check_fading(radio)
+    check_blockage(radio)
     _check_antennas(radio.channel, radio.antennas)
     check_power(radio)
     _check_hardware(radio)
@@ -77,7 +88,9 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
-    rows *= 1 + 2 * len(radio.topology.neighbour_positions)  # with their own base station, and with this one
+    cells = 1 + len(radio.topology.neighbour_positions)
+    # Devices of neighbours have channels to their own base station and to this one, or to all of them.
+    rows *= 2 * cells - 1 if radio.power.across_cells == "none" else cells**2
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
@@ -108,20 +121,34 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
     if channel.fading_model.own_path_loss:
         _check_scenario(channel, topology)
     if topology.motion != "none":
-        _check_motion(channel)
+        _check_motion(channel, topology)
     with settings_of("topology"):
         check_topology(cell_of(channel, topology), devices)
 
 
-def _check_motion(channel: ChannelSettings) -> None:
+def _check_motion(channel: ChannelSettings, topology: TopologySettings) -> None:
     """Check that the channels of devices that move can be drawn."""
+    fading = channel.fading_model
     if not channel.speed_m_s:
         raise UserError('topology.motion: needs channel.speed_m_s above 0, got 0; give one, or use "none"')
-    if not isinstance(channel.fading_model, FlatFading):
+    if isinstance(fading, FlatFading):
+        return
+    if channel.variation == "constant":
         raise UserError(
-            f"topology.motion: needs a flat fading law, channel.fading = {', '.join(FADING_LAWS)} (given: "
-            f'{name_of(channel.fading)!r}); use one of these, or "none"'
+            'channel.variation: "constant" is for devices that stand still, got topology.motion = '
+            f'{topology.motion!r}; use "independent", or topology.motion = "none"'
         )
+    if isinstance(fading, Tr38901Scenario):
+        if fading.large_scale != "drop":
+            raise UserError(
+                'channel.large_scale: "redrawn" has K factors and spreads of no place, got topology.motion = '
+                f'{topology.motion!r}; use "drop", or topology.motion = "none"'
+            )
+        if not all(cell_of(channel, topology).correlations_m):
+            raise UserError(
+                "topology.shadowing_correlation_m: must be positive, since the spreads of devices that move depend on "
+                f"their shadowing, got 0 with topology.motion = {topology.motion!r}"
+            )
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
@@ -160,7 +187,7 @@ def _check_fading(radio: RadioSections) -> None:
     model, name = channel.fading_model, name_of(channel.fading)
     if not isinstance(model, SelectiveFading):
         if isinstance(model, FlatFading):
-            _check_redraw(channel, topology)
+            _check_redraw(channel, topology, radio.blockage)
         _check_mean_gain(channel, grid)
         return
     _check_mean_gain(channel, grid)
@@ -215,9 +242,9 @@ def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> No
         )
 
 
-def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
+def _check_redraw(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> None:
     """Check that the bounds leave some of the fading law, by drawing a gain."""
-    law = fading_law(channel, topology)
+    law = fading_law(channel, topology, blockage)
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
     with settings_of("channel.bounds"):
@@ -451,6 +478,8 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
             f'"sample" or "schedule", or {none}'
         )
+    if power.across_cells != "none" and link == "analog":
+        _check_across_cells(power)
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(
             f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells (topology.neighbours); use a "
@@ -462,7 +491,6 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'"round", or {none}'
         )
     for key, present, given in (
-        ("topology.access_points", radio.topology.points > 1, radio.topology.points),
         ("surface.elements", bool(radio.surface.elements), radio.surface.elements),
         ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
         ("grid.downlink", radio.grid.downlink, radio.grid.downlink),
@@ -484,6 +512,26 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
         raise UserError(
             f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
             f'interference beside signals from {cells}; use "gaussian", or {none}'
+        )
+
+
+def _check_across_cells(power: PowerSettings) -> None:
+    """Check that beta may follow from the channels of all cells; raises UserError otherwise."""
+    given, policy = f"power.across_cells = {power.across_cells!r}", power.power_policy
+    if power.alignment == "schedule":
+        raise AlignmentError(
+            f'power.alignment: "schedule" announces beta, which {given} sets by the channels; use "sample", or '
+            'power.across_cells = "none"'
+        )
+    if policy.target is not None:
+        raise UserError(
+            f"power.coefficient: sets beta, which {given} lowers by the channels (given: {policy.target:g}); omit it, "
+            'or use power.across_cells = "none"'
+        )
+    if policy.statistical or not policy.coherent:
+        raise UserError(
+            f"power.policy: {policy.name!r} sets power without the channels of a round, which {given} needs of all "
+            'cells; use another policy, or power.across_cells = "none"'
         )
 
 

@@ -8,6 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.config.blockage import BlockageSettings
 from airfl.config.part_keys import name_of
 from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, path_loss_of
 from airfl.config.radio_sections import RadioSections
@@ -45,11 +46,11 @@ DRAWN_OF_REPLAY = {"rounds": Purpose.REPLAY_ROUNDS, "devices": Purpose.REPLAY_DE
 MOST_MOVED = 0.1
 
 
-def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLaw | None:
+def fading_law(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> FadingLaw | None:
     """Return the flat fading law shared by all devices. None if the channel is replayed or frequency-selective, or if
     devices have different laws."""
     fading = channel.fading_model
-    if not isinstance(fading, FlatFading) or k_varies(channel, topology):
+    if not isinstance(fading, FlatFading) or k_varies(channel, topology, blockage):
         return None
     if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
         return _law(Rayleigh())
@@ -71,8 +72,9 @@ def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingL
     return bounded(law, low, high, bounds)
 
 
-def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
-    """Whether the Rician K-factor differs between devices, by line of sight or by a draw per device."""
+def k_varies(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> bool:
+    """Whether the Rician K-factor differs between devices, by line of sight, by a draw per device, or because lines of
+    sight are blocked."""
     fading = channel.fading_model
     if not isinstance(fading, Rician):
         return False
@@ -80,14 +82,18 @@ def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
         return topology.los != "nlos"
     if topology.kind == "none" or topology.los == "nlos":
         return False
+    if fading.k > 0 and blockage.model != "none":
+        return True
     return fading.k > 0 and topology.los == "probability" and path_loss_of(channel, topology) != "log-distance"
 
 
-def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
-    """Return the Rician K-factor of every device to one access point, [N], 0 without line of sight; None if all devices
-    share one law."""
+def k_factors(
+    channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings, placed: Drop
+) -> Array | None:
+    """Return the Rician K-factor of every device to one access point before blockage, [N], 0 without line of sight;
+    None if all devices share one law."""
     fading = channel.fading_model
-    if not (isinstance(fading, Rician) and k_varies(channel, topology)):
+    if not (isinstance(fading, Rician) and k_varies(channel, topology, blockage)):
         return None
     if fading.k == "tr38901":
         return placed.k_factor
@@ -99,7 +105,9 @@ def missing_law_reason(radio: RadioSections) -> str:
     channel = radio.channel
     if radio.surface.elements:
         return f"the fading law with a surface of {radio.surface.elements} elements is not known"
-    if k_varies(channel, radio.topology):
+    if k_varies(channel, radio.topology, radio.blockage):
+        if radio.blockage.model != "none":
+            return "lines of sight are blocked one by one, so there is no common fading law (blockage.model)"
         return (
             "devices have different Rician K-factors, so there is no common fading law (for one, set topology.los to "
             "los or nlos, and channel.rician_k to a number)"
@@ -171,7 +179,7 @@ def interpolated(radio: RadioSections) -> str | None:
 def gain_law(radio: RadioSections) -> FadingLaw | None:
     """Return the law of a coefficient's |h| within the bounds, relative to its mean before the bounds. None if it is
     not known (replayed gains, Sionna's models) or devices have different laws."""
-    channel, law = radio.channel, fading_law(radio.channel, radio.topology)
+    channel, law = radio.channel, fading_law(radio.channel, radio.topology, radio.blockage)
     mean_gain, fading = channel.mean_gain, channel.fading_model
     if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier is Rayleigh with rms mean_gain
         law = _law(Rayleigh())
@@ -192,7 +200,7 @@ def has_bounds(channel: ChannelSettings, grid: GridSettings) -> bool:
 
 def bounds_factor(radio: RadioSections) -> float:
     """Return the factor by which the bounds change the mean power E|h|^2; 1 if the law is not known."""
-    law, before = gain_law(radio), fading_law(radio.channel, radio.topology) or _law(Rayleigh())
+    law, before = gain_law(radio), fading_law(radio.channel, radio.topology, radio.blockage) or _law(Rayleigh())
     return law.mean_square / before.mean_square if law else 1.0
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.config.radio_sections import RadioSections
 from airfl.runtime.philox import device_uniforms
@@ -14,7 +16,12 @@ from airfl.uplinks.radio.parts import cell_of, placed_in, settings_of
 from airfl.uplinks.radio.radio import Radio, radio_at
 from channels.csi import Response
 from channels.frame import Frame
-from channels.topology import neighbouring
+from channels.topology import PATH_LOSS, Drop, Topology, neighbouring
+
+Array = NDArray[np.float64]
+
+# Factor by which a smallest distance is exceeded, so that rounding does not fall short of it.
+ABOVE = 1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -25,11 +32,17 @@ class NeighbourCell:
         streams: Its random number streams.
         serving: The radio of its devices with their own base station.
         crossing: The radio of the same devices with the base station of this cell.
+        elsewhere: The radios of the same devices with the base stations of the other neighbouring cells, in their
+            order; () unless power is controlled across cells.
+        of_this_cell: The radio of the devices of this cell with the base station of the neighbour; None unless power is
+            controlled across cells.
     """
 
     streams: Streams
     serving: Radio
     crossing: Radio
+    elsewhere: tuple[Radio, ...] = ()
+    of_this_cell: Radio | None = None
 
     def crossing_of(self, round_index: int, devices: Ids, frame: Frame) -> Response:
         """Return the true channels of these devices to the base station of this cell, complex [devices, antennas,
@@ -44,9 +57,19 @@ class NeighbourCell:
 
 
 def neighbours_of(
-    sections: RadioSections, streams: Streams, *, devices: int, rounds: int, pilots_at_once: bool = False
+    sections: RadioSections,
+    streams: Streams,
+    this: Radio,
+    *,
+    devices: int,
+    rounds: int,
+    pilots_at_once: bool = False,
+    all_paths: bool = False,
 ) -> tuple[NeighbourCell, ...]:
-    """Build the neighbouring cells of a run, each with so many devices. Arguments as in `build_radio`.
+    """Build the neighbouring cells of a run, each with so many devices. Other arguments as in `build_radio`.
+
+    this: the radio of this cell; all_paths: whether to build the radios of all devices with all base stations, which
+    power control across cells needs.
 
     What is drawn for a cell does not depend on the number of cells.
 
@@ -60,14 +83,81 @@ def neighbours_of(
     for position, (own, across) in zip(positions, seeds.tolist(), strict=True):
         with settings_of("topology"):
             cell = neighbouring(cell_of(sections.channel, sections.topology), position)
-            serving, crossing = placed_in(cell, devices=devices, streams=Streams(own))
+            placed = placed_in(cell, devices=devices, streams=Streams(own))
+        points = len(placed) // 2
         cells.append(
             NeighbourCell(
                 streams=Streams(own),
                 serving=radio_at(
-                    sections, Streams(own), (serving,), devices=devices, rounds=rounds, pilots_at_once=pilots_at_once
+                    sections,
+                    Streams(own),
+                    placed[:points],
+                    devices=devices,
+                    rounds=rounds,
+                    pilots_at_once=pilots_at_once,
                 ),
-                crossing=radio_at(sections, Streams(across), (crossing,), devices=devices, rounds=rounds),
+                crossing=radio_at(sections, Streams(across), placed[points:], devices=devices, rounds=rounds),
             )
         )
-    return tuple(cells)
+    return _with_all_paths(tuple(cells), this, positions, rounds) if all_paths else tuple(cells)
+
+
+def _with_all_paths(
+    cells: tuple[NeighbourCell, ...], this: Radio, positions: Sequence[tuple[float, float]], rounds: int
+) -> tuple[NeighbourCell, ...]:
+    """Return the cells with the radios of all devices with all base stations. positions: of the base stations in m,
+    relative to that of this cell."""
+    completed = []
+    for index, (cell, (x, y)) in enumerate(zip(cells, positions, strict=True)):
+        seeds = cell.streams.generator(Purpose.NEIGHBOURS).integers(0, 1 << 64, size=1 + len(cells), dtype=np.uint64)
+        of_this, *others = (Streams(seed) for seed in seeds.tolist())
+        elsewhere = tuple(
+            _seen_from(cell.serving, (to_x - x, to_y - y), others[other], rounds)
+            for other, (to_x, to_y) in enumerate(positions)
+            if other != index
+        )
+        completed.append(replace(cell, elsewhere=elsewhere, of_this_cell=_seen_from(this, (x, y), of_this, rounds)))
+    return tuple(completed)
+
+
+def _seen_from(serving: Radio, position: tuple[float, float], streams: Streams, rounds: int) -> Radio:
+    """Return the radio of the devices of a cell with the base station of another one.
+
+    A device that is nearer than `topology.min_distance_m` to it, or to one of its access points, counts as being at
+    that distance.
+
+    Args:
+        serving: The radio of the devices with their own base station.
+        position: x and y of the origin of the other cell in m, relative to that of their own.
+        streams: Random number streams of the paths.
+        rounds: Number of rounds.
+
+    Raises UserError if the path loss model has no loss for a path.
+    """
+    sections, devices = serving.sections, serving.devices
+    seeds = streams.generator(Purpose.ACCESS_POINTS).integers(0, 1 << 64, size=serving.points, dtype=np.uint64)
+    seen: list[Drop] = []
+    assert serving.drop is not None
+    with settings_of("topology"):
+        cell = cell_of(sections.channel, sections.topology)
+        places = serving.drop.positions_m[:, :2] + np.array(cell.access_points[0])  # relative to their own origin
+        for index, (x, y) in enumerate(cell.access_points):
+            point = (position[0] + x, position[1] + y)
+            placed = replace(
+                cell,
+                kind="coordinates",
+                coordinates=tuple(map(tuple, _kept_away(cell, places, point).tolist())),
+                access_points=(point,),
+                neighbours=(),
+            )
+            seen += placed_in(placed, devices=devices, streams=Streams(int(seeds[index])) if index else streams)
+    return radio_at(sections, streams, tuple(seen), devices=devices, rounds=rounds)
+
+
+def _kept_away(cell: Topology, places: Array, point: tuple[float, float]) -> Array:
+    """Return places in m, [devices, 2], of which those that are too near to a point are moved straight away from it."""
+    least_m = PATH_LOSS[cell.path_loss].distances_m[0] if cell.min_distance_m is None else cell.min_distance_m
+    away = places - np.array(point)
+    near, angles = np.hypot(away[:, 0], away[:, 1]) < least_m, np.arctan2(away[:, 1], away[:, 0])
+    on_circle = np.array(point) + least_m * ABOVE * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return np.where(near[:, None], on_circle, places)

@@ -29,6 +29,7 @@ from channels.part import PartError
 from channels.recorded import RecordingError
 from channels.topology import FIELDS, PATH_LOSS, Drop, Moving, Topology, check_topology, drops, moving
 from channels.topology.cell import area_of, check_places
+from channels.topology.drops import WITH_SPREADS
 from channels.topology.tracks import Tracks, read_tracks
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ IMPAIRMENT_PURPOSES = {
 }
 """Random stream of each impairment. A new impairment needs a new purpose, so that it does not change other draws."""
 MANY_CORRELATED = 300_000
-"""Number of devices from which on correlated shadowing takes about a minute or more."""
+"""Number of links to base stations from which on correlated shadowing takes about a minute or more."""
 
 
 @contextmanager
@@ -167,8 +168,8 @@ def moving_devices(
         return moving(
             cell,
             whole_population(streams, Purpose.TOPOLOGY, devices),
-            whole_population(streams, Purpose.MOTION, devices),
-            streams.generator(Purpose.FIELDS).random(FIELDS),
+            lambda some, count: device_uniforms.draw(streams, Purpose.MOTION, None, some, count),
+            streams.generator(Purpose.FIELDS).random(WITH_SPREADS if channel.fading_model.own_path_loss else FIELDS),
             channel.speed_m_s,
             tracks,
         )
@@ -198,14 +199,29 @@ def tracks_of(channel: ChannelSettings, cell: Topology, *, devices: int, rounds:
 
 
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
-    """Return a notice if correlated shadowing takes minutes, since it is drawn for one device after the other."""
-    if radio.topology.kind == "none" or devices < MANY_CORRELATED:
+    """Return a notice if correlated shadowing takes minutes, since it is drawn for one link after the other.
+
+    A device has a link to every access point, and a device of a neighbouring cell one to its own base station and one
+    to that of this cell.
+
+    Args:
+        radio: The sections on the radio.
+        devices: N, number of devices of a cell.
+    """
+    topology = radio.topology
+    if topology.kind == "none":
         return None
-    if radio.topology.motion != "none" or not any(cell_of(radio.channel, radio.topology).correlations_m):
+    neighbours = len(topology.neighbour_positions)
+    links = devices * (len(cell_of(radio.channel, topology).access_points) + 2 * neighbours)
+    if links < MANY_CORRELATED:
         return None
+    if topology.motion != "none" or not any(cell_of(radio.channel, topology).correlations_m):
+        return None
+    cells = f" in each of {1 + neighbours} cells" if neighbours else ""
+    over = f", {links:,} links," if links > devices else ""
     return (
-        f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices takes minutes before the first "
-        "round; with 0 it is independent and takes no time"
+        f"topology.shadowing_correlation_m: correlated shadowing of {devices:,} devices{cells}{over} takes minutes "
+        "before the first round; with 0 it is independent and takes no time"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from airfl.config.radio_sections import RadioSections
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
+from airfl.uplinks.radio.obstacles import Obstacles, obstacles_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
     directions_of,
@@ -34,11 +36,13 @@ from channels.csi.synchronisation import NUMBERS
 from channels.draws import Complex
 from channels.fading import FadeStatistics, FadingLaw, OwnChannel, rician_mean_square
 from channels.frame import Frame
+from channels.part import is_built_in
 from channels.power import draw_max_snr, power_limits
 from channels.selective.cdl import Cdl
 from channels.selective.scenario import Tr38901Scenario
-from channels.selective.sionna_bridge import check_large_scale, check_version
+from channels.selective.sionna_bridge import check_blockage, check_large_scale, check_version
 from channels.selective.tdl import Tdl
+from channels.surface import Surface
 from channels.topology import Drop, Moving
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
@@ -56,8 +60,8 @@ class Radio(TrueChannels):
         pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
             their channels, as it suffices if no device knows its channel.
         measured: Measured synchronisation errors; None if there is no file of them.
-        round_index: The round whose places, path losses and K factors these are, if devices move; None for those of the
-            start, which `at` replaces.
+        round_index: The round whose places, path losses and K factors these are, if devices or blockers move; None for
+            those of the start, which `at` replaces.
     """
 
     noise_std: float
@@ -67,14 +71,16 @@ class Radio(TrueChannels):
     round_index: int | None = None
 
     def at(self, round_index: int) -> Self:
-        """Return the radio with the places of a round: this one if devices stay at theirs."""
-        if self.moving is None or self.round_index == round_index:
+        """Return the radio with the places of a round: this one if devices, and blockers of lines of sight, stay at
+        theirs."""
+        blocks = self.obstacles is not None and not self.selective
+        if (self.moving is None and not blocks) or self.round_index == round_index:
             return self
         if round_index not in self._latest:
-            sections = self.sections
+            sections, time_s = self.sections, round_index * self.sections.channel.round_s
             with settings_of("topology"):
-                placed = (self.moving.at(round_index * sections.channel.round_s),)
-                found = of_places(sections, self.law, placed, self.devices, self.streams)
+                placed = self.drops if self.moving is None else (self.moving.at(time_s),)
+                found = of_places(sections, self.law, placed, self.devices, self.streams, self.obstacles, time_s)
             self._latest.clear()
             self._latest[round_index] = replace(self, round_index=round_index, drops=placed, **found)
         return self._latest[round_index]
@@ -95,13 +101,24 @@ class Radio(TrueChannels):
         return self.sections.csi.imperfections
 
     @cached_property
+    def surface(self) -> Surface:
+        """The surface between the devices and the base station."""
+        return self.sections.surface.surface
+
+    @cached_property
     def reflections(self) -> Reflections | None:
         """The paths over a surface, None without one."""
-        surface, channel = self.sections.surface.surface, self.sections.channel
+        surface, channel = self.surface, self.sections.channel
         if not surface.elements:
             return None
         antennas = self.sections.antennas.count
         return Reflections(surface, self.streams, antennas, channel.variation, self.around.doppler_hz)
+
+    @cached_property
+    def one_by_one(self) -> bool:
+        """Whether the channel of a device, and what is known of it, do not depend on which other devices are asked for:
+        for laws and recordings of the package without pilots that are sent at once and without a surface."""
+        return not self.pilots_at_once and self.reflections is None and is_built_in(self.fading)
 
     @property
     def silent(self) -> bool:
@@ -110,13 +127,15 @@ class Radio(TrueChannels):
         missed = self.imperfections.synchronisation.missed_probability > 0
         return super().silent or missed or (self.measured is not None and self.measured.silent)
 
-    def power_limits(self, dimension: int, entries: int) -> Array:
+    def power_limits(self, dimension: int, entries: int, elements: int) -> Array:
         """Return P_i, the energy of a whole uncompressed update at the device's limit, divided by the energy unit, [N].
 
         Args:
             dimension: d, number of model parameters.
-            entries: In physical units only, the entries of the message whose elements share a device's power if these
-                are fewer than the used subcarriers; d if every message leaves its share of the band unused.
+            entries: In physical units only, the entries of the message whose elements share a device's power; d if
+                every message leaves its share of the band unused.
+            elements: In physical units only, the resource elements that share a device's power if these are fewer than
+                the used subcarriers.
         """
         power = self.sections.power
         uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(self.devices)
@@ -126,10 +145,9 @@ class Radio(TrueChannels):
         )
         if not self.physical:
             return power_limits(ratio, dimension, self.noise_std)
-        elements = self.grid.elements_for(entries)
         used = min(self.grid.used_subcarriers, elements)
         # The message has entries/d of this energy, which is the power of its own elements.
-        return subcarrier_power_w(linear_to_db(ratio), used) * (elements * dimension / entries)
+        return subcarrier_power_w(linear_to_db(ratio), used) * (self.grid.elements_for(entries) * dimension / entries)
 
     def frame(self, entries: int) -> Frame:
         """Return the resource elements of a message, in blocks over which the channel is held constant."""
@@ -286,10 +304,10 @@ class Radio(TrueChannels):
             rows: Positions of the selected devices in `estimated`.
             element_power: Power on a resource element of data, [N].
         """
-        coefficients, estimation = int(np.prod(shape[2:])), self.imperfections.estimation
+        coefficients, estimation = math.prod(shape[2:]), self.imperfections.estimation
         orthogonal = min(len(estimated), 1) if self.pilots_at_once else len(estimated)
         elements, sent = estimation.pilots_charged(orthogonal, coefficients)
-        surface = self.sections.surface.surface
+        surface = self.surface
         if surface.follows_channels:  # each device's gains over every element and without the surface, by its pilots
             training = estimation.pilots_charged(len(estimated), surface.elements + 1)
             elements, sent = elements + training[0], sent + training[1]
@@ -365,7 +383,7 @@ def radio_at(
     placed: () without a topology; moved: the devices over time, None if they stay at these places.
     """
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
-    law = fading_law(channel, topology)
+    law = fading_law(channel, topology, sections.blockage)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
@@ -374,8 +392,12 @@ def radio_at(
     if isinstance(fading, Tr38901Scenario) and fading.large_scale == "drop":
         with settings_of("channel.large_scale"):
             check_large_scale()
+    if isinstance(fading, Tr38901Scenario) and sections.blockage.model != "none":
+        with settings_of("blockage.model"):
+            check_blockage()
+    obstacles = obstacles_of(sections, streams, moved)
     with settings_of("topology"):
-        found = of_places(sections, law, placed, devices, streams)
+        found = of_places(sections, law, placed, devices, streams, obstacles)
     if replay is not None:
         found["mean_power"] = replay.mean_power
     radio = Radio(
@@ -389,6 +411,7 @@ def radio_at(
         replay=replay,
         fades=statistics_of(sections),
         moving=moved,
+        obstacles=obstacles,
         **found,
         pilots_at_once=pilots_at_once,
         measured=measured_of(sections.csi.imperfections, rounds=rounds, devices=devices, streams=streams),
@@ -413,19 +436,31 @@ class OfPlaces(TypedDict):
 
 
 def of_places(
-    sections: RadioSections, law: FadingLaw | None, placed: tuple[Drop, ...], devices: int, streams: Streams
+    sections: RadioSections,
+    law: FadingLaw | None,
+    placed: tuple[Drop, ...],
+    devices: int,
+    streams: Streams,
+    obstacles: Obstacles | None = None,
+    time_s: float = 0.0,
 ) -> OfPlaces:
-    """Return the attributes of a radio that follow from the places of the devices."""
+    """Return the attributes of a radio that follow from the places of the devices, and from what blocks their lines of
+    sight at a time in s since the start of the run."""
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     scale = np.full(devices, channel.mean_gain)
     if placed:
-        own_k = _of_points([k_factors(channel, topology, one) for one in placed])
-        if own_k is not None:
-            mean_square = rician_mean_square(own_k)
+        own_k = _of_points([k_factors(channel, topology, sections.blockage, one) for one in placed])
         amplitude = _of_points([one.amplitude for one in placed])
         assert amplitude is not None
+        if own_k is not None and obstacles is not None:
+            left = _of_points(obstacles.left_in_sight(placed, time_s))
+            assert left is not None
+            amplitude = amplitude * np.sqrt((left * own_k + 1) / (own_k + 1))  # the diffuse part keeps its power
+            own_k = left * own_k
+        if own_k is not None:
+            mean_square = rician_mean_square(own_k)
         scale = amplitude / np.sqrt(mean_square)  # a path gain is a power ratio, so fading has unit mean power
     mean_power, point_power = scale**2 * mean_square * bounds_factor(sections), None
     if mean_power.ndim == 2:

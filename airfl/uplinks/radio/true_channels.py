@@ -17,6 +17,7 @@ from airfl.errors import UserError
 from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
+from airfl.uplinks.radio.obstacles import Obstacles
 from airfl.uplinks.radio.own import check_shape, own_response
 from airfl.uplinks.radio.parts import array_of, base_height_m, prefix_s, surroundings_of, waveform_of
 from channels.antennas import AntennaArray, Directions, correlation_roots, steering_phase
@@ -67,8 +68,8 @@ class TrueChannels:
         grid: Resource elements and their durations.
         drops: Positions of the devices and their paths, one for each access point; empty without a topology.
         law: Law of flat fading; None for replayed or selective channels, and if every device has its own K.
-        k_factors: K of every device's Rician law, linear, [N], or [N, points] with several access points; None if
-            devices do not have their own K.
+        k_factors: K of every device's Rician law, linear, [N], or [N, points] with several access points, with the
+            lines of sight as they are blocked; None if devices do not have their own K.
         replay: Recorded gains; None if the channel is drawn.
         scale: Mean |h| of flat laws, root mean square |h| of selective models, before bounds, [N], or [N, points] with
             several access points.
@@ -78,6 +79,7 @@ class TrueChannels:
         directions: Directions of the devices from each access point, [N] each; empty for one antenna, where they have
             no effect.
         moving: The devices over time; None if they stay at their places.
+        obstacles: What blocks paths, None for nothing.
     """
 
     sections: RadioSections
@@ -93,6 +95,7 @@ class TrueChannels:
     point_power: Array | None
     directions: tuple[Directions, ...]
     moving: Moving | None
+    obstacles: Obstacles | None
 
     def at(self, round_index: int) -> Self:
         """Return the channels with the places of a round; here those of all rounds."""
@@ -379,6 +382,16 @@ class TrueChannels:
         ways_m = None if self.moving is None else self.moving.motion.take(devices).ways(times_s)
         return None if ways_m is None else ways_m * (self.sections.channel.carrier_hz / SPEED_OF_LIGHT_M_S)
 
+    def _motion_of(self, round_index: int, devices: Ids) -> tuple[Array | None, Array | None]:
+        """Return the velocities of these devices at the start of a round in m/s, [devices, 3], and their ways until
+        then in m, [devices]. None for devices that stay at their places, and for ways at one constant speed."""
+        if self.moving is None:
+            return None, None
+        motion, start_s = self.moving.motion.take(devices), round_index * self.sections.channel.round_s
+        level, ways_m = motion.at(start_s)[1], motion.ways(np.array([start_s]))
+        velocities_m_s = np.concatenate([level, np.zeros((len(level), 1))], axis=1)
+        return velocities_m_s, None if ways_m is None else ways_m[:, 0]
+
     def _around_of(self, round_index: int, devices: Ids) -> Surroundings:
         """Return what impairments of these devices depend on, with their own Doppler shifts where speeds differ."""
         start_s = round_index * self.sections.channel.round_s
@@ -417,10 +430,17 @@ class TrueChannels:
         )
         if self.drop is None:
             return request
+        height_m, blocked = base_height_m(channel, self.sections.topology), None
+        if self.obstacles is not None:
+            blocked = self.obstacles.of_paths(self.drop, devices, height_m, round_index * channel.round_s)
+        velocities_m_s, ways_m = self._motion_of(round_index, devices)
         return replace(
             request,
+            velocities_m_s=velocities_m_s,
+            ways_m=ways_m,
             positions_m=self.drop.positions_m[devices],
-            base_height_m=base_height_m(channel, self.sections.topology),
+            base_height_m=height_m,
+            blocked=blocked,
             line_of_sight=self.drop.line_of_sight[devices],
             scores=None if self.drop.scores is None else self.drop.scores[devices],
             hall_m=self.sections.topology.hall_m,

@@ -3,6 +3,7 @@ are chained in order."""
 
 from airfl.uplinks.stages.age_top_k import AgeAwareTopK
 from airfl.uplinks.stages.clip import Clip
+from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
 from airfl.uplinks.stages.masks import kept_entries
@@ -29,6 +30,7 @@ __all__ = [
     "bound_after",
     "held_to_bound",
     "kept_entries",
+    "of_each_device",
     "open_encoder",
     "shift_step",
 ]

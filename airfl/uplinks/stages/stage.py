@@ -238,7 +238,7 @@ def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
     return Coder(
         encode=encode,
         decode=decode,
-        noise_gain=float(np.prod([coder.noise_gain for coder in coders])),
+        noise_gain=float(math.prod(coder.noise_gain for coder in coders)),
         coordinates=selected[0] if selected else None,
         expand=expand,
         # For slabs, the norms of whole messages are known only before the first stage.

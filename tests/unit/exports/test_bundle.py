@@ -15,16 +15,27 @@ import numpy as np
 import pytest
 
 import airfl
+from airfl.cli.verify import _line
 from airfl.config.load import recorded
 from airfl.core.callbacks.callback import Callback, Stop, Told
 from airfl.errors import NotReproducedError, UserError
 from airfl.exports import export
 from airfl.exports import verify as verifying
-from airfl.exports.tolerances import BEFORE_TRAINING, EQUAL, OF_TRAINING, Tolerance, decides, off_by, tolerance_of
+from airfl.exports.compared import Compared
+from airfl.exports.tolerances import (
+    BEFORE_TRAINING,
+    EQUAL,
+    OF_TRAINING,
+    Tolerance,
+    decides,
+    first_round_off,
+    off_by,
+    tolerance_of,
+)
 from airfl.exports.verify import Verdict, check_reproduced, verify
 from airfl.storage import bundle as bundles
 from airfl.storage.bundle import BUNDLE_NAME, CRATE, MANIFEST, open_bundle
-from airfl.storage.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT
+from airfl.storage.trace.schema import PER_DEVICE, PER_MOVING_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT
 from tests.conftest import small_settings
 from tests.small_data import OF_PEOPLE
 
@@ -260,7 +271,7 @@ def test_rows_that_are_missing_or_too_many_are_found(bundle: Path, tmp_path: Pat
 
 def test_every_variable_has_a_tolerance() -> None:
     """Integers must be equal; those of training are variables that there are."""
-    variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE, *PER_PLACED_DEVICE]
+    variables = [*PER_ROUND, *PER_SLOT, *PER_MOVING_DEVICE, *PER_DEVICE, *PER_PLACED_DEVICE]
     for one in variables:
         allowed = tolerance_of(one.name, np.dtype(one.dtype))
         assert (allowed == EQUAL) == (one.dtype[0] == "i"), one.name
@@ -281,6 +292,38 @@ def test_the_largest_difference_by_hand() -> None:
     of_mean = Tolerance(relative=0.1, absolute=0.5, of_mean=True)
     old, new = np.array([3.0, 4.0, np.nan]), np.array([4.0, 4.0, np.nan])
     assert off_by(new, old, of_mean) == pytest.approx(np.sqrt(1 / 2) / (0.5 + 0.1 * np.sqrt(25 / 2)))
+
+
+def test_the_first_round_that_is_off_by_hand() -> None:
+    """Of a root mean square, it is the first value off by more than the tolerance of the whole run, 0.1 sqrt(12.5)."""
+    old, rounds = np.array([3.0, 4.0, 3.0, 4.0]), np.array([0.0, 0.0, 5.0, 6.0])
+    of_mean = Tolerance(relative=0.1, of_mean=True)
+    assert first_round_off(old + np.array([0.3, 0.3, 0.36, 9.0]), old, of_mean, rounds) == 5
+    assert first_round_off(old + np.array([0.3, 0.3, 0.35, 9.0]), old, of_mean, rounds) == 6
+    assert first_round_off(old + np.array([0.3, -0.36, 0.0, 0.0]), old, of_mean, rounds) == 0
+    assert first_round_off(old + 0.3, old, of_mean, rounds) is None
+    assert first_round_off(np.array([3.0, 4.0, np.nan, 4.0]), old, of_mean, rounds) == 5
+    assert first_round_off(old + np.array([0.0, 0.0, 0.0, 1e-9]), old, EQUAL, rounds) == 6
+
+
+def test_rounds_before_training_may_have_amplified_rounding_are_told() -> None:
+    """Where the environment differs, and nothing is off but what depends on training."""
+    trained, channel = OF_TRAINING["test_loss"], BEFORE_TRAINING
+    late, later = Compared("test_loss", trained, 3.0, 4), Compared("update_norm", trained, 2.0, 7)
+    other = {"processor": ("a", "b")}
+
+    def told(*differing: Compared, outcome: str = "differs", environment: dict[str, Any] = other) -> int:
+        return Verdict("run", outcome, environment, differing, 60).agreeing_rounds
+
+    assert told(late, later, Compared("snr_db", trained, 0.5)) == 4
+    assert told(later) == 7
+    assert told(later, Compared("test_loss", trained, np.inf)) == 0
+    assert told(later, Compared("channel_gain", channel, 2.0, 3)) == 0
+    assert told(late, environment={}) == told(late, outcome="within tolerance") == 0
+    line = _line(Verdict("run", "differs", other, [late], 60))
+    assert "; the first 4 rounds are within the tolerances, and training may have amplified rounding" in line
+    assert "the first round is within" in _line(Verdict("run", "differs", other, [Compared("x", trained, 2.0, 1)], 60))
+    assert "amplified" not in _line(Verdict("run", "differs", {}, [late], 60))
 
 
 @pytest.mark.parametrize(
