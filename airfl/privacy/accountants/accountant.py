@@ -18,9 +18,9 @@ from airfl.errors import UserError
 from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError, without_sample
 from channels.part import Part
 
-# Larger noise multipliers count as this one, within the numerical range of the accountants.
 SENSITIVITY = {"add_remove": 1.0, "replace_one": 2.0}
 """Sensitivity of a release to one neighbour, in units of the largest contribution."""
+# Larger noise multipliers count as this one, within the numerical range of the accountants.
 LARGEST_MULTIPLIER = 1e4
 
 
