@@ -93,7 +93,7 @@ def least_largest(crossing: Array) -> Array:
     matrices = crossing + np.eye(cells)[:, None, :]  # of each k, whose column is increased by 1
     radii = np.linalg.eigvals(matrices).real.max(axis=1)
     full = int(np.argmax(radii))
-    # Inverse iteration, since eigenvectors of numpy are inaccurate if other eigenvalues coincide, as in symmetric cells.
+    # By inverse iteration: eigenvectors of numpy are inaccurate if other eigenvalues coincide, as in symmetric cells.
     shifted = radii[full] * (1 + ROUNDING) * np.eye(cells) - matrices[full]
     shares: Array = np.ones(cells)
     for _ in range(INVERSE_STEPS):
