@@ -127,6 +127,10 @@ ALL_EFFECTS = {
     "delay spread": ("channel.delay_spread_s=1e-6", TAPPED),
     "topology": ("topology.kind=disc", PHYSICAL),
     "motion": ("topology.motion=straight", f"{PHYSICAL} topology.kind=disc channel.speed_m_s=30 channel.round_s=10"),
+    "motion under selective fading": (
+        "topology.motion=straight",
+        f"{PHYSICAL} {TAPPED} topology.kind=disc channel.speed_m_s=30 channel.round_s=10",
+    ),
     "motion from a file": (
         "topology.motion_start_s=5",
         f"{PHYSICAL} topology.kind=coordinates topology.motion=file topology.motion_file={{places}} "
