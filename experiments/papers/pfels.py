@@ -264,7 +264,7 @@ def text_of(data: Data, name: str, labels: Sequence[str], runs: Runs) -> str:
             f"{len(curves)}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    said = statements(data, found)
+    said = statements(data, {label: found[label] for label in labels if label in found})
     return "\n".join([*lines, "", *(f"- {statement}" for statement in said), ""])
 
 

@@ -161,10 +161,11 @@ def test_every_figure_is_drawn(figure: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("experiment", KEPT, ids=lambda one: one.name)
 def test_data_has_rows_of_the_experiment_alone(experiment: common.Experiment) -> None:
-    settings, command = experiment.settings(), experiment.file(RESULTS).read_text().splitlines()[0]
+    settings, lines = experiment.settings(), experiment.file(RESULTS).read_text().splitlines()
     last = max(points[-1].round for points in common.read(experiment.file(RESULTS)).values())
     whole = last == next(iter(settings.values())).run.rounds
-    assert whole or f"--rounds {last} --radio {experiment.name.partition('-')[2].partition('-')[2]}" in command
+    for command in (line for line in lines if line.startswith("# python")):
+        assert whole or f"--rounds {last} --radio {experiment.name.partition('-')[2].partition('-')[2]}" in command
     for (label, _), points in common.read(experiment.file(RESULTS)).items():
         every = settings[label].run.evaluate_every
         assert [point.round for point in points if point.round % every == 0] == [
@@ -174,8 +175,8 @@ def test_data_has_rows_of_the_experiment_alone(experiment: common.Experiment) ->
 
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     printed = []
-    for name in ("table-2", "table-3"):
-        pfels.main([name, "--show", "--out", str(tmp_path)])
+    for command in (["table-2"], ["table-3"], ["figure-3", "--data-set", "femnist"]):
+        pfels.main([*command, "--show", "--out", str(tmp_path)])
         printed += capsys.readouterr().out.splitlines()
     section = PAGE.read_text().partition("## PFELS, accuracy with small models")[2].partition("\n## ")[0]
     wanted = [line for line in printed if line.startswith("|") or line.startswith("- ")]
@@ -196,11 +197,27 @@ def test_what_the_page_says_of_the_curves() -> None:
         assert curve[500] > max(curve[at] for at in curve if at <= 400)
     for data in BOTH:
         found = common.by_label(common.read(pfels.experiment(data, "same-energy").file(RESULTS)))
-        last = {label: common.last(curves) for label, curves in found.items()}
+        last = {label: common.last(found[label]) for label in pfels.of_table(data)}
         ahead = [last[FEDAVG] - value for label, value in last.items() if label != FEDAVG]
         assert 4 <= min(ahead) <= max(ahead) < 6.7
     for curve in (wfl_p, private):
         assert all(40 < curve[at] < 44 for at in curve if at >= 160)
+
+
+def test_what_the_page_says_of_figure_3() -> None:
+    runs = common.by_label(common.read(pfels.experiment(FEMNIST, "same-energy").file(RESULTS)))
+    ratios, epsilon = (0.1, 0.3, 0.5, 1.0), FEMNIST.epsilon_of_ratios
+    ours = {ratio: runs[pfels.pfels(ratio, epsilon)][0][-1] for ratio in ratios}
+    control = {ratio: runs[pfels.wfl_pdp(epsilon, ratio)][0][-1] for ratio in ratios}
+    assert all(abs(ours[ratio].accuracy - control[ratio].accuracy) < 1 for ratio in ratios)
+    assert control[0.1].accuracy < control[0.3].accuracy < control[0.5].accuracy
+    assert f"{ours[0.5].accuracy - ours[1.0].accuracy:.2f}" == "0.15"
+    energies = [{ratio: point.energy or 0.0 for ratio, point in found.items()} for found in (ours, control)]
+    saved = [[1 - energy[ratio] / energy[1.0] for ratio in (0.1, 0.3)] for energy in energies]
+    assert [round(100 * share) for share in saved[0]] == [57, 32]
+    assert max(map(abs, saved[1])) < 0.02
+    # At p = 1 nothing is left out, and both schemes are the same.
+    assert ours[1.0].accuracy == control[1.0].accuracy
 
 
 @pytest.mark.full  # twenty rounds each
