@@ -97,9 +97,11 @@ def of_data() -> str:
     """Return the table of the data files of experiments, from their first lines."""
     lines = ["| data in `experiments/results/` | command | version |", "| :--- | :--- | :--- |"]
     for file in sorted(RESULTS.glob("*.csv")):
-        command, version = file.read_text(encoding="utf-8").splitlines()[:2]
-        assert (command[:9], version[:8]) == ("# python ", "# airfl "), file
-        lines.append(f"| `{file.name}` | `{command[2:]}` | {version[2:]} |")
+        head = [line[2:] for line in file.read_text(encoding="utf-8").splitlines() if line.startswith("# ")]
+        commands = [line for line in head if line.startswith("python ")]
+        (version,) = (line for line in head if line.startswith("airfl "))
+        assert commands, file
+        lines.append(f"| `{file.name}` | {'<br>'.join(f'`{command}`' for command in commands)} | {version} |")
     return "\n".join(lines)
 
 
