@@ -20,6 +20,7 @@ from tests.conftest import small_settings
 from tests.laws import selective
 from tests.laws.decoding import built, planned
 from tests.laws.samples import Array, assert_mean
+from tests.laws.test_motion_file import in_file
 from tests.refusals import one_line
 from tests.resuming import assert_same_trace, interrupted
 from tests.small_data import few_samples
@@ -111,17 +112,22 @@ def test_places_and_people_may_both_move() -> None:
 
 
 def test_screens_are_in_the_circle_that_holds_all_devices_at_any_time(tmp_path: Path) -> None:
-    """As far as the farthest of given coordinates, 60 m, and as a file leads, 80 m."""
+    """As far as the farthest of given coordinates, 60 m, and as a file leads, 80 m, even after the run."""
     given = ("topology.kind=coordinates", "topology.coordinates=[[50,0],[0,-60],[30,40],[40,0]]")
     screens = scenario_of(*SIGHT, *CROWD, *given, devices=4).radio.obstacles.screens
     assert screens.motion.outer_m == 60
     assert 58 < np.linalg.norm(screens.motion.start_m, axis=1).max() <= 60
     file = tmp_path / "places.csv"
-    rows = [f"{device},{time},{x},{y}" for device in range(4) for time, x, y in ((0, 0, 40 + device), (9, 80, 0))]
+    rows = [
+        f"{device},{time},{x},{y}"
+        for device in range(4)
+        for time, x, y in ((0, 0, 40 + device), (9, 60, 0), (30, 80, 0))
+    ]
     file.write_text("\n".join(["device,time_s,x_m,y_m", *rows]))
     given = ("topology.kind=coordinates", "topology.motion=file", f"topology.motion_file={file}", "run.rounds=2")
-    moved = scenario_of(*SIGHT, *CROWD, *given, "channel.speed_m_s=30", devices=4).radio.obstacles.screens
-    assert moved.motion.outer_m == pytest.approx(80)
+    moved = scenario_of(*SIGHT, *CROWD, *given, "channel.speed_m_s=30", devices=4).radio
+    assert moved.moving.motion.distances_m[1] == pytest.approx(60)
+    assert moved.obstacles.screens.motion.outer_m == pytest.approx(80)
 
 
 # --- Sionna's cells ---------------------------------------------------------------------------------------------------
@@ -267,6 +273,32 @@ def test_the_link_budget_is_the_run(tmp_path: Path) -> None:
     assert_same_trace(whole.path, tmp_path / "part" / whole.path.name)
     with pytest.raises(UserError, match=one_line("no mean power over the run", "blockage.model")):
         export(whole.path, "channel", tmp_path / "exported")
+
+
+def test_more_rounds_leave_the_first_ones_as_they_are(tmp_path: Path) -> None:
+    """Places from a file that lead away, 10 m a second, among people: 2 rounds are the first of 4, which may
+    also be interrupted; the greater distances of the later rounds move no one."""
+    generator = np.random.default_rng(4)
+    away = generator.uniform(0, 2 * math.pi, 100)
+    starts = generator.uniform(12, 30, 100)[:, None] * np.stack([np.cos(away), np.sin(away)], axis=1)
+    steps = 10 * np.stack([np.cos(away), np.sin(away)], axis=1)
+    file = in_file(tmp_path / "away.csv", np.arange(12.0), np.stack([starts + k * steps for k in range(12)]))
+    given = ("scheme.name=pfels", "channel.units=physical", *SIGHT, *CROWD, "privacy.epsilon=inf")
+    given += ("topology.kind=coordinates", "topology.motion=file", f"topology.motion_file={file}")
+    given += ("channel.speed_m_s=11", "channel.variation=jakes")
+    two, four = (small_settings(*given, f"run.rounds={rounds}") for rounds in (2, 4))
+    short = airfl.run(two, tmp_path / "short", data=few_samples())
+    long = airfl.run(four, tmp_path / "long", data=few_samples())
+    with airfl.open_trace(short.path) as first, airfl.open_trace(long.path) as all_of_them:
+        begun = all_of_them.isel(round=slice(0, 2))
+        assert len(all_of_them["round"]) == 4
+        for name in first.data_vars:
+            if "round" in first[name].dims and name != "epsilon_at_least":  # that of the last round of a run
+                np.testing.assert_array_equal(begun[name].values, first[name].values, err_msg=name)
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(four, tmp_path / "part", data=few_samples(), progress=interrupted(2))
+    airfl.run(four, tmp_path / "part", data=few_samples(), resume=True)
+    assert_same_trace(long.path, tmp_path / "part" / long.path.name)
 
 
 REFUSALS = {

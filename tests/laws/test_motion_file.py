@@ -97,6 +97,25 @@ def test_between_stamps_devices_go_straight_at_a_constant_speed(
     assert len(found.times_s) == 5 * (kept.sum() + 2)  # those within the run, one before it and one after it
 
 
+@pytest.mark.parametrize("at_end", ["once", "hold", "wrap"])
+@pytest.mark.parametrize("name", ["walk.csv", "walk.h5"])
+def test_a_way_does_not_depend_on_the_number_of_rounds(
+    at_end: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 rounds of 1.5 s of 40 s, against 12 rounds: places, velocities, ways and the largest distance are the same to
+    the last bit, although more positions are held."""
+    monkeypatch.setattr(tracks, "BLOCK_ROWS", 7)
+    times_s, places_m = walk()
+    file = in_file(tmp_path / name, times_s, places_m)
+    short, long = (read(file, devices=4, start_s=4.0, rounds=rounds, round_s=1.5, at_end=at_end) for rounds in (2, 12))
+    assert (len(short.times_s) < len(long.times_s)) == (at_end != "wrap")
+    for time_s in (0.0, 1.5, 2.9):
+        np.testing.assert_array_equal(short.at(time_s), long.at(time_s))
+    at_s = np.array([0.0, 1.5, 2.9])
+    np.testing.assert_array_equal(short.ways(at_s), long.ways(at_s))
+    assert short.farthest_m == long.farthest_m == pytest.approx(np.linalg.norm(places_m[:, :4], axis=2).max())
+
+
 def test_outside_the_stamps_devices_stand_or_begin_again(tmp_path: Path) -> None:
     """Stamps from 10 to 14 s, but of device 1 from 11 to 13 s: it stands at its ends."""
     file = tmp_path / "walk.csv"

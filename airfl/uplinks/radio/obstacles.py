@@ -95,9 +95,10 @@ def obstacles_of(sections: RadioSections, streams: Streams, moved: Moving | None
 
 
 def _radius_m(cell: Topology, moved: Moving | None) -> float:
-    """Return the radius of the circle around the base station that holds all devices at any time."""
+    """Return the radius in m of the circle around the base station that holds all devices at any time, which does not
+    depend on the number of rounds."""
     if moved is not None and isinstance(moved.motion, Tracks):
-        return max(_LEAST_RADIUS_M, moved.motion.distances_m[1])
+        return max(_LEAST_RADIUS_M, moved.motion.farthest_m)
     if cell.kind != "coordinates" or not cell.coordinates:
         return cell.radius_m
     return max(_LEAST_RADIUS_M, *(math.hypot(x, y) for x, y in cell.coordinates))
