@@ -38,6 +38,7 @@ html_math_renderer = "mathml"
 
 html_theme = "furo"
 html_title = f"airfl {release}"
+templates_path = ["_site/templates"]
 html_static_path = ["_site/static"]
 html_css_files = ["site.css"]
 html_js_files = ["scrolling.js"]

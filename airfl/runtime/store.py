@@ -81,7 +81,7 @@ class Store:
         return [rows[device] for device in devices]
 
     def read_all(self, name: str, devices: NDArray[np.int64], like: Tensor) -> Tensor:
-        """Return the rows of these devices as one tensor, [devices, *like.shape]; zeros for a device without one."""
+        """Return the rows of these devices, of the shape of `like`, as one tensor; zeros for a device without one."""
         import torch
 
         zeros = torch.zeros_like(like)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from channels.blockage.blockage import Blockage
 from channels.blockage.knife_edge import edge, loss_db
@@ -62,15 +61,7 @@ class Standing:
         return self._summed(places, towards, np.full(len(towards), np.inf)).reshape(np.shape(azimuth_deg))
 
     def _summed(self, from_m: Array, towards: Array, length_m: Array) -> Array:
-        """Return the loss of all screens in dB, which is the sum over them, [paths]."""
-        found, step = np.zeros(len(from_m)), max(1, _AT_ONCE // len(self.centres_m))
-        for start in range(0, len(from_m), step):
-            rows = slice(start, start + step)
-            found[rows] = self._loss_db(from_m[rows], towards[rows], length_m[rows]).sum(axis=1)
-        return found
-
-    def _loss_db(self, from_m: Array, towards: Array, length_m: Array) -> Array:
-        """Return the loss of each screen in dB, [paths, screens].
+        """Return the loss of all screens in dB, which is the sum over them, [paths].
 
         A screen is turned about its centre until the path is perpendicular to it, with level upper and lower edges.
 
@@ -79,42 +70,50 @@ class Standing:
             towards: Their directions, of any length, [paths, 3].
             length_m: Their lengths in m; inf for those that do not end at a base station, [paths].
         """
-        relative = self.centres_m - from_m[:, None]
+        found, step = np.zeros(len(from_m)), max(1, _AT_ONCE // len(self.centres_m))
+        for start in range(0, len(from_m), step):
+            rows = slice(start, start + step)
+            found[rows] = self._losses_db(from_m[rows], towards[rows], length_m[rows])
+        return found
+
+    def _losses_db(self, from_m: Array, towards: Array, length_m: Array) -> Array:
         level = np.hypot(towards[:, 0], towards[:, 1])
         slope = np.arctan2(towards[:, 2], level)
         heading = np.arctan2(towards[:, 1], towards[:, 0])
-        east, north = np.cos(heading)[:, None], np.sin(heading)[:, None]
-        # The top view, along the path and to its left, and from it the side view, along the path and above it.
-        ahead = relative[..., 0] * east + relative[..., 1] * north
-        left = relative[..., 1] * east - relative[..., 0] * north
-        rise, run = np.sin(slope)[:, None], np.cos(slope)[:, None]
-        along = ahead * run + relative[..., 2] * rise
-        above = relative[..., 2] * run - ahead * rise
-        whole = length_m[:, None]
-        across, between = self._pair(ahead, left, self.width_m, whole * run)
-        upright, between_too = self._pair(along, above, self.height_m, whole)
-        return np.where(between & between_too, loss_db(across, upright), 0.0)
+        east, north = np.cos(heading), np.sin(heading)
+        rise, run = np.sin(slope), np.cos(slope)
+        x, y = (self.centres_m[:, axis] - from_m[:, axis, None] for axis in (0, 1))
+        # In the top view along the path and to its left, and from these in the side view along the path and above it.
+        ahead = x * east[:, None] + y * north[:, None]
+        path, screen = np.nonzero((ahead > 0) & (ahead < (length_m * run)[:, None]))
+        ahead = ahead[path, screen]
+        left = y[path, screen] * east[path] - x[path, screen] * north[path]
+        up = self.centres_m[screen, 2] - from_m[path, 2]
+        along = ahead * run[path] + up * rise[path]
+        above = up * run[path] - ahead * rise[path]
+        whole = length_m[path]
+        across = self._pair(ahead, left, self.width_m, whole * run[path])
+        upright = self._pair(along, above, self.height_m, whole)
+        loss = np.where((along > 0) & (along < whole), loss_db(across, upright), 0.0)
+        return np.asarray(np.bincount(path, weights=loss, minlength=len(from_m)), dtype=np.float64)
 
-    def _pair(self, along: Array, beside: Array, size_m: float, whole: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """Return the sum of F over the two edges of the screens in one view, eq. 7.6-30, and whether the screens are in
-        front of the device and, with a base station, not behind that.
+    def _pair(self, along: Array, beside: Array, size_m: float, whole: Array) -> Array:
+        """Return the sum of F over the two edges of screens in one view, eq. 7.6-30, [pairs of a path and a screen].
 
         Args:
-            along: Way along the path to the centre in m, [paths, screens].
-            beside: Distance of the centre from the path in m.
+            along: Way along the path to the centre of the screen in m, [pairs].
+            beside: Distance of the centre from the path in m, [pairs].
             size_m: Distance of the two edges from each other in m.
-            whole: Length of the path in this view in m, inf for a path that does not end at a base station.
+            whole: Length of the path in this view in m, inf for a path that does not end at a base station, [pairs].
         """
-        crossed, found = np.abs(beside) <= size_m / 2, np.zeros_like(along)
+        crossed, found, ends = np.abs(beside) <= size_m / 2, np.zeros_like(along), np.isfinite(whole)
+        rest = np.where(ends, whole, along) - along
         for side in (1.0, -1.0):
             offset = beside + side * size_m / 2
-            detour = np.hypot(along, offset) - along
-            with np.errstate(invalid="ignore"):
-                detour += np.where(np.isfinite(whole), np.hypot(whole - along, offset) - (whole - along), 0.0)
+            detour = np.hypot(along, offset) - along + np.where(ends, np.hypot(rest, offset) - rest, 0.0)
             nearer = side * beside < 0  # the edge on the path's side has the shorter way
-            signs = np.where(crossed | ~nearer, 1.0, -1.0)
-            found += edge(signs, detour / self.wavelength_m)
-        return found, (along > 0) & (along < whole)
+            found += edge(np.where(crossed | ~nearer, 1.0, -1.0), detour / self.wavelength_m)
+        return found
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,25 @@ def test_code_that_scrolls_is_reached_by_keyboard_and_headings_have_a_level(site
 
 
 @pytest.mark.full
+def test_the_side_bars_of_a_page_have_names(site: Path) -> None:
+    """Screen readers list both as complementary."""
+    for page in (site / "index.html", site / "channels" / "index.html"):
+        bars = re.findall(r"<aside[^>]*-drawer[^>]*>", page.read_text(encoding="utf-8"))
+        names = re.findall(r'aria-label="([^"]+)"', " ".join(bars))
+        assert len(bars) == len(set(names)) == 2
+
+
+def test_the_side_bars_of_the_theme_are_those_that_get_names() -> None:
+    """The template replaces their tags by text, which has to be there."""
+    furo = pytest.importorskip("furo")
+    theme = (Path(furo.__file__).parent / "theme" / "furo" / "page.html").read_text(encoding="utf-8")
+    template = (DOCS / "_site" / "templates" / "page.html").read_text(encoding="utf-8")
+    wanted = re.findall(r"replace\('([^']+)'", template)
+    assert len(wanted) == theme.count('-drawer">') + theme.count("-drawer{%") == 2
+    assert all(theme.count(tag) == 1 for tag in wanted)
+
+
+@pytest.mark.full
 def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     text = (site / "glossary.html").read_text()
     assert text.count("<math") > 20

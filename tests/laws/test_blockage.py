@@ -301,6 +301,8 @@ def test_a_screen_that_is_far_away_or_behind_takes_nothing() -> None:
     assert 0 < losses[-1] < 1e-3 < 1 < losses[0]
     assert level_loss_db(0.0, 0.3, along_m=-0.1) == 0
     assert level_loss_db(0.0, 0.3, along_m=100.1) == 0
+    below = Standing(np.array([[5.5, 0.0, 0.85]]), 0.3, 1.7, WAVELENGTH_M)  # of a path to a base station 10 m high
+    assert below.direct_loss_db(np.array([[0.0, 0.0, 1.5]]), np.array([5.0, 0.0, 10.0]))[0] == 0
     level = Standing(np.array([[-1.0, 0.0, 0.0]]), 0.3, 1.7, WAVELENGTH_M)
     towards = np.array([0.0, 180.0])
     found = level.path_loss_db(np.zeros(3), towards, np.full(2, 90.0))

@@ -4,6 +4,7 @@ Only the amplitudes, beta and errors of a plan are taken from the code. Equal me
 test_closed_forms.py, with the formulas.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -85,19 +86,24 @@ def test_law_2_no_policy_is_better(seed: int) -> None:
     assert best <= mse(task, plan_of("full-inversion", task, coefficient=0.2)) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("share", [np.inf, 0.9, 0.3])
 @pytest.mark.parametrize("seed", range(5))
-def test_law_2_on_a_selective_channel(seed: int) -> None:
-    """The least error of all plans in which a device arrives alike on every coefficient; by search over beta."""
+def test_law_2_on_a_selective_channel(seed: int, share: float) -> None:
+    """The least error of all plans in which a device arrives alike on every coefficient; by search over beta, up to a
+    privacy bound that is a share of the largest reach. Below the smallest reach, the plan is that of full inversion."""
     rng = np.random.default_rng(200 + seed)
     gains, weights = rng.rayleigh(size=(4, 2, 3)), rng.dirichlet(np.ones(6)).reshape(2, 3)
     limits, rms, noise = rng.exponential(size=4), rng.uniform(0.2, 2, 4), 0.4
-    task = PowerTask(gains, weights, limits, rms, noise, np.inf, np.full(4, 2.0))
-    plan = plan_of("cao", task)
     reaches = np.sqrt(limits / (weights / gains**2).sum(axis=(1, 2))) / rms
-    grid = np.geomspace(reaches.min(), 100 * reaches.max(), 20_000)
+    bound = share * reaches.max()
+    task = PowerTask(gains, weights, limits, rms, noise, bound, np.full(4, 2.0))
+    plan = plan_of("cao", task)
+    grid = np.geomspace(min(reaches.min(), bound) / 10, min(100 * reaches.max(), bound), 40_000)
     found = min(error_at(beta, reaches, rms, noise) for beta in grid)
     # Steps of the grid are under 0.1%, and the error is flat at its least: second order in the step.
     assert found * (1 - 1e-5) <= mse(task, plan) <= found * (1 + 1e-12)
+    low = replace(task, privacy_bound=0.5 * reaches.min())
+    np.testing.assert_allclose(plan_of("cao", low).amplitudes, plan_of("full-inversion", low).amplitudes, rtol=1e-12)
     arriving = plan.amplitudes * gains
     np.testing.assert_allclose(arriving, np.broadcast_to(arriving[:, :1, :1], gains.shape))
     for name in ("pfels", "full-inversion", "cotaf"):

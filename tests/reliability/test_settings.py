@@ -26,7 +26,7 @@ from tests.reliability import settings_cases as cases_of
 from tests.reliability.hangs import within_seconds
 from tests.reliability.scale import FULL, Measured, cases
 from tests.reliability.settings_cases import to_toml
-from tests.reliability.settings_values import SMALL, Tables
+from tests.reliability.settings_values import BUNDLES, SMALL, Tables, put
 from tests.small_data import people
 
 # A case takes some tens of milliseconds; privacy.bound = "accountant" and a compiler may take seconds.
@@ -106,6 +106,16 @@ def test_valid_combinations_are_accepted_or_refused_in_one_line(taken: list[bool
 
     fuzz(15, 3000, check, cases_of.valid_tables(), st.integers(0, 49))
     assert sum(taken) > len(taken) / 2, "the strategy draws too little that runs"
+
+
+def test_what_is_drawn_together_is_accepted_and_reaches_what_needs_other_settings() -> None:
+    """What a bundle holds would otherwise always be refused, as a fronthaul is with one antenna."""
+    for bundle in BUNDLES:
+        tables = put(SMALL, bundle)
+        assert accepted(lambda tables=tables: before_a_run(tables)), bundle  # type: ignore[misc]
+    keys = {(section, key) for bundle in BUNDLES for section, table in bundle.items() for key in table}
+    assert {("hardware", "fronthaul_bits"), ("hardware", "adc_bits"), ("surface", "elements")} <= keys
+    assert {("topology", "access_points"), ("topology", "neighbours"), ("antennas", "count")} <= keys
 
 
 def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:

@@ -351,11 +351,22 @@ def test_correlated_shadowing_of_very_many_devices_is_announced(capsys: pytest.C
     [
         ("topology.neighbours=[[600,0],[0,-700]]", 60_000, "60,000 devices in each of 3 cells, 300,000 links, takes"),
         ("topology.access_points=[[0,0],[90,0],[0,90]]", 100_000, "100,000 devices, 300,000 links, takes minutes"),
+        (
+            "topology.access_points=[[0,0],[90,0]] topology.neighbours=[[600,0]] antennas.count=2",
+            50_000,
+            "50,000 devices in each of 2 cells, 300,000 links, takes minutes",
+        ),
+        (
+            "topology.neighbours=[[600,0],[0,-700]] power.across_cells=sum",
+            33_334,
+            "33,334 devices in each of 3 cells, 300,006 links, takes minutes",
+        ),
     ],
 )
 def test_shadowing_is_announced_by_its_number_of_links(place: str, fewest: int, told: str) -> None:
-    """A device has a link to every access point; one of a neighbouring cell to its own base station and to this one."""
-    radio = small_settings("topology.kind=disc", "antennas.count=3", place).radio
+    """A device has a link to every access point; one of a neighbouring cell to its own and those of this cell, or to
+    those of all cells."""
+    radio = small_settings("topology.kind=disc", "antennas.count=3", *place.split()).radio
     notice = slow_shadowing(radio, fewest)
     assert notice is not None
     assert told in notice

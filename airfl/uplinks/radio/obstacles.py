@@ -59,9 +59,11 @@ class Obstacles:
         assert self.screens is not None
         standing, found = self.screens.at(time_s), []
         for drop, (x, y) in zip(placed, self.points, strict=True):
-            devices_m = drop.positions_m + np.array([x, y, 0.0])
+            devices_m = drop.positions_m[drop.line_of_sight] + np.array([x, y, 0.0])
+            left = np.ones(len(drop.positions_m))
             loss_db = standing.direct_loss_db(devices_m, np.array([x, y, drop.base_height_m]))
-            found.append(np.where(drop.line_of_sight, db_to_linear(-loss_db), 1.0))
+            left[drop.line_of_sight] = db_to_linear(-loss_db)
+            found.append(left)
         return found
 
     def of_paths(self, drop: Drop, devices: Ids, base_height_m: float, time_s: float) -> Blocked:

@@ -201,8 +201,8 @@ def tracks_of(channel: ChannelSettings, cell: Topology, *, devices: int, rounds:
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     """Return a notice if correlated shadowing takes minutes, since it is drawn for one link after the other.
 
-    A device has a link to every access point, and a device of a neighbouring cell one to its own base station and one
-    to that of this cell.
+    A device has a link to every access point of its cell, and a device of a neighbouring cell to those of this cell,
+    too. For power control across cells, every device has links to the access points of all cells.
 
     Args:
         radio: The sections on the radio.
@@ -212,7 +212,8 @@ def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     if topology.kind == "none":
         return None
     neighbours = len(topology.neighbour_positions)
-    links = devices * (len(cell_of(radio.channel, topology).access_points) + 2 * neighbours)
+    pairs = 1 + 2 * neighbours if radio.power.across_cells == "none" else (1 + neighbours) ** 2
+    links = devices * pairs * len(cell_of(radio.channel, topology).access_points)
     if links < MANY_CORRELATED:
         return None
     if topology.motion != "none" or not any(cell_of(radio.channel, topology).correlations_m):

@@ -295,8 +295,8 @@ globalThis.linkBudgetPage = (() => {
       const scroll = (label, ...rows) => make("div", { class: "lb-scroll", tabindex: 0, role: "region", "aria-label": label }, make("table", {}, ...rows));
       document.getElementById("lb-results").replaceChildren(
         make("p", { id: "lb-binding", role: "status", "data-value": budget.privacyBinds }, sentence(budget)),
-        scroll("Costs", make("caption", {}, "Costs"), head("", "a round", `${count(setting.rounds)} rounds`), make("tbody", {}, ...costs)),
-        scroll("A round at four quantiles of β", make("caption", {}, "A round at four quantiles of β"), head("", ...shares.map(([, text]) => text)), make("tbody", {}, ...rounds)),
+        scroll("Costs", make("caption", {}, "Costs"), head("figure", "a round", `${count(setting.rounds)} rounds`), make("tbody", {}, ...costs)),
+        scroll("A round at four quantiles of β", make("caption", {}, "A round at four quantiles of β"), head("figure", ...shares.map(([, text]) => text)), make("tbody", {}, ...rounds)),
       );
       const command = commandOf(setting);
       document.getElementById("lb-command").textContent = command || "# airfl takes d from a model: give yours as an airfl.Task to airfl.link_budget";
