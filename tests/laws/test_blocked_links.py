@@ -85,6 +85,17 @@ def test_what_is_received_falls_by_the_loss() -> None:
     assert k.min() < 5 < 9 < k.max()
 
 
+def test_a_blocked_line_of_sight_ages_and_stays_blocked() -> None:
+    """4 devices behind people, 600 rounds, 1 ms at 10 m/s: the mean of |h|^2 after the delay is that of the round."""
+    late = ("channel.speed_m_s=10", "csi.delay_s=1e-3", "blockage.speed_m_s=0", "blockage.count=8000")
+    radio = scenario_of(*SIGHT, CROWD[0], *late, devices=4).radio
+    ids, frame, power = np.arange(4), radio.frame(8), radio.at(0).mean_power
+    aged = [radio.csi_of(t, ids, frame, np.ones(4)).state.response[:, 0, 0, 0] for t in range(600)]
+    for device in ids:
+        assert_mean(np.abs(np.array(aged)[:, device]) ** 2 / power[device], 1.0)
+    assert radio.at(0).k_factors.min() < 5
+
+
 def test_several_access_points_have_lines_of_sight_of_their_own() -> None:
     """Each behind the same people, from its own place."""
     points = ("topology.access_points=[[0,0],[30,10]]", "antennas.count=2", "antennas.combining=max-min")
@@ -312,6 +323,9 @@ REFUSALS = {
     "blockage.model=model-b surface.elements=4": "surface.elements: paths over a surface are not blocked",
     "blockage.model=model-b topology.neighbours=[[400,0]]": "topology.neighbours: paths from neighbouring cells",
     "blockage.model=model-b channel.fading=umi csi.estimation=mmse": 'csi.estimation: "mmse" needs the mean power',
+    "blockage.model=model-a channel.fading=umi topology.los=nlos csi.delay_s=1e-3 channel.speed_m_s=1": (
+        "csi.delay_s: channels change over the delay by their mean power"
+    ),
     "blockage.model=model-b power.policy=statistical": "lines of sight are blocked one by one, so there is no common",
     "blockage.model=model-c": "blockage.model",
     "blockage.model=model-b blockage.count=0": "blockage.count",

@@ -130,10 +130,22 @@ def check_blockage(radio: RadioSections) -> None:
             f"topology.neighbours: paths from neighbouring cells are not blocked by blockage.model = {model!r}; leave "
             f"it out, or {off}"
         )
-    if scenario and radio.csi.imperfections.estimation.method == "mmse":
+    if scenario:
+        _check_mean_power(radio, off)
+
+
+def _check_mean_power(radio: RadioSections, off: str) -> None:
+    """Check that nothing is estimated or drawn by the mean power of the channels, which is not known behind blockers;
+    raises UserError."""
+    imperfections, given = radio.csi.imperfections, f"blockage.model = {radio.blockage.model!r}"
+    if imperfections.estimation.method == "mmse":
         raise UserError(
-            f'csi.estimation: "mmse" needs the mean power of the channels, which blockage.model = {model!r} changes; '
-            f'use "ls", or {off}'
+            f'csi.estimation: "mmse" needs the mean power of the channels, which {given} changes; use "ls", or {off}'
+        )
+    if imperfections.ageing.delay_s and radio.channel.speed_m_s:
+        raise UserError(
+            f"csi.delay_s: channels change over the delay by their mean power, which {given} changes (given: "
+            f"{imperfections.ageing.delay_s:g} s); use 0, or {off}"
         )
 
 
