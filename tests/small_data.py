@@ -5,6 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from airfl import simulation
@@ -25,6 +26,12 @@ LITTLE = (*LOGISTIC, "task.public_samples=50")
 """The same with as many public samples as this data allows, for schemes that choose coordinates on them."""
 OF_PEOPLE = (*LITTLE, "run.devices=12", "run.selected=4", "local.steps=1")
 """Overrides for an even smaller run where a test can only give settings: in commands and in processes."""
+
+
+def estimate_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimate the constants of convergence theorems from few samples, for tests of what is done with them."""
+    for name, few in {"DEVICES": 2, "POINTS": 2, "WALK": 1, "SAMPLES": 2, "ITERATIONS": 3}.items():
+        monkeypatch.setattr(f"airfl.theory.constants.{name}", few)
 
 
 @cache

@@ -12,6 +12,7 @@ ratios to the flat replay of the same kind.
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import time
@@ -122,7 +123,8 @@ def show(title: str, times: dict[str, list[float]], base: str) -> None:
     """Print medians, and ratios of them within a turn."""
     print(title)
     for name, values in times.items():
-        ratios = [value / other for value, other in zip(values, times[base], strict=True)]
+        # A single short turn may take less than the clock of the processor time resolves.
+        ratios = [value / other if other else math.nan for value, other in zip(values, times[base], strict=True)]
         ratio = statistics.median(ratios)
         print(f"  {name:24s} {1e3 * statistics.median(values):9.3f} ms   {ratio:6.2f} x")
 

@@ -286,9 +286,9 @@ def power_cases() -> list[Case]:
 @pytest.mark.parametrize("case", power_cases(), ids=str)
 def test_mean_power_is_the_scale_squared(case: Case) -> None:
     """E|H|^2 over what the scenario says: 1, within 5 standard errors over n devices: 2,000 of a flat law, 400 of the
-    tapped line, 40 of Sionna's; a device's power is its mean over 64 subcarriers of 15 MHz and two antennas."""
+    tapped line, 20 of Sionna's; a device's power is its mean over 64 subcarriers of 15 MHz and two antennas."""
     few = {"selective": 400, "coordinates": 200}
-    devices = 40 if case.is_sionna else few.get(case.table, few.get(case.name, 2000))
+    devices = 20 if case.is_sionna else few.get(case.table, few.get(case.name, 2000))
     # A scenario in which nobody's power is that of another: a mean taken with the wrong device's scale shows.
     wide = ("grid.subcarriers=64", "grid.spacing_hz=240e3", "channel.delay_spread_s=3e-7", "antennas.count=2")
     wide = (*wide, "grid.symbol_duration_s=8e-6")  # a prefix that holds every path

@@ -30,7 +30,7 @@ from tests.processes import script, succeeded
 from tests.radios import check_radio
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench", "theory")
-FEW_ROUNDS = ("run.rounds=5",)
+FEW_ROUNDS = ("run.rounds=2",)
 FEWER = {"audit": ("--trials", "20", "--canaries", "5"), "bench": ("--rounds", "1")}
 """What makes a command quick beside its settings; of an option that is given twice the latter holds."""
 BESIDE = ("experiments", "data", "airfl", "channels", "tests", "Makefile", "pyproject.toml", "constraints.txt")

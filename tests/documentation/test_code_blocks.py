@@ -20,7 +20,7 @@ from airfl.learning.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
 from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, check_toml, shorter
-from tests.small_data import SAMPLE, few_samples
+from tests.small_data import SAMPLE, estimate_shortly, few_samples
 
 FULL = (
     *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md", "reproduce.md"),
@@ -37,13 +37,14 @@ def _no_plugins(monkeypatch: pytest.MonkeyPatch, no_plugins_left: None) -> None:
 
 @pytest.fixture
 def _few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pages that run every day train on a part of the demo's samples."""
+    """The pages that run every day train on a part of the demo's samples, and estimate constants from few of them."""
 
     def load_dataset(given: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
         name = given if isinstance(given, str) else given.name
         return few_samples() if name == SAMPLE else datasets.load_dataset(given, folders)
 
     if request.node.get_closest_marker("full") is None:
+        estimate_shortly(monkeypatch)
         monkeypatch.setattr("airfl.learning.chosen_task.load_dataset", load_dataset)
 
 

@@ -14,6 +14,7 @@ from airfl.cli import COMMANDS, app
 from airfl.learning.tasks.downloads import download
 from airfl.report.live import WatchServer
 from tests.conftest import SMALL
+from tests.small_data import estimate_shortly
 
 COLUMNS = 80
 LINES = 41
@@ -166,7 +167,10 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.mark.parametrize("command", OUTCOMES)
-def test_every_example_runs(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_runs(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimate_shortly(monkeypatch)
     outcome = OUTCOMES[command]
     for example in examples(helps()[f"airfl {command}"]):
         if command not in ("run", "sweep"):

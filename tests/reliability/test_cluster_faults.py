@@ -27,6 +27,7 @@ from airfl.study.sweeps.local import run_jobs
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.end_to_end.test_sweep_on_a_cluster import NO_DASHBOARD, start
 from tests.processes import Child, airfl, begun, succeeded
+from tests.processes import warm_workers as warm_workers
 from tests.reliability.scale import FULL, Measured, cases
 from tests.resuming import assert_same_trace
 

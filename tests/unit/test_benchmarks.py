@@ -25,6 +25,7 @@ from airfl.learning.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
 from tests.conftest import DEMO, ROOT, small_settings
+from tests.in_this_process import points_here as points_here
 from tests.local_steps import own_rows
 from tests.small_data import OF_PEOPLE
 
@@ -320,6 +321,7 @@ def listed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return labels
 
 
+@pytest.mark.usefixtures("points_here")
 def test_the_copies_of_a_point_that_are_listed_can_be_read(load: Any, listed: list[list[str]], tmp_path: Path) -> None:
     """Values that are not those of the trace would be refused."""
     airfl.sweep(small_settings(*OF_PEOPLE), {"scheme.ratio": [0.3]}, out=tmp_path / "one")

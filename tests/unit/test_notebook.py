@@ -13,7 +13,7 @@ from matplotlib import pyplot as plt
 from rich.console import Console
 
 import airfl
-from airfl.analysis.results.result import Results
+from airfl.analysis.results import Results, read_results
 from airfl.core.progress import Planned, round_progress
 from airfl.errors import UserError
 from airfl.runtime.notebook.html import MOST_ROWS, html_table
@@ -22,6 +22,7 @@ from airfl.simulation import Run
 from airfl.study.sweeps.progress import sweep_progress
 from airfl.study.sweeps.status import Status
 from tests.conftest import small_settings
+from tests.figures import sweep
 from tests.small_data import run
 
 HOSTILE = "<script>alert(1)</script> & \x1b[2J"
@@ -56,8 +57,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """PFELS at two ratios, two seeds each."""
     root = tmp_path_factory.mktemp("notebook") / "sweep"
-    settings = small_settings("run.rounds=2", "run.evaluate_every=1")
-    return airfl.sweep(settings, {"scheme.ratio": [0.5, 0.1], "run.seed": [0, 1]}, out=root)
+    points = [{"scheme.ratio": ratio} for ratio in (0.5, 0.1)]
+    return read_results(sweep(root, points, (0, 1), "run.rounds=2", "run.evaluate_every=1"))
 
 
 def test_tables_are_escaped_and_their_length_is_limited() -> None:

@@ -14,6 +14,7 @@ from airfl.theory.of_run import THEOREMS, check_covered, theory_of
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, refused, succeeded
 from tests.refusals import one_line
+from tests.small_data import estimate_shortly
 
 PLAIN = (*SMALL, "run.devices=1000", "local.momentum=0.0", "local.batch_size=30")
 """With 9 samples a device, which are quickly gone through."""
@@ -90,8 +91,7 @@ def test_the_table_names_what_does_not_hold(finished: Path) -> None:
 @pytest.mark.parametrize("scheme", [name for name in THEOREMS if name not in ("pfels", "wfl-p")])
 def test_every_scheme_with_a_theorem(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process, with constants of few devices; a bound, its terms, conditions and errors are there."""
-    for name, few in {"DEVICES": 2, "POINTS": 2, "WALK": 1, "SAMPLES": 2, "ITERATIONS": 3}.items():
-        monkeypatch.setattr(f"airfl.theory.constants.{name}", few)
+    estimate_shortly(monkeypatch)
     selected = 8 if any(part in scheme for part in ("smp", "spa", "wfl")) else 20
     given = (f"scheme.name={scheme}", f"run.selected={selected}", "run.devices=20", "local.batch_size=200")
     found = theory_of(small_settings(*given, "local.momentum=0.0"))
