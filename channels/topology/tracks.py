@@ -98,8 +98,9 @@ class Tracks:
         stamp_s, passes = self.start_s + time_s, 0
         if self.at_end == "wrap":
             begin_s, end_s = self.span_s
-            passes = math.floor((stamp_s - begin_s) / (end_s - begin_s))
-            stamp_s = max(stamp_s - passes * (end_s - begin_s), begin_s)
+            if stamp_s > begin_s:  # before the first stamp of the file all devices stand
+                passes = math.floor((stamp_s - begin_s) / (end_s - begin_s))
+                stamp_s = max(stamp_s - passes * (end_s - begin_s), begin_s)
         return stamp_s, passes
 
     def _stands(self, time_s: float) -> NDArray[np.bool_]:

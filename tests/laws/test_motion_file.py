@@ -137,6 +137,9 @@ def test_outside_the_stamps_devices_stand_or_begin_again(tmp_path: Path) -> None
     np.testing.assert_allclose(held.ways(np.array([0.0, 3.0, 8.0])), [[0, 4, 8], [0, 2, 4]])
     # A pass is 8 m and the way back of 8 m, or 4 m and 4 m.
     np.testing.assert_allclose(wrapped.ways(np.array([0.0, 2.0, 6.0, 12.0])), [[0, 4, 20, 48], [0, 2, 10, 24]])
+    early = read(str(file), start_s=3.0, rounds=99, at_end="wrap")  # 7 s before the first stamp of the file
+    np.testing.assert_allclose(early.at(1.0), [[[0, 0], [5, 5]], np.zeros((2, 2))])
+    np.testing.assert_allclose(early.ways(np.array([0.0, 7.0, 9.0, 13.0])), [[0, 0, 4, 20], [0, 0, 2, 10]])
 
 
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -38,7 +38,7 @@ class Obstacles:
         parameters: The parameters of blockage.
         streams: Random number streams of the run.
         carrier_hz: Carrier frequency in Hz.
-        points: x and y of the access points in m; one at the origin is the base station.
+        points: x and y of the access points in m; ((0, 0),) for a single base station.
         screens: The screens of model-b; None for model-a.
     """
 
