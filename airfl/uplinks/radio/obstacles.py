@@ -48,6 +48,11 @@ class Obstacles:
     points: tuple[tuple[float, float], ...]
     screens: Screens | None
 
+    @property
+    def moving(self) -> bool:
+        """Whether the blockers move, so that devices that stay at their places lose more or less from round to round."""
+        return self.parameters.speed_m_s != 0
+
     def left_in_sight(self, placed: tuple[Drop, ...], time_s: float) -> list[Array]:
         """Return the share of the power of the direct path that the screens let pass, of all devices to each access
         point, [N] each.
