@@ -50,7 +50,7 @@ class Obstacles:
 
     @property
     def moving(self) -> bool:
-        """Whether the blockers move, so that devices that stay at their places lose more or less from round to round."""
+        """Whether the blockers move, so that losses change from round to round though devices stay."""
         return self.parameters.speed_m_s != 0
 
     def left_in_sight(self, placed: tuple[Drop, ...], time_s: float) -> list[Array]:
