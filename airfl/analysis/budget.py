@@ -76,7 +76,8 @@ class Budget:
         amplifier_energy_j: Energy that the devices' power amplifiers draw in all rounds; 0 if none is modelled.
         fronthaul_bits: Bits from the antennas to where they are combined; 0 if their samples arrive exactly.
         noise_std: Standard deviation of the noise of receiver and devices on an entry of the mean message, root mean
-            square over rounds. It is that of the trace divided by the factor of decoding, 1/p under `scheme.rescale`.
+            square over rounds. On links that add up energies, it is that without any signal. The trace has it after
+            decoding, which multiplies it (by 1/p under `scheme.rescale`), and nan where decoding is not linear.
         interference_std: The same for everything else on an entry that is neither message nor noise: other cells,
             leakage between subcarriers, distortion, quantised samples. It is inf if it has no finite power. On links
             that carry bits, it is 0, and what disturbs them lowers their rates.

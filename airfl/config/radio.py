@@ -366,8 +366,9 @@ class _Power(Section):
     )
     spread: Literal["band", "message"] = Field(
         "band",
-        description="in physical units, for analog messages with fewer resource elements than used subcarriers: band = "
-        "each element has 1/K of the power; message = the elements of the message share all of the power",
+        description="in physical units, for messages that are aggregated coherently and have fewer resource elements "
+        "than used subcarriers: band = each element has 1/K of the power, where K is the number of used subcarriers "
+        "or, if smaller, of elements of a whole update; message = the elements of the message share all of the power",
     )
     limit: Literal["round_energy", "transmit_power"] = Field(
         "round_energy",

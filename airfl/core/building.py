@@ -125,7 +125,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
             radio,
             **population,
             pilots_at_once=blind,
-            all_paths=link == "analog" and settings.power.across_cells != "none",
+            all_paths=settings.power.across_cells != "none",
         ),
     )
     check_energy_budget(scenario)

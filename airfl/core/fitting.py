@@ -69,12 +69,14 @@ def _without_analog(settings: Settings) -> Settings:
     """Reset settings that have no effect on links other than analog.
 
     Modulated bits and energies use both parts of a resource element, the receiver tracks the phase or does not need it,
-    and privacy does not depend on the channel. `airfl.config.without_effect` warns users who set these keys.
+    privacy does not depend on the channel, and cells send at their limit. `airfl.config.without_effect` warns users who
+    set these keys.
     """
     analog_only: dict[str, dict[str, object]] = {
         "grid": {"packing": "real"},
         "csi": {"phase_std_rad": 0.0} if settings.grid.downlink else {"phase_std_rad": 0.0, "phase_bits": 0},
         "privacy": {"csi_error": "realised"},
+        "power": {"across_cells": "none"},
     }
     for section, values in analog_only.items():
         if any(getattr(getattr(settings, section), key) != value for key, value in values.items()):

@@ -11,6 +11,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Address", "Purpose", "Streams"]
+
 
 class Purpose(IntEnum):
     """The purpose of a stream. Only append: existing numbers must not change."""

@@ -28,6 +28,10 @@ AcrossCells = Literal["none", "sum", "min-max"]
 """What the cells minimise together: nothing, so that each sends with all of its power; the sum of their errors; or the
 largest ratio of a cell's error to that of the cell alone."""
 
+# A share that differs from 1 by less than this does so by rounding.
+ROUNDING = 1e-12
+# Steps of inverse iteration, each of which leaves about `ROUNDING` of what is not the Perron vector.
+INVERSE_STEPS = 2
 # Newton's method ends when it no longer decreases the sum by more than this share of it, or after so many steps.
 HIDDEN, MOST_STEPS = 1e-14, 200
 # Cells this near to full power, in log x, that gain by more power are held there in a step of Newton's method.
@@ -40,10 +44,10 @@ def power_shares(alone: Array, crossing: Array, minimise: AcrossCells) -> Array:
     """Return x, the share of its power with which each cell sends, [cells].
 
     Args:
-        alone: n, error of each cell alone at full power, [cells]; 0 for a cell that does not take part because it
-            receives nothing, which keeps its power.
+        alone: n, error of each cell alone at full power, [cells]; 0 for a cell that receives nothing. Such a cell does
+            not take part: it keeps its power, and what it sends and receives is ignored.
         crossing: v, what cell c at full power adds to the error of cell l, [l, c].
-        minimise: What is minimised.
+        minimise: What the cells minimise together, see `AcrossCells`.
 
     Raises ValueError if a number is negative or not finite.
     """
@@ -65,11 +69,14 @@ def power_shares(alone: Array, crossing: Array, minimise: AcrossCells) -> Array:
             shares[cells] = (
                 least_sum(alone[cells], within) if minimise == "sum" else least_largest(within / alone[cells, None])
             )
-    return shares
+    return np.where(shares > 1 - ROUNDING, 1.0, shares)
 
 
 def errors(alone: Array, crossing: Array, shares: Array) -> Array:
-    """Return e, the error of each cell that sends with these shares of its power, [cells]."""
+    """Return e, the error of each cell if the cells send with these shares of their power, [cells].
+
+    alone, crossing: As in `power_shares`.
+    """
     return np.asarray((alone + crossing @ shares) / shares)
 
 
@@ -82,15 +89,16 @@ def least_largest(crossing: Array) -> Array:
 
     crossing: v over the error alone, [cells, cells].
     """
-    best, shares = 0.0, np.ones(len(crossing))
-    for full in range(len(crossing)):
-        matrix = crossing.copy()
-        matrix[:, full] += 1.0
-        values, vectors = np.linalg.eig(matrix)
-        largest = int(np.argmax(values.real))
-        if values[largest].real > best:
-            best, vector = float(values[largest].real), np.abs(vectors[:, largest])
-            shares = vector / vector.max()
+    cells = len(crossing)
+    matrices = crossing + np.eye(cells)[:, None, :]  # of each k, whose column is increased by 1
+    radii = np.linalg.eigvals(matrices).real.max(axis=1)
+    full = int(np.argmax(radii))
+    # By inverse iteration: eigenvectors of numpy are inaccurate if other eigenvalues coincide, as in symmetric cells.
+    shifted = radii[full] * (1 + ROUNDING) * np.eye(cells) - matrices[full]
+    shares: Array = np.ones(cells)
+    for _ in range(INVERSE_STEPS):
+        shares = np.abs(np.linalg.solve(shifted, shares))
+        shares /= shares.max()
     return shares
 
 
@@ -110,11 +118,15 @@ def least_sum(alone: Array, crossing: Array) -> Array:
         curvature = noise + pairs.sum(axis=0) + pairs.sum(axis=1)
         direction = -gradient / curvature
         free = (logs < -NEAR_FULL) | (gradient > 0)
+        if free.all():  # one cell has full power at the optimum; moving all of them changes nothing but the noise
+            pinned = int(np.argmax(logs))
+            free[pinned], direction[pinned] = False, 0.0
         hessian = (np.diag(curvature) - pairs - pairs.T)[np.ix_(free, free)]
         direction[free] = -np.linalg.solve(hessian, gradient[free])
         step, decrease = LONGEST / max(float(np.abs(direction).max()), LONGEST), -gradient * direction
         for _ in range(MOST_STEPS):
             reached = np.minimum(logs + step * direction, 0.0)
+            reached -= reached.max()
             promised = float(np.where(free, step * decrease, gradient * (logs - reached)).sum())
             # A decrease that rounding hides cannot be checked; there, near the optimum, the step is right without that.
             hidden = promised <= HIDDEN * total

@@ -25,20 +25,22 @@ from airfl.runtime.callable import CallableModule
 from airfl.storage.trace import schema
 
 WIDTH = 100
+BUILDING_BLOCKS = ("schemes", "server", "stages", "streams")
+"""Modules of `airfl` whose classes and functions user-defined parts are made of."""
 LIMITS = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx reads the source folder."""
     write(Path(app.srcdir) / "reference")
-    app.connect("autodoc-process-docstring", with_bars)
+    app.connect("autodoc-process-docstring", as_text)
     app.connect("autodoc-skip-member", is_listed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def with_bars(app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]) -> None:
-    """Escape the bars of |h| in docstrings, which are not reStructuredText substitutions."""
-    lines[:] = [line.replace("|", "\\|") for line in lines]
+def as_text(app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]) -> None:
+    """Escape what docstrings and types have as text, and reStructuredText as markup: the bars of |h|, and bool_."""
+    lines[:] = [line.replace("|", "\\|").replace("bool_", "bool\\_") for line in lines]
 
 
 def is_listed(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
@@ -175,7 +177,8 @@ def trace_page() -> str:
 
 
 def python_page() -> str:
-    """Return the page of the Python interface: the public names of `airfl`, and `airfl.callbacks`."""
+    """Return the page of the Python interface: the public names of `airfl`, of `airfl.callbacks`, and of the modules
+    that user-defined parts are made of."""
     lines = [
         "# Python",
         "",
@@ -213,6 +216,16 @@ def python_page() -> str:
             lines += [f".. autoclass:: {where(part)}", "   :no-members:", ""]
         lines += ["```", ""]
     lines += [
+        "## What user-defined parts are made of",
+        "",
+        "The pages on [parts of your own](../extending/index.md) import these classes and functions.",
+        "",
+        "```{eval-rst}",
+    ]
+    for room in BUILDING_BLOCKS:
+        lines += [f".. currentmodule:: airfl.{room}", "", *building_blocks(room)]
+    lines += ["```", ""]
+    lines += [
         "## Callbacks",
         "",
         "Callbacks are notified during a run: see [callbacks](../callbacks.md).",
@@ -222,6 +235,19 @@ def python_page() -> str:
     for name in airfl.callbacks.__all__:
         lines += [f".. autoclass:: {name}", *(["   :members:"] if name == "Callback" else []), ""]
     return "\n".join([*lines, "```", ""])
+
+
+def building_blocks(room: str) -> Iterator[str]:
+    """Yield the lines that document the public classes and functions of a module, without the registered parts, which
+    have sections of their own."""
+    module = getattr(airfl, room)
+    registered = {registry[name] for registry in REGISTRIES for name in registry.classes.values()}
+    for name in getattr(module, "__all__", dir(module)):
+        there = getattr(module, name)
+        if inspect.isclass(there) and there not in registered:
+            yield from (f".. autoclass:: {name}", "")
+        elif inspect.isfunction(there):
+            yield from (f".. autofunction:: {name}", "")
 
 
 def where(part: type[Any]) -> str:

@@ -199,6 +199,18 @@ def test_examples_import_public_names() -> None:
         assert module == "airfl" or module.split(".")[1] in airfl.__all__, f"{module} is not public"
 
 
+def test_the_reference_describes_what_examples_import() -> None:
+    """Classes and functions of the modules that parts are made of; registered parts are listed under their kinds."""
+    reference = (DOCS / "reference" / "python.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\.\. auto(?:class|function):: (?:[\w.]+\.)?(\w+)$", reference, re.MULTILINE))
+    files = [*DOCS.glob("extending/*.md"), *DOCS.glob("tutorials/*.py")]
+    found = {one for file in files for one in public_imports(file.read_text(encoding="utf-8"))}
+    rooms = ("airfl.schemes", "airfl.server", "airfl.stages", "airfl.streams")
+    needed = {name for module, name in found if module in rooms and not name.isupper()}
+    assert {"Recipe", "Averaging", "Coder", "Purpose"} <= needed
+    assert needed <= described
+
+
 @pytest.mark.parametrize(
     ("public", "inside"),
     [

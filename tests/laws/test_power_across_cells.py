@@ -38,10 +38,13 @@ def objective(minimise: str, alone: Array, crossing: Array, shares: Array) -> Ar
 
 
 @pytest.mark.parametrize("minimise", BOTH)
-def test_symmetric_cells_send_at_full_power(minimise: AcrossCells) -> None:
-    """Less power would lower what crosses as much as the signal, and leave the noise."""
-    crossing = 30.0 * (1 - np.eye(5))
-    np.testing.assert_allclose(power_shares(np.full(5, 0.2), crossing, minimise), 1.0, rtol=EXACT)
+@pytest.mark.parametrize("cells", [2, 3, 5, 10])
+def test_symmetric_cells_send_at_full_power(minimise: AcrossCells, cells: int) -> None:
+    """Less power would lower what crosses as much as the signal, and leave the noise. Rounding takes nothing off, so
+    that their power limits still count as binding."""
+    for coupling in (0.06, 30.0):
+        shares = power_shares(np.full(cells, 0.2), coupling * (1 - np.eye(cells)), minimise)
+        assert list(shares) == [1.0] * cells
 
 
 def test_two_cells_that_minimise_the_sum() -> None:
@@ -100,6 +103,16 @@ def test_shares_meet_the_conditions_of_optimality(cells: int) -> None:
         losses = errors(alone, crossing, shares) / alone
         np.testing.assert_allclose(losses, losses[0], rtol=1e-7)
         assert shares.max() == 1
+
+
+@pytest.mark.parametrize("minimise", BOTH)
+def test_noise_far_below_the_interference_does_not_matter(minimise: AcrossCells) -> None:
+    """Then the optimum hardly depends on it, if all cells have the same: at 90 to 250 dB below."""
+    for seed in range(5):
+        _, crossing = random_cells(6, 20 + seed)
+        one, *others = (power_shares(np.full(6, noise), crossing, minimise) for noise in (1e-9, 1e-12, 1e-16, 1e-25))
+        for shares in others:
+            np.testing.assert_allclose(shares, one, rtol=1e-3)
 
 
 @pytest.mark.parametrize("minimise", BOTH)

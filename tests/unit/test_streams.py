@@ -92,6 +92,14 @@ def test_items_are_ordered_by_the_numbers_of_a_pass(
         assert np.all(found[row, :, size:] == device_uniforms.NOTHING)
 
 
+def test_orders_of_narrow_or_strided_integers() -> None:
+    """The compiled kernel reads whole words one after the other."""
+    devices, sizes = np.arange(8), np.arange(8)[::-1] + 1
+    wanted = device_uniforms.orders(Streams(9), Purpose.BATCH, 3, devices, sizes, 10, 2)
+    narrow = (np.repeat(values, 2).astype(np.int32)[::2] for values in (devices, sizes))
+    np.testing.assert_array_equal(device_uniforms.orders(Streams(9), Purpose.BATCH, 3, *narrow, 10, 2), wanted)
+
+
 def test_orders_of_nobody() -> None:
     nobody = np.empty(0, dtype=np.int64)
     assert device_uniforms.orders(Streams(0), Purpose.BATCH, 0, nobody, nobody, 5, 2).shape == (0, 2, 1)

@@ -77,6 +77,7 @@ def orders(
         largest: Number of items of the device with the most, also of those that are not asked for.
         passes: Number of orders of each device.
     """
+    devices, sizes = np.asarray(devices, dtype=np.int64), np.asarray(sizes, dtype=np.int64)
     compiled = load_library()
     if compiled is not None:
         return _orders_by_library(compiled, streams.key(purpose, round_index), devices, sizes, largest, passes)

@@ -26,6 +26,7 @@ from airfl.uplinks.radio.parts import (
     cell_of,
     grid_of,
     noise_std_of,
+    pairs_of_cells,
     settings_of,
     surroundings_of,
     waveform_of,
@@ -88,9 +89,7 @@ def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> No
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     each += radio.surface.elements * (BYTES_A_REFLECTION * antennas.count + BYTES_AN_ELEMENT)
-    cells = 1 + len(radio.topology.neighbour_positions)
-    # Devices of neighbours have channels to their own base station and to this one, or to all of them.
-    rows *= 2 * cells - 1 if radio.power.across_cells == "none" else cells**2
+    rows *= pairs_of_cells(radio)
     size = rows * blocks * subcarriers * each
     if antennas.correlation != "independent":
         size += rows * antennas.count**2 * BYTES_A_PAIR
@@ -478,7 +477,7 @@ def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> No
             f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
             f'"sample" or "schedule", or {none}'
         )
-    if power.across_cells != "none" and link == "analog":
+    if power.across_cells != "none":
         _check_across_cells(power)
     if not isinstance(channel.fading_model, FlatFading):
         raise UserError(

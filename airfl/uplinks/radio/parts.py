@@ -198,11 +198,18 @@ def tracks_of(channel: ChannelSettings, cell: Topology, *, devices: int, rounds:
     return tracks
 
 
+def pairs_of_cells(radio: RadioSections) -> int:
+    """Return the number of pairs of a cell and a base station for which the channels of the cell's devices are drawn.
+
+    Devices of this cell have channels to their own base station, and those of neighbouring cells to their own and to
+    that of this cell. If power is controlled across cells, all have channels to all base stations.
+    """
+    cells = 1 + len(radio.topology.neighbour_positions)
+    return 2 * cells - 1 if radio.power.across_cells == "none" else cells**2
+
+
 def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     """Return a notice if correlated shadowing takes minutes, since it is drawn for one link after the other.
-
-    A device has a link to every access point of its cell, and a device of a neighbouring cell to those of this cell,
-    too. For power control across cells, every device has links to the access points of all cells.
 
     Args:
         radio: The sections on the radio.
@@ -212,8 +219,7 @@ def slow_shadowing(radio: RadioSections, devices: int) -> str | None:
     if topology.kind == "none":
         return None
     neighbours = len(topology.neighbour_positions)
-    pairs = 1 + 2 * neighbours if radio.power.across_cells == "none" else (1 + neighbours) ** 2
-    links = devices * pairs * len(cell_of(radio.channel, topology).access_points)
+    links = devices * len(cell_of(radio.channel, topology).access_points) * pairs_of_cells(radio)
     if links < MANY_CORRELATED:
         return None
     if topology.motion != "none" or not any(cell_of(radio.channel, topology).correlations_m):

@@ -21,12 +21,17 @@ def of_each_device(
     draw: Callable[[np.random.Generator], NDArray[Any]],
     dtype: DTypeLike,
 ) -> NDArray[Any]:
-    """Return the numbers that draw(generator) yields for each device of a chunk, at the coordinates that are sent,
-    [chunk, entries].
+    """Return random numbers for the entries that each device of a chunk sends, [chunk, entries].
 
     Each device has its own generator, so that several threads can draw at once.
-    """
 
+    Args:
+        opened: The round.
+        batch: The messages of the chunk; where they hold a part of the coordinates, the numbers are those of that part.
+        purpose: What the numbers are for.
+        draw: generator -> numbers of one device, one for each coordinate before any are left out.
+        dtype: Type of the numbers.
+    """
     devices = opened.devices[batch.rows].tolist()
     numbers = np.empty(batch.values.shape, dtype=dtype)
 
