@@ -40,6 +40,8 @@ class Tracks:
         at_end: What is before the first stamp of a device and after its last: "once" the way of the first and of the
             last leg goes on, "hold" it stands there; "wrap" as "hold", and after `span_s` all devices begin again.
         span_s: First and last time stamp of all devices.
+        farthest_m: Largest horizontal distance of a device from the origin in m, at all time stamps of the file, those
+            outside the run among them.
     """
 
     times_s: Array
@@ -50,6 +52,7 @@ class Tracks:
     start_s: float
     at_end: AtEnd
     span_s: tuple[float, float]
+    farthest_m: float
 
     def take(self, devices: NDArray[np.int64]) -> Tracks:
         """Return the motion of some of the devices."""
@@ -95,8 +98,9 @@ class Tracks:
         stamp_s, passes = self.start_s + time_s, 0
         if self.at_end == "wrap":
             begin_s, end_s = self.span_s
-            passes = math.floor((stamp_s - begin_s) / (end_s - begin_s))
-            stamp_s = max(stamp_s - passes * (end_s - begin_s), begin_s)
+            if stamp_s > begin_s:  # before the first stamp of the file all devices stand
+                passes = math.floor((stamp_s - begin_s) / (end_s - begin_s))
+                stamp_s = max(stamp_s - passes * (end_s - begin_s), begin_s)
         return stamp_s, passes
 
     def _stands(self, time_s: float) -> NDArray[np.bool_]:
@@ -222,7 +226,7 @@ def _tracks(rows: Iterator[Rows], devices: int, start_s: float, length_s: float,
     bounds_s = (-math.inf, math.inf) if at_end == "wrap" else (start_s, start_s + length_s)
     kept: list[Rows] = []
     before: Rows = (np.empty(0, np.int64), np.empty(0), np.empty((0, 2)))
-    count, span_s = 0, (math.inf, -math.inf)
+    count, span_s, farthest_m = 0, (math.inf, -math.inf), 0.0
     for ids, times_s, places_m in rows:
         own = ids < devices
         ids, times_s, places_m = ids[own], times_s[own], places_m[own]
@@ -241,6 +245,7 @@ def _tracks(rows: Iterator[Rows], devices: int, start_s: float, length_s: float,
         if not len(ids):
             continue
         span_s = (min(span_s[0], float(times_s.min())), max(span_s[1], float(times_s.max())))
+        farthest_m = max(farthest_m, float(np.hypot(places_m[:, 0], places_m[:, 1]).max()))
         # A position is needed within the run, and so is the first one after it, and the last one before it.
         needed = previous_s <= bounds_s[1]
         ids, times_s, places_m = ids[needed], times_s[needed], places_m[needed]
@@ -266,14 +271,15 @@ def _tracks(rows: Iterator[Rows], devices: int, start_s: float, length_s: float,
     order = np.argsort(all_ids, kind="stable")
     all_ids, all_times_s, all_places_m = all_ids[order], all_times_s[order], all_places_m[order]
     first = np.searchsorted(all_ids, np.arange(devices))
-    legs_m = np.zeros(len(all_ids))
-    with np.errstate(over="ignore", invalid="ignore"):  # `_check_legs` refuses what is too fast
-        legs_m[1:] = np.hypot(*np.diff(all_places_m, axis=0).T)
-        legs_m[first] = 0.0
-        ways_m = np.cumsum(legs_m)
-        ways_m -= ways_m[first][all_ids]
     last = np.r_[first[1:], len(all_ids)] - 1
-    return Tracks(all_times_s, all_places_m, ways_m, first, last, start_s, at_end, span_s)
+    ways_m = np.zeros(len(all_ids))
+    with np.errstate(over="ignore", invalid="ignore"):  # `_check_legs` refuses what is too fast
+        ways_m[1:] = np.hypot(*np.diff(all_places_m, axis=0).T)
+    ways_m[first] = 0.0
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        # Each device by itself: a sum over all of them would round by how many stamps the devices before it have.
+        np.cumsum(ways_m[begin : end + 1], out=ways_m[begin : end + 1])
+    return Tracks(all_times_s, all_places_m, ways_m, first, last, start_s, at_end, span_s, farthest_m)
 
 
 def _last_of_each(ids: Ids, times_s: Array, places_m: Array) -> Rows:

@@ -20,6 +20,7 @@ from tests.conftest import small_settings
 from tests.laws import selective
 from tests.laws.decoding import built, planned
 from tests.laws.samples import Array, assert_mean
+from tests.laws.test_motion_file import in_file
 from tests.refusals import one_line
 from tests.resuming import assert_same_trace, interrupted
 from tests.small_data import few_samples
@@ -74,7 +75,11 @@ def test_what_is_received_falls_by_the_loss() -> None:
     radio = scenario_of(*SIGHT, *CROWD, *still, devices=6).radio
     ids, frame = np.arange(6), radio.frame(8)
     found = np.array([radio.channel(t, ids, frame).response[:, :, 0, 0] for t in range(400)])
-    np.testing.assert_array_equal(radio.at(0).mean_power, radio.at(399).mean_power)
+    assert radio.at(399) is radio
+    standing = radio.obstacles.screens.at(800.0)
+    base = np.array([0.0, 0.0, radio.drop.base_height_m])
+    loss_db = standing.direct_loss_db(radio.drop.positions_m, base)
+    np.testing.assert_allclose(radio.k_factors, 10 * 10 ** (-loss_db / 10), rtol=1e-6)
     power, k = radio.at(0).mean_power, radio.at(0).k_factors
     for device in ids:
         assert_mean(np.abs(found[:, device]) ** 2 / power[device], 1.0)
@@ -82,6 +87,18 @@ def test_what_is_received_falls_by_the_loss() -> None:
         products = (found[:, device, ::2] * found[:, device, 1::2].conj()).mean(axis=1)
         assert_mean(products / power[device], k[device] / (k[device] + 1))
     assert k.min() < 5 < 9 < k.max()
+
+
+def test_a_blocked_line_of_sight_ages_and_stays_blocked() -> None:
+    """Devices behind people with K below 3, 20 rounds, 1 ms at 10 m/s: the mean of |h|^2 after the delay is that of the
+    round."""
+    late = ("channel.speed_m_s=10", "csi.delay_s=1e-3", "blockage.speed_m_s=0", "blockage.count=6000")
+    radio = scenario_of(*SIGHT, CROWD[0], *late, devices=200).radio
+    hidden = np.flatnonzero(radio.at(0).k_factors < 3)
+    assert len(hidden) > 20
+    ones, frame, power = np.ones(len(hidden)), radio.frame(8), radio.at(0).mean_power[hidden]
+    aged = [radio.csi_of(t, hidden, frame, ones).state.response[:, 0, 0, 0] for t in range(20)]
+    assert_mean(np.ravel(np.abs(aged) ** 2 / power), 1.0)
 
 
 def test_several_access_points_have_lines_of_sight_of_their_own() -> None:
@@ -111,17 +128,22 @@ def test_places_and_people_may_both_move() -> None:
 
 
 def test_screens_are_in_the_circle_that_holds_all_devices_at_any_time(tmp_path: Path) -> None:
-    """As far as the farthest of given coordinates, 60 m, and as a file leads, 80 m."""
+    """As far as the farthest of given coordinates, 60 m, and as a file leads, 80 m, even after the run."""
     given = ("topology.kind=coordinates", "topology.coordinates=[[50,0],[0,-60],[30,40],[40,0]]")
     screens = scenario_of(*SIGHT, *CROWD, *given, devices=4).radio.obstacles.screens
     assert screens.motion.outer_m == 60
     assert 58 < np.linalg.norm(screens.motion.start_m, axis=1).max() <= 60
     file = tmp_path / "places.csv"
-    rows = [f"{device},{time},{x},{y}" for device in range(4) for time, x, y in ((0, 0, 40 + device), (9, 80, 0))]
+    rows = [
+        f"{device},{time},{x},{y}"
+        for device in range(4)
+        for time, x, y in ((0, 0, 40 + device), (9, 60, 0), (30, 80, 0))
+    ]
     file.write_text("\n".join(["device,time_s,x_m,y_m", *rows]))
     given = ("topology.kind=coordinates", "topology.motion=file", f"topology.motion_file={file}", "run.rounds=2")
-    moved = scenario_of(*SIGHT, *CROWD, *given, "channel.speed_m_s=30", devices=4).radio.obstacles.screens
-    assert moved.motion.outer_m == pytest.approx(80)
+    moved = scenario_of(*SIGHT, *CROWD, *given, "channel.speed_m_s=30", devices=4).radio
+    assert moved.moving.motion.distances_m[1] == pytest.approx(60)
+    assert moved.obstacles.screens.motion.outer_m == pytest.approx(80)
 
 
 # --- Sionna's cells ---------------------------------------------------------------------------------------------------
@@ -269,6 +291,32 @@ def test_the_link_budget_is_the_run(tmp_path: Path) -> None:
         export(whole.path, "channel", tmp_path / "exported")
 
 
+def test_more_rounds_leave_the_first_ones_as_they_are(tmp_path: Path) -> None:
+    """Places from a file that lead away, 10 m a second, among people: 2 rounds are the first of 4, which may
+    also be interrupted; the greater distances of the later rounds move no one."""
+    generator = np.random.default_rng(4)
+    away = generator.uniform(0, 2 * math.pi, 100)
+    starts = generator.uniform(12, 30, 100)[:, None] * np.stack([np.cos(away), np.sin(away)], axis=1)
+    steps = 10 * np.stack([np.cos(away), np.sin(away)], axis=1)
+    file = in_file(tmp_path / "away.csv", np.arange(12.0), np.stack([starts + k * steps for k in range(12)]))
+    given = ("scheme.name=pfels", "channel.units=physical", *SIGHT, *CROWD, "privacy.epsilon=inf")
+    given += ("topology.kind=coordinates", "topology.motion=file", f"topology.motion_file={file}")
+    given += ("channel.speed_m_s=11", "channel.variation=jakes")
+    two, four = (small_settings(*given, f"run.rounds={rounds}") for rounds in (2, 4))
+    short = airfl.run(two, tmp_path / "short", data=few_samples())
+    long = airfl.run(four, tmp_path / "long", data=few_samples())
+    with airfl.open_trace(short.path) as first, airfl.open_trace(long.path) as all_of_them:
+        begun = all_of_them.isel(round=slice(0, 2))
+        assert len(all_of_them["round"]) == 4
+        for name in first.data_vars:
+            if "round" in first[name].dims and name != "epsilon_at_least":  # that of the last round of a run
+                np.testing.assert_array_equal(begun[name].values, first[name].values, err_msg=name)
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(four, tmp_path / "part", data=few_samples(), progress=interrupted(2))
+    airfl.run(four, tmp_path / "part", data=few_samples(), resume=True)
+    assert_same_trace(long.path, tmp_path / "part" / long.path.name)
+
+
 REFUSALS = {
     "blockage.model=model-a channel.fading=rician": "'model-a' attenuates the clusters of channel.fading = umi, uma or",
     "blockage.model=model-a channel.fading=inf-sl": "'model-a' attenuates the clusters of channel.fading = umi, uma or",
@@ -280,6 +328,9 @@ REFUSALS = {
     "blockage.model=model-b surface.elements=4": "surface.elements: paths over a surface are not blocked",
     "blockage.model=model-b topology.neighbours=[[400,0]]": "topology.neighbours: paths from neighbouring cells",
     "blockage.model=model-b channel.fading=umi csi.estimation=mmse": 'csi.estimation: "mmse" needs the mean power',
+    "blockage.model=model-a channel.fading=umi topology.los=nlos csi.delay_s=1e-3 channel.speed_m_s=1": (
+        "csi.delay_s: channels change over the delay by their mean power"
+    ),
     "blockage.model=model-b power.policy=statistical": "lines of sight are blocked one by one, so there is no common",
     "blockage.model=model-c": "blockage.model",
     "blockage.model=model-b blockage.count=0": "blockage.count",

@@ -97,6 +97,25 @@ def test_between_stamps_devices_go_straight_at_a_constant_speed(
     assert len(found.times_s) == 5 * (kept.sum() + 2)  # those within the run, one before it and one after it
 
 
+@pytest.mark.parametrize("at_end", ["once", "hold", "wrap"])
+@pytest.mark.parametrize("name", ["walk.csv", "walk.h5"])
+def test_a_way_does_not_depend_on_the_number_of_rounds(
+    at_end: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """2 rounds of 1.5 s of 40 s, against 12 rounds: places, velocities, ways and the largest distance are the same to
+    the last bit, although more positions are held."""
+    monkeypatch.setattr(tracks, "BLOCK_ROWS", 7)
+    times_s, places_m = walk()
+    file = in_file(tmp_path / name, times_s, places_m)
+    short, long = (read(file, devices=4, start_s=4.0, rounds=rounds, round_s=1.5, at_end=at_end) for rounds in (2, 12))
+    assert (len(short.times_s) < len(long.times_s)) == (at_end != "wrap")
+    for time_s in (0.0, 1.5, 2.9):
+        np.testing.assert_array_equal(short.at(time_s), long.at(time_s))
+    at_s = np.array([0.0, 1.5, 2.9])
+    np.testing.assert_array_equal(short.ways(at_s), long.ways(at_s))
+    assert short.farthest_m == long.farthest_m == pytest.approx(np.linalg.norm(places_m[:, :4], axis=2).max())
+
+
 def test_outside_the_stamps_devices_stand_or_begin_again(tmp_path: Path) -> None:
     """Stamps from 10 to 14 s, but of device 1 from 11 to 13 s: it stands at its ends."""
     file = tmp_path / "walk.csv"
@@ -118,6 +137,9 @@ def test_outside_the_stamps_devices_stand_or_begin_again(tmp_path: Path) -> None
     np.testing.assert_allclose(held.ways(np.array([0.0, 3.0, 8.0])), [[0, 4, 8], [0, 2, 4]])
     # A pass is 8 m and the way back of 8 m, or 4 m and 4 m.
     np.testing.assert_allclose(wrapped.ways(np.array([0.0, 2.0, 6.0, 12.0])), [[0, 4, 20, 48], [0, 2, 10, 24]])
+    early = read(str(file), start_s=3.0, rounds=99, at_end="wrap")  # 7 s before the first stamp of the file
+    np.testing.assert_allclose(early.at(1.0), [[[0, 0], [5, 5]], np.zeros((2, 2))])
+    np.testing.assert_allclose(early.ways(np.array([0.0, 7.0, 9.0, 13.0])), [[0, 0, 4, 20], [0, 0, 2, 10]])
 
 
 BAD: dict[str, tuple[str, dict[str, Any], str]] = {

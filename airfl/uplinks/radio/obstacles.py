@@ -38,7 +38,7 @@ class Obstacles:
         parameters: The parameters of blockage.
         streams: Random number streams of the run.
         carrier_hz: Carrier frequency in Hz.
-        points: x and y of the access points in m; one at the origin is the base station.
+        points: x and y of the access points in m; ((0, 0),) for a single base station.
         screens: The screens of model-b; None for model-a.
     """
 
@@ -47,6 +47,11 @@ class Obstacles:
     carrier_hz: float
     points: tuple[tuple[float, float], ...]
     screens: Screens | None
+
+    @property
+    def moving(self) -> bool:
+        """Whether the blockers move, so that losses change from round to round though devices stay."""
+        return self.parameters.speed_m_s != 0
 
     def left_in_sight(self, placed: tuple[Drop, ...], time_s: float) -> list[Array]:
         """Return the share of the power of the direct path that the screens let pass, of all devices to each access
@@ -97,9 +102,10 @@ def obstacles_of(sections: RadioSections, streams: Streams, moved: Moving | None
 
 
 def _radius_m(cell: Topology, moved: Moving | None) -> float:
-    """Return the radius of the circle around the base station that holds all devices at any time."""
+    """Return the radius in m of the circle around the base station that holds all devices at any time, which does not
+    depend on the number of rounds."""
     if moved is not None and isinstance(moved.motion, Tracks):
-        return max(_LEAST_RADIUS_M, moved.motion.distances_m[1])
+        return max(_LEAST_RADIUS_M, moved.motion.farthest_m)
     if cell.kind != "coordinates" or not cell.coordinates:
         return cell.radius_m
     return max(_LEAST_RADIUS_M, *(math.hypot(x, y) for x, y in cell.coordinates))
@@ -129,10 +135,22 @@ def check_blockage(radio: RadioSections) -> None:
             f"topology.neighbours: paths from neighbouring cells are not blocked by blockage.model = {model!r}; leave "
             f"it out, or {off}"
         )
-    if scenario and radio.csi.imperfections.estimation.method == "mmse":
+    if scenario:
+        _check_mean_power(radio, off)
+
+
+def _check_mean_power(radio: RadioSections, off: str) -> None:
+    """Check that nothing is estimated or drawn by the mean power of the channels, which is not known behind blockers;
+    raises UserError."""
+    imperfections, given = radio.csi.imperfections, f"blockage.model = {radio.blockage.model!r}"
+    if imperfections.estimation.method == "mmse":
         raise UserError(
-            f'csi.estimation: "mmse" needs the mean power of the channels, which blockage.model = {model!r} changes; '
-            f'use "ls", or {off}'
+            f'csi.estimation: "mmse" needs the mean power of the channels, which {given} changes; use "ls", or {off}'
+        )
+    if imperfections.ageing.delay_s and radio.channel.speed_m_s:
+        raise UserError(
+            f"csi.delay_s: channels change over the delay by their mean power, which {given} changes (given: "
+            f"{imperfections.ageing.delay_s:g} s); use 0, or {off}"
         )
 
 

@@ -73,8 +73,8 @@ class Radio(TrueChannels):
     def at(self, round_index: int) -> Self:
         """Return the radio with the places of a round: this one if devices, and blockers of lines of sight, stay at
         theirs."""
-        blocks = self.obstacles is not None and not self.selective
-        if (self.moving is None and not blocks) or self.round_index == round_index:
+        blocked_anew = self.obstacles is not None and self.obstacles.moving and not self.selective
+        if (self.moving is None and not blocked_anew) or self.round_index == round_index:
             return self
         if round_index not in self._latest:
             sections, time_s = self.sections, round_index * self.sections.channel.round_s
