@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import airfl
@@ -22,11 +23,13 @@ from airfl.runtime.store import Store
 from airfl.uplinks.radio import Radio
 from airfl.uplinks.stages import Clip
 from channels.csi import ChannelState
+from channels.frame import Frame
 from tests import small_data
 from tests.conftest import small_settings
 
 DEVICES = np.array([3, 5, 7, 9])
 C = 2.0
+Ids = NDArray[np.int64]
 Spoil = Callable[[int, float], None]
 
 
@@ -160,21 +163,24 @@ def test_dropping_is_as_if_zeros_were_computed(tmp_path: Path, monkeypatch: pyte
 def test_a_channel_that_is_no_number_is_named_or_left_out(
     more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with run(tmp_path / "finite", "stop", *more).trace() as trace:
+        taking_part = trace["device_id"].values[0, 3]
     whole = Radio._channel
 
-    def channel(self: Radio, *given: Any) -> tuple[ChannelState, Any]:
-        state, line_of_sight = whole(self, *given)
+    def channel(self: Radio, round_index: int, devices: Ids, frame: Frame) -> tuple[ChannelState, Any]:
+        state, line_of_sight = whole(self, round_index, devices, frame)
         response = np.array(state.response)
-        response[3] = math.nan
+        response[devices == taking_part] = math.nan
         return ChannelState(response), line_of_sight
 
     monkeypatch.setattr(Radio, "_channel", channel)
-    with pytest.raises(DivergedError, match=r"^round 0, device \d+: its channel is not finite"):
+    with pytest.raises(DivergedError, match=rf"^round 0, device {taking_part}: its channel is not finite"):
         run(tmp_path / "stop", "stop", *more)
     done = run(tmp_path / "drop", "drop", *more)
     with done.trace() as trace:
         taken = trace["device_id"].values >= 0
         assert (taken.sum(axis=1) == (8 if "selection.kind=best-k" in more else 7)).all()
+        assert taking_part not in trace["device_id"].values
         assert np.isfinite(trace["channel_gain"].values[taken]).all()
     assert done.parameters.isfinite().all()
 
