@@ -175,7 +175,12 @@ def test_data_has_rows_of_the_experiment_alone(experiment: common.Experiment) ->
 
 def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     printed = []
-    for command in (["table-2"], ["table-3"], ["figure-3", "--data-set", "femnist"]):
+    for command in (
+        ["table-2"],
+        ["table-3"],
+        ["figure-3", "--data-set", "femnist"],
+        ["figure-4", "--data-set", "femnist"],
+    ):
         pfels.main([*command, "--show", "--out", str(tmp_path)])
         printed += capsys.readouterr().out.splitlines()
     section = PAGE.read_text().partition("## PFELS, accuracy with small models")[2].partition("\n## ")[0]
@@ -218,6 +223,15 @@ def test_what_the_page_says_of_figure_3() -> None:
     assert max(map(abs, saved[1])) < 0.02
     # At p = 1 nothing is left out, and both schemes are the same.
     assert ours[1.0].accuracy == control[1.0].accuracy
+
+
+def test_what_the_page_says_of_figure_4() -> None:
+    runs = common.by_label(common.read(pfels.experiment(FEMNIST, "same-energy").file(RESULTS)))
+    for label, more in ((lambda epsilon: pfels.pfels(0.5, epsilon), 2.0), (pfels.wfl_pdp, 1.7)):
+        points = [runs[label(epsilon)][0][-1] for epsilon in (1.0, 2.0, 4.0)]
+        found = [point.accuracy for point in points]
+        assert max(found) - min(found) < 0.4
+        assert round((points[-1].energy or 0.0) / (points[0].energy or 1.0), 1) == more
 
 
 @pytest.mark.full  # twenty rounds each
