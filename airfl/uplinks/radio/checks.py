@@ -10,7 +10,6 @@ from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
     GridSettings,
-    PowerSettings,
     TopologySettings,
     path_loss_of,
 )
@@ -445,92 +444,6 @@ def check_surface(radio: RadioSections, rule: SelectionRule, link: str) -> None:
         raise UserError(
             f"selection.kind: {rule.name!r} selects by the channels, but surface.configuration = "
             f'{surface.configuration!r} sets these for the selected devices; use uniform or poisson, or "random"'
-        )
-
-
-def check_neighbours(radio: RadioSections, rule: SelectionRule, link: str) -> None:
-    """Check that neighbouring cells can run the same aggregation, and that their interference is modelled.
-
-    Args:
-        radio: The sections of the radio.
-        rule: Rule by which devices are selected.
-        link: Kind of the uplink.
-
-    Raises UserError if they cannot, or if it is not.
-    """
-    if not radio.topology.neighbour_positions:
-        return
-    channel, antennas, power = radio.channel, radio.antennas, radio.power
-    cells, none = "neighbouring cells (topology.neighbours)", "leave topology.neighbours out"
-    if link == "noncoherent":
-        raise UserError(
-            "topology.neighbours: the noncoherent link adds up energies, and those from neighbouring cells are not "
-            f"modelled; {none}, or use channel.interference_to_noise_db"
-        )
-    if isinstance(rule, ChannelRule):
-        raise UserError(
-            f"selection.kind: {rule.name!r} chooses among devices, which is not simulated in {cells}; use "
-            f"uniform or poisson, or {none}"
-        )
-    if power.alignment == "population":
-        raise AlignmentError(
-            f'power.alignment: "population" needs the channels of all devices, which are not simulated in {cells}; use '
-            f'"sample" or "schedule", or {none}'
-        )
-    if power.across_cells != "none":
-        _check_across_cells(power)
-    if not isinstance(channel.fading_model, FlatFading):
-        raise UserError(
-            f"channel.fading: {name_of(channel.fading)!r} is not simulated between cells (topology.neighbours); use a "
-            f"flat law ({', '.join(FADING_LAWS)}), or {none}"
-        )
-    if channel.variation == "jakes" and channel.coherence != "round":
-        raise UserError(
-            f"channel.coherence: {channel.coherence!r} is not simulated between cells (topology.neighbours); use "
-            f'"round", or {none}'
-        )
-    for key, present, given in (
-        ("surface.elements", bool(radio.surface.elements), radio.surface.elements),
-        ("grid.waveform", radio.grid.waveform, radio.grid.waveform),
-        ("grid.downlink", radio.grid.downlink, radio.grid.downlink),
-        ("hardware.amplifier", radio.hardware.amplifier != "none", radio.hardware.amplifier),
-        ("hardware.fronthaul_bits", radio.hardware.fronthaul_bits is not None, radio.hardware.fronthaul_bits),
-        ("antennas.combining", antennas.count > 1 and antennas.combiner.robust, name_of(antennas.combining)),
-        ("power.peak", power.peak_db is not None and power.peak == "clip", power.peak),
-    ):
-        if present:
-            raise UserError(f"{key}: is not simulated beside signals from {cells}, got {given!r}; omit it, or {none}")
-    if link == "analog":
-        return
-    if antennas.count > 1:
-        raise UserError(
-            f"antennas.count: the {link} link beside signals from {cells} is for one antenna, got {antennas.count}; "
-            f"use 1, or {none}"
-        )
-    if channel.interference_to_noise_db is not None and not channel.interference_model.gaussian:
-        raise UserError(
-            f"channel.interference: rates of the {link} link are not known under {name_of(channel.interference)!r} "
-            f'interference beside signals from {cells}; use "gaussian", or {none}'
-        )
-
-
-def _check_across_cells(power: PowerSettings) -> None:
-    """Check that beta may follow from the channels of all cells; raises UserError otherwise."""
-    given, policy = f"power.across_cells = {power.across_cells!r}", power.power_policy
-    if power.alignment == "schedule":
-        raise AlignmentError(
-            f'power.alignment: "schedule" announces beta, which {given} sets by the channels; use "sample", or '
-            'power.across_cells = "none"'
-        )
-    if policy.target is not None:
-        raise UserError(
-            f"power.coefficient: sets beta, which {given} lowers by the channels (given: {policy.target:g}); omit it, "
-            'or use power.across_cells = "none"'
-        )
-    if policy.statistical or not policy.coherent:
-        raise UserError(
-            f"power.policy: {policy.name!r} sets power without the channels of a round, which {given} needs of all "
-            'cells; use another policy, or power.across_cells = "none"'
         )
 
 
