@@ -1,4 +1,4 @@
-"""Neighbouring cells: devices of their own, as their own base station and that of this cell receive them, and checks."""
+"""Neighbouring cells: devices of their own, received by their own base station and by that of this cell, and checks."""
 
 from __future__ import annotations
 
