@@ -32,6 +32,10 @@ MODELS = {
     "three layers": lambda: nn.Sequential(
         *(nn.Flatten(), nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, 21), nn.ReLU(), nn.Linear(21, 5))
     ),
+    "transposed, padded": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 30), nn.Sigmoid(), nn.Linear(30, 37)),
+    "transposed, three layers": lambda: nn.Sequential(
+        *(nn.Flatten(), nn.Linear(12, 15, bias=False), nn.Tanh(), nn.Linear(15, 7), nn.ReLU(), nn.Linear(7, 18))
+    ),
     "linear twice": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 6), nn.Identity(), nn.Linear(6, 5)),
 }
 

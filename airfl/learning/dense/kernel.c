@@ -1,9 +1,10 @@
 /* Fully connected networks under cross-entropy: local SGD with momentum, and sums of per-sample gradients.
 
-   One device is computed after another, so that its parameters stay in the processor's cache. Parameters are in torch's
-   layout, weights [outputs, inputs] and biases [outputs], and in memory each row is padded with zeros to whole vectors.
-   Every product is one of two kinds: `dots` of rows (forward), and sums of `outer` products (both gradients). They are
-   computed in tiles of ROWS x TILE, whose sums stay in registers. */
+   One device is computed after another, so that its parameters stay in the processor's cache. Parameters are given in
+   torch's layout, weights [outputs, inputs] and biases [outputs]; at work each row is padded with zeros to whole
+   vectors. Every product is one of two kinds: `dots` of rows (forward), and sums of `outer` products (both gradients).
+   They are computed in tiles whose sums stay in registers, DOT_ROWS x DOT_COLUMNS and ROWS x TILE. A first layer with
+   few inputs is transposed for training: sums over lanes would take its forward pass as long as the products. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,12 +12,16 @@
 
 #ifdef __AVX512F__
 #define LANES 16
+#define DOT_ROWS 5
 #else
 #define LANES 8
+#define DOT_ROWS 3 /* of 16 registers */
 #endif
+#define DOT_COLUMNS 4
 #define ROWS 5
 #define TILE 2
 #define ALIGNED 64
+#define FEW_INPUTS 64
 #define UNKNOWN_CLASS 2
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
@@ -42,8 +47,9 @@ typedef struct {
 /* A layer at work. A row of `inputs` is the output of the layer before. */
 typedef struct {
     int64_t inputs, outputs, wide; /* wide: numbers in a row of inputs, with padding */
-    int32_t bias, activation;
-    float *weights, *biases, *velocity, *bias_velocity; /* [outputs, wide], [outputs] */
+    int32_t bias, activation, transposed;
+    float *weights, *velocity; /* [outputs, wide]; transposed, [inputs, padded(outputs)] */
+    float *biases, *bias_velocity; /* [outputs] */
     float *input, *delta;                               /* [batch, wide]; [batch, padded(outputs)], gradient of outputs */
 } Work;
 
@@ -73,58 +79,78 @@ INLINE Vector all(float number)
 #define SHUFFLED(one, other, ...) __builtin_shuffle(one, other, (Mask){__VA_ARGS__})
 #endif
 
-/* The sums of the lanes of two vectors. */
-INLINE void totals(Vector one, Vector other, float *first, float *second)
+typedef float Totals __attribute__((vector_size(16)));
+
+/* The sums of the lanes of four vectors, in the order of halving: lanes i and i + n/2 first. */
+INLINE Totals totals(Vector a, Vector b, Vector c, Vector d)
 {
 #if LANES == 16
-    Vector both = SHUFFLED(one, other, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
-                + SHUFFLED(one, other, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-    both += SHUFFLED(both, both, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    both += SHUFFLED(both, both, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    both += SHUFFLED(both, both, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    Vector ab = SHUFFLED(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+              + SHUFFLED(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    Vector cd = SHUFFLED(c, d, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+              + SHUFFLED(c, d, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    /* Quarters of 128 bits: a, c, b, d. */
+    Vector all = SHUFFLED(ab, cd, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+               + SHUFFLED(ab, cd, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
+    all += SHUFFLED(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    all += SHUFFLED(all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    Vector in_order = SHUFFLED(all, all, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12);
 #else
-    Vector both = SHUFFLED(one, other, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(one, other, 4, 5, 6, 7, 12, 13, 14, 15);
-    both += SHUFFLED(both, both, 2, 3, 0, 1, 6, 7, 4, 5);
-    both += SHUFFLED(both, both, 1, 0, 3, 2, 5, 4, 7, 6);
+    Vector ab = SHUFFLED(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+    Vector cd = SHUFFLED(c, d, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(c, d, 4, 5, 6, 7, 12, 13, 14, 15);
+    Vector all = SHUFFLED(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13) + SHUFFLED(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15);
+    all += SHUFFLED(all, all, 1, 0, 3, 2, 5, 4, 7, 6);
+    Vector in_order = SHUFFLED(all, all, 0, 4, 2, 6, 0, 4, 2, 6);
 #endif
-    *first = both[0];
-    *second = both[LANES / 2];
+    Totals found;
+    memcpy(&found, &in_order, sizeof found);
+    return found;
+}
+
+/* Lanes of `one` where the mask is set, else those of `other`. */
+INLINE Vector chosen(Mask mask, Vector one, Vector other)
+{
+    return (Vector)(((Mask)one & mask) | ((Mask)other & ~mask));
 }
 
 /* min(max(x, -limit), limit); NaN stays NaN. */
 INLINE Vector clamped(Vector x, Vector limit)
 {
-    Mask high = x > limit, low = x < -limit;
-    Vector most = (Vector)(((Mask)limit & high) | ((Mask)x & ~high));
-    return (Vector)(((Mask)-limit & low) | ((Mask)most & ~low));
+    return chosen(x < -limit, -limit, chosen(x > limit, limit, x));
+}
+
+/* The lanes of the last vector of a padded row that are numbers of it. */
+INLINE Mask present_lanes(int64_t numbers)
+{
+    Mask present;
+    for (int lane = 0; lane < LANES; lane++)
+        present[lane] = lane < numbers - (padded(numbers) - LANES) ? -1 : 0;
+    return present;
 }
 
 /* exp(x) for x <= 0, by the polynomial of expf in Cephes. */
-INLINE float exponential(float x)
+INLINE Vector exponential(Vector x)
 {
-    x = x < -87.0f ? -87.0f : x;
-    int32_t power = (int32_t)(x * 1.44269504088896341f - 0.5f);
-    float whole = (float)power, rest = x - whole * 0.693359375f - whole * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
+    x = chosen(x < all(-87.0f), all(-87.0f), x);
+    Mask power = __builtin_convertvector(x * 1.44269504088896341f - 0.5f, Mask);
+    Vector whole = __builtin_convertvector(power, Vector), rest = x - whole * 0.693359375f - whole * -2.12194440e-4f;
+    Vector p = all(1.9875691500e-4f);
     p = p * rest + 1.3981999507e-3f;
     p = p * rest + 8.3334519073e-3f;
     p = p * rest + 4.1665795894e-2f;
     p = p * rest + 1.6666665459e-1f;
     p = p * rest + 5.0000001201e-1f;
     p = p * rest * rest + rest + 1.0f;
-    uint32_t bits = (uint32_t)(power + 127) << 23;
-    float scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return p * scale;
+    return p * (Vector)((power + 127) << 23);
 }
 
 /* into[r, c] = left[r] . right[c] + biases[c] */
 INLINE void dots_tile(const int rows, const int columns, const float *left, const float *right, int64_t wide,
                       const float *biases, float *into, int64_t stride)
 {
-    Vector sums[ROWS][TILE] = {{{0}}};
+    Vector sums[DOT_ROWS][DOT_COLUMNS] = {{{0}}};
     for (int64_t k = 0; k < wide; k += LANES) {
-        Vector others[TILE];
+        Vector others[DOT_COLUMNS];
         for (int c = 0; c < columns; c++)
             others[c] = load(right + c * wide + k);
         for (int r = 0; r < rows; r++) {
@@ -134,10 +160,11 @@ INLINE void dots_tile(const int rows, const int columns, const float *left, cons
         }
     }
     for (int r = 0; r < rows; r++) {
-        float found[TILE];
-        totals(sums[r][0], sums[r][1], &found[0], &found[1]);
-        for (int c = 0; c < columns; c++)
-            into[r * stride + c] = found[c] + (biases ? biases[c] : 0.0f);
+        Totals found = totals(sums[r][0], sums[r][1], sums[r][2], sums[r][3]), shift = {0};
+        if (biases)
+            memcpy(&shift, biases, columns * sizeof *biases);
+        found += shift;
+        memcpy(into + r * stride, &found, columns * sizeof *into);
     }
 }
 
@@ -145,27 +172,29 @@ INLINE void dots_rows(const int rows, const float *left, const float *right, int
                       int64_t columns, float *into, int64_t stride)
 {
     int64_t c = 0;
-    for (; c + TILE <= columns; c += TILE)
-        dots_tile(rows, TILE, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride);
-    for (; c < columns; c++)
-        dots_tile(rows, 1, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride);
+    for (; c + DOT_COLUMNS <= columns; c += DOT_COLUMNS)
+        dots_tile(rows, DOT_COLUMNS, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride);
+    switch (columns - c) {
+    case 3: dots_tile(rows, 3, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride); break;
+    case 2: dots_tile(rows, 2, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride); break;
+    case 1: dots_tile(rows, 1, left, right + c * wide, wide, biases ? biases + c : NULL, into + c, stride); break;
+    }
 }
 
 static void dots(int64_t rows, const float *left, const float *right, int64_t wide, const float *biases, int64_t columns,
                  float *into, int64_t stride)
 {
-    for (; rows >= ROWS; rows -= ROWS, left += ROWS * wide, into += ROWS * stride)
-        dots_rows(ROWS, left, right, wide, biases, columns, into, stride);
-    switch (rows) {
-    case 4: dots_rows(4, left, right, wide, biases, columns, into, stride); break;
-    case 3: dots_rows(3, left, right, wide, biases, columns, into, stride); break;
-    case 2: dots_rows(2, left, right, wide, biases, columns, into, stride); break;
-    case 1: dots_rows(1, left, right, wide, biases, columns, into, stride); break;
-    }
+    for (; rows >= DOT_ROWS; rows -= DOT_ROWS, left += DOT_ROWS * wide, into += DOT_ROWS * stride)
+        dots_rows(DOT_ROWS, left, right, wide, biases, columns, into, stride);
+    for (; rows >= 2; rows -= 2, left += 2 * wide, into += 2 * stride)
+        dots_rows(2, left, right, wide, biases, columns, into, stride);
+    if (rows)
+        dots_rows(1, left, right, wide, biases, columns, into, stride);
 }
 
 /* What becomes of the sums of outer products. */
 typedef struct {
+    const float *start; /* [columns], added to every row; NULL for zeros */
     float *into, *velocity; /* velocity: NULL, and the sums are written; else a step of SGD changes `into` */
     float rate, momentum, limit; /* limit: of each product; infinite for none */
 } Ending;
@@ -176,6 +205,10 @@ INLINE void outer_tile(const int rows, const int vectors, const int clamps, cons
                        int64_t stride)
 {
     Vector sums[ROWS][TILE] = {{{0}}};
+    if (ending.start)
+        for (int r = 0; r < rows; r++)
+            for (int v = 0; v < vectors; v++)
+                sums[r][v] = load(ending.start + v * LANES);
     for (int64_t k = 0; k < depth; k++) {
         Vector others[TILE];
         for (int v = 0; v < vectors; v++)
@@ -207,6 +240,7 @@ INLINE void outer_rows(const int rows, const int clamps, const float *left, int6
     for (int64_t c = 0; c < wide; c += TILE * LANES) {
         Ending here = ending;
         here.into += c;
+        here.start += ending.start ? c : 0;
         here.velocity += ending.velocity ? c : 0;
         if (c + TILE * LANES <= wide)
             outer_tile(rows, TILE, clamps, left, left_row, left_depth, right + c, right_depth, depth, here, wide);
@@ -244,25 +278,24 @@ static void clamped_outer(int64_t rows, const float *left, int64_t left_row, int
 
 static void activate(const Work *layer, int64_t batch, float *rows)
 {
-    int64_t stride = padded(layer->outputs);
-    for (int64_t b = 0; b < batch; b++) {
-        float *y = rows + b * stride;
-        switch (layer->activation) {
-        case RELU:
-            for (int64_t o = 0; o < layer->outputs; o++)
-                y[o] = y[o] < 0.0f ? 0.0f : y[o];
-            break;
-        case SIGMOID:
-            for (int64_t o = 0; o < layer->outputs; o++) {
-                float e = exponential(-fabsf(y[o]));
-                y[o] = (y[o] < 0.0f ? e : 1.0f) / (1.0f + e);
-            }
-            break;
-        case TANH:
-            for (int64_t o = 0; o < layer->outputs; o++)
-                y[o] = tanhf(y[o]);
-            break;
+    int64_t stride = padded(layer->outputs), numbers = batch * stride;
+    Mask present = present_lanes(layer->outputs);
+    switch (layer->activation) {
+    case RELU:
+        for (int64_t i = 0; i < numbers; i++)
+            rows[i] = rows[i] < 0.0f ? 0.0f : rows[i];
+        break;
+    case SIGMOID:
+        for (int64_t i = 0; i < numbers; i += LANES) {
+            Vector y = load(rows + i), e = exponential(chosen(y < 0.0f, y, -y));
+            y = chosen(y < 0.0f, e, all(1.0f)) / (1.0f + e);
+            store(rows + i, (i + LANES) % stride ? y : (Vector)((Mask)y & present));
         }
+        break;
+    case TANH:
+        for (int64_t i = 0; i < numbers; i++)
+            rows[i] = tanhf(rows[i]);
+        break;
     }
 }
 
@@ -299,18 +332,26 @@ static int known(const Work *last, int64_t batch, const int64_t *targets)
 /* Logits to gradients of the sum of weights[b] * cross-entropy of sample b. */
 static void softmax_gradients(const Work *last, int64_t batch, const int64_t *targets, const float *weights)
 {
-    int64_t classes = last->outputs, stride = padded(classes);
+    int64_t stride = padded(last->outputs);
+    Mask present = present_lanes(last->outputs);
     for (int64_t b = 0; b < batch; b++) {
-        float *z = last->delta + b * stride, most = z[0], sum = 0.0f;
-        for (int64_t o = 1; o < classes; o++)
-            most = z[o] > most ? z[o] : most;
-        for (int64_t o = 0; o < stride; o++)
-            z[o] = exponential(z[o] - most);
-        for (int64_t o = 0; o < classes; o++)
-            sum += z[o];
-        float scale = weights[b] / sum;
-        for (int64_t o = 0; o < classes; o++)
-            z[o] *= scale;
+        float *z = last->delta + b * stride, *end = z + stride - LANES;
+        Vector highest = chosen(present, load(end), all(-INFINITY)), sum = {0};
+        for (float *o = z; o < end; o += LANES)
+            highest = chosen(load(o) > highest, load(o), highest);
+        float most = highest[0];
+        for (int lane = 1; lane < LANES; lane++)
+            most = highest[lane] > most ? highest[lane] : most;
+        for (float *o = z; o <= end; o += LANES) {
+            Vector e = exponential(load(o) - most);
+            if (o == end)
+                e = (Vector)((Mask)e & present);
+            sum += e;
+            store(o, e);
+        }
+        float scale = weights[b] / totals(sum, sum, sum, sum)[0];
+        for (float *o = z; o <= end; o += LANES)
+            store(o, load(o) * scale);
         z[targets[b]] -= weights[b];
     }
 }
@@ -321,14 +362,20 @@ static void passes(Work *layers, int32_t count, int64_t batch, const int64_t *ta
     for (int32_t l = 0; l < count; l++) {
         Work *layer = layers + l;
         float *into = l + 1 < count ? layers[l + 1].input : layer->delta;
-        dots(batch, layer->input, layer->weights, layer->wide, layer->bias ? layer->biases : NULL, layer->outputs, into,
-             padded(layer->outputs));
+        const float *biases = layer->bias ? layer->biases : NULL;
+        int64_t out = padded(layer->outputs);
+        if (layer->transposed) {
+            Ending ending = {biases, into, NULL, 0.0f, 0.0f, INFINITY};
+            plain_outer(batch, layer->input, layer->wide, 1, layer->weights, out, layer->inputs, out, ending);
+        } else {
+            dots(batch, layer->input, layer->weights, layer->wide, biases, layer->outputs, into, out);
+        }
         activate(layer, batch, into);
     }
     softmax_gradients(layers + count - 1, batch, targets, weights);
     for (int32_t l = count - 1; l > 0; l--) {
         Work *layer = layers + l;
-        Ending ending = {layers[l - 1].delta, NULL, 0.0f, 0.0f, INFINITY};
+        Ending ending = {NULL, layers[l - 1].delta, NULL, 0.0f, 0.0f, INFINITY};
         plain_outer(batch, layer->delta, padded(layer->outputs), 1, layer->weights, layer->wide, layer->outputs,
                     layer->wide, ending);
         deactivate(layers + l - 1, batch, layer->input);
@@ -357,13 +404,23 @@ static int64_t gather(const Samples *samples, const int64_t *rows, int64_t batch
     return present;
 }
 
+static int64_t number_of_weights(const Work *layer)
+{
+    return layer->transposed ? layer->inputs * padded(layer->outputs) : layer->outputs * layer->wide;
+}
+
 /* Parameters in torch's order to padded rows. */
 static void spread(Work *layers, int32_t count, const float *parameters)
 {
     for (int32_t l = 0; l < count; l++) {
         Work *layer = layers + l;
-        for (int64_t o = 0; o < layer->outputs; o++, parameters += layer->inputs)
-            memcpy(layer->weights + o * layer->wide, parameters, layer->inputs * sizeof *parameters);
+        int64_t out = padded(layer->outputs);
+        for (int64_t o = 0; o < layer->outputs; o++, parameters += layer->inputs) {
+            if (!layer->transposed)
+                memcpy(layer->weights + o * layer->wide, parameters, layer->inputs * sizeof *parameters);
+            for (int64_t i = 0; layer->transposed && i < layer->inputs; i++)
+                layer->weights[i * out + o] = parameters[i];
+        }
         if (layer->bias) {
             memcpy(layer->biases, parameters, layer->outputs * sizeof *parameters);
             parameters += layer->outputs;
@@ -371,16 +428,32 @@ static void spread(Work *layers, int32_t count, const float *parameters)
     }
 }
 
+/* Parameters in torch's order less `start`; returns the end of what is written. */
+static float *differences(const Work *layers, int32_t count, const float *start, float *into)
+{
+    for (int32_t l = 0; l < count; l++) {
+        const Work *layer = layers + l;
+        int64_t out = padded(layer->outputs);
+        for (int64_t o = 0; o < layer->outputs; o++, start += layer->inputs, into += layer->inputs) {
+            const float *weights = layer->weights + (layer->transposed ? o : o * layer->wide);
+            int64_t stride = layer->transposed ? out : 1;
+            for (int64_t i = 0; i < layer->inputs; i++)
+                into[i] = weights[i * stride] - start[i];
+        }
+        for (int64_t o = 0; layer->bias && o < layer->outputs; o++)
+            *into++ = layer->biases[o] - *start++;
+    }
+    return into;
+}
+
 /* Memory for the layers, set to zero; NULL if there is not enough. */
-static float *workspace(const Layer *given, int32_t count, int64_t batch, Work *layers)
+static float *workspace(const Layer *given, int32_t count, int64_t batch, int trained, Work *layers)
 {
     float *memory = NULL, *next = NULL;
     for (int pass = 0; pass < 2; pass++) { /* the first counts */
         int64_t numbers = 0;
         for (int32_t l = 0; l < count; l++) {
             int64_t wide = padded(given[l].inputs), out = padded(given[l].outputs);
-            int64_t weights = given[l].outputs * wide;
-            int64_t sizes[] = {weights, out, weights, out, batch * wide, batch * out};
             Work *layer = layers + l;
             float **places[] = {&layer->weights,       &layer->biases, &layer->velocity,
                                 &layer->bias_velocity, &layer->input,  &layer->delta};
@@ -389,6 +462,9 @@ static float *workspace(const Layer *given, int32_t count, int64_t batch, Work *
             layer->wide = wide;
             layer->bias = given[l].bias;
             layer->activation = given[l].activation;
+            layer->transposed = trained && !l && count > 1 && wide <= FEW_INPUTS && 4 * (out - layer->outputs) <= out;
+            int64_t weights = number_of_weights(layer);
+            int64_t sizes[] = {weights, out, weights, out, batch * wide, batch * out};
             for (int part = 0; part < 6; part++) {
                 *places[part] = pass ? next + numbers : NULL;
                 numbers += (sizes[part] * 4 + ALIGNED - 1) / ALIGNED * ALIGNED / 4;
@@ -410,14 +486,19 @@ static void step(Work *layers, int32_t count, int64_t batch, float rate, float m
     for (int32_t l = 0; l < count; l++) {
         Work *layer = layers + l;
         int64_t out = padded(layer->outputs);
-        Ending ending = {layer->weights, layer->velocity, rate, momentum, INFINITY};
-        plain_outer(layer->outputs, layer->delta, 1, out, layer->input, layer->wide, batch, layer->wide, ending);
-        for (int64_t o = 0; layer->bias && o < layer->outputs; o++) {
-            float sum = 0.0f;
+        Ending ending = {NULL, layer->weights, layer->velocity, rate, momentum, INFINITY};
+        if (layer->transposed)
+            plain_outer(layer->inputs, layer->input, 1, layer->wide, layer->delta, out, batch, out, ending);
+        else
+            plain_outer(layer->outputs, layer->delta, 1, out, layer->input, layer->wide, batch, layer->wide, ending);
+        for (int64_t o = 0; layer->bias && o < layer->outputs; o += LANES) {
+            Vector speed = {0};
             for (int64_t b = 0; b < batch; b++)
-                sum += layer->delta[b * out + o];
-            layer->bias_velocity[o] = momentum != 0.0f ? momentum * layer->bias_velocity[o] + sum : sum;
-            layer->biases[o] -= rate * layer->bias_velocity[o];
+                speed += load(layer->delta + b * out + o);
+            if (momentum != 0.0f)
+                speed += all(momentum) * load(layer->bias_velocity + o);
+            store(layer->bias_velocity + o, speed);
+            store(layer->biases + o, load(layer->biases + o) - all(rate) * speed);
         }
     }
 }
@@ -428,13 +509,13 @@ int airfl_dense_train(const Layer *given, int32_t count, const float *start, con
                       int64_t devices, int64_t steps, int64_t batch, float rate, float momentum, float *updates)
 {
     Work layers[count];
-    float *memory = workspace(given, count, batch, layers), *weights = malloc(batch * sizeof *weights);
+    float *memory = workspace(given, count, batch, 1, layers), *weights = malloc(batch * sizeof *weights);
     int64_t *targets = malloc(batch * sizeof *targets);
     int failed = !memory || !weights || !targets;
     for (int64_t device = 0; device < devices && !failed; device++) {
         spread(layers, count, start);
         for (int32_t l = 0; l < count; l++) {
-            memset(layers[l].velocity, 0, layers[l].outputs * layers[l].wide * sizeof(float));
+            memset(layers[l].velocity, 0, number_of_weights(layers + l) * sizeof(float));
             memset(layers[l].bias_velocity, 0, layers[l].outputs * sizeof(float));
         }
         for (int64_t s = 0; s < steps; s++, rows += batch) {
@@ -450,14 +531,7 @@ int airfl_dense_train(const Layer *given, int32_t count, const float *start, con
             passes(layers, count, present, targets, weights);
             step(layers, count, present, rate, momentum);
         }
-        const float *before = start;
-        for (int32_t l = 0; l < count; l++) {
-            for (int64_t o = 0; o < layers[l].outputs; o++)
-                for (int64_t i = 0; i < layers[l].inputs; i++)
-                    *updates++ = layers[l].weights[o * layers[l].wide + i] - *before++;
-            for (int64_t o = 0; layers[l].bias && o < layers[l].outputs; o++)
-                *updates++ = layers[l].biases[o] - *before++;
-        }
+        updates = differences(layers, count, start, updates);
     }
     free(memory);
     free(weights);
@@ -472,7 +546,7 @@ static void clip_norms(Work *layers, int32_t count, int64_t batch, float bound)
         float squares = 0.0f;
         for (int32_t l = 0; l < count; l++) {
             Vector input = {0};
-            float delta = 0.0f, length, unused;
+            float delta = 0.0f, length;
             for (int64_t i = 0; i < layers[l].wide; i += LANES) {
                 Vector x = load(layers[l].input + b * layers[l].wide + i);
                 input += x * x;
@@ -481,7 +555,7 @@ static void clip_norms(Work *layers, int32_t count, int64_t batch, float bound)
                 float d = layers[l].delta[b * padded(layers[l].outputs) + o];
                 delta += d * d;
             }
-            totals(input, input, &length, &unused);
+            length = totals(input, input, input, input)[0];
             squares += delta * (length + (float)layers[l].bias);
         }
         float norm = sqrtf(squares), factor = norm <= bound ? 1.0f : bound / norm;
@@ -503,7 +577,7 @@ int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters,
     int64_t dimension = 0;
     for (int32_t l = 0; l < count; l++)
         dimension += given[l].outputs * (given[l].inputs + given[l].bias);
-    float *memory = workspace(given, count, batch, layers);
+    float *memory = workspace(given, count, batch, 0, layers);
     if (!memory)
         return 1;
     if (!known(layers + count - 1, devices * batch, targets)) {
@@ -521,7 +595,7 @@ int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters,
         for (int32_t l = 0; l < count; l++) {
             Work *layer = layers + l;
             int64_t out = padded(layer->outputs);
-            Ending ending = {layer->velocity, NULL, 0.0f, 0.0f, limit};
+            Ending ending = {NULL, layer->velocity, NULL, 0.0f, 0.0f, limit};
             (isfinite(limit) ? clamped_outer : plain_outer)(layer->outputs, layer->delta, 1, out, layer->input,
                                                             layer->wide, batch, layer->wide, ending);
             for (int64_t o = 0; o < layer->outputs; o++, sums += layer->inputs)
