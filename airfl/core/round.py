@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -14,14 +15,14 @@ from airfl.config.run import RunSettings
 from airfl.core.accounting import noise_multiplier, release_event
 from airfl.core.computation import Computation
 from airfl.core.record import OpenRecord, Record, record_composed, record_evaluation, record_exchange, record_privacy
-from airfl.core.round_plan import RoundPlan, disclosure_again, plan_round
+from airfl.core.round_plan import RoundPlan, disclosure_again
 from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.errors import UserError
 from airfl.learning.divergence import NonFinite, check_losses, check_model, check_updates
 from airfl.learning.evaluation import begin_evaluation, evaluate
 from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
-from airfl.selection import BlindRule, select
+from airfl.selection import BlindRule, Ids, Memory, select
 from airfl.uplinks.stages import Batch, Clip, Coder, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 from channels.transfer import on_device
@@ -80,7 +81,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     scenario, t, step = world.scenario, state.round_index, world.step
 
     with step("select and open"):
-        plan = plan_round(scenario, t, state.memory, world.device)
+        plan = world.plans.plan(scenario, t, state.memory, world.device)
     devices, link = plan.devices, plan.link
     weights = scenario.weights[devices]
     encoder: Coder | None = None
@@ -88,10 +89,12 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
     sent_norms: list[Tensor] = []
     for chunk in chunks_of(len(devices), world.trainer.chunk):
+        left = devices[chunk.stop :]
         with step("local training"):
-            updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
+            prepare = functools.partial(prepare_next, world, left, t, plan.memory)
+            updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store, prepare)
             if updates.is_cuda:  # it goes on training while the CPU prepares what follows
-                prepare_next(world, devices[chunk.stop :], t)
+                prepare()
         encoder = encoder or _opened(world, state, plan)  # by the CPU, while a GPU trains the first chunk
         elementwise = encoder.elementwise and link.elementwise and not updates.is_cuda
         slabs = slabs_of(len(state.parameters)) if elementwise else [None]
@@ -142,23 +145,42 @@ def _opened(world: World, state: State, plan: RoundPlan) -> Coder:
         return held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
 
 
-def prepare_next(world: World, left: NDArray[np.int64], round_index: int) -> None:
-    """Let the CPU plan the batches of the next chunk, or of the first one of the next round, while a GPU trains.
+def prepare_next(world: World, left: Ids, round_index: int, memory: Memory) -> None:
+    """Prepare the next chunk, or the first one of the next round, while a GPU or other threads of the CPU train.
 
-    Who trains in the next round is known if the selection does not depend on channels. Devices whose channel turns out
-    not to be finite are left out then; the plan is made again without them.
-
-    left: ids of the devices of this round that are still to be trained.
+    Args:
+        world: The fixed objects of the run.
+        left: Ids of the devices of this round that are still to be trained.
+        round_index: t.
+        memory: Memory of device selection after this round.
     """
-    run, rule, streams = world.scenario.run, world.scenario.rule, world.scenario.streams
     if not len(left):
         round_index += 1
-        if round_index == run.rounds or not isinstance(rule, BlindRule):
+        if round_index == world.scenario.run.rounds:
             return
-        with suppress(UserError):  # of a rule of the user's own, which that round reports
-            left = select(rule, streams, round_index, run.devices, run.selected)
+        left = _next_devices(world, round_index, memory)
     if len(left):
         world.trainer.prepare(left[: world.trainer.chunk], round_index)
+
+
+def _next_devices(world: World, round_index: int, memory: Memory) -> Ids:
+    """Return the devices of the next round, none if they are not known. What fails is reported by that round.
+
+    On a CPU its plan is made, unless the rule has a memory, which this round still needs. While a GPU trains, devices
+    are only selected, if the selection does not depend on channels. Devices whose channel turns out not to be finite
+    are left out then; batches are planned again without them.
+    """
+    scenario, nobody = world.scenario, np.empty(0, dtype=np.int64)
+    if world.device.type == "cpu":
+        if scenario.rule.remembers:
+            return nobody
+        with world.step("select and open"), suppress(Exception):
+            return world.plans.prepare(scenario, round_index, memory).devices
+    elif isinstance(scenario.rule, BlindRule):
+        run = scenario.run
+        with suppress(UserError):  # of a rule of the user's own
+            return select(scenario.rule, scenario.streams, round_index, run.devices, run.selected)
+    return nobody
 
 
 def replace_non_finite(

@@ -141,6 +141,30 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
     )
 
 
+class PlanAhead:
+    """Makes the plan of a round when it is needed, unless it was made ahead, while other threads trained.
+
+    A plan depends on scenario, round and memory alone, so that it does not matter when it is made. It is used once,
+    since the link that it opens is.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[Scenario, int, Memory, RoundPlan] | None = None
+
+    def prepare(self, scenario: Scenario, round_index: int, memory: Memory) -> RoundPlan:
+        """Make the plan of a round on a CPU now."""
+        plan = plan_round(scenario, round_index, memory)
+        self._made = scenario, round_index, memory, plan
+        return plan
+
+    def plan(self, scenario: Scenario, round_index: int, memory: Memory, device: device | str = "cpu") -> RoundPlan:
+        """Return `plan_round` of these arguments."""
+        made, self._made = self._made, None
+        if made and made[0] is scenario and made[1] == round_index and made[2] is memory:
+            return made[3]
+        return plan_round(scenario, round_index, memory, device)
+
+
 def _check_hidden(scenario: Scenario, round_index: int) -> None:
     """Raise UserError if devices that unexpectedly have no channel would weaken the privacy figures.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.config.run import ComputeSettings
-from airfl.core.round_plan import RoundPlan
+from airfl.core.round_plan import PlanAhead, RoundPlan
 from airfl.core.scenario import Scenario
 from airfl.learning.engines.table import THREADS_OF_THEIR_OWN
 from airfl.learning.flat import FlatModel
@@ -46,6 +46,7 @@ class World:
         public_update: Maps (theta^t, t) to the update that the server computes on public data, [d].
         step: Maps the name of a step of the round to the context in which it runs; a null context unless the round is
             profiled.
+        plans: Makes the plans of rounds.
     """
 
     scenario: Scenario
@@ -58,6 +59,7 @@ class World:
     device: torch.device
     public_update: Callable[[Tensor, int], Tensor]
     step: Callable[[str], AbstractContextManager[object]] = nullcontext
+    plans: PlanAhead = field(default_factory=PlanAhead)
 
     @cached_property
     def clip(self) -> Clip:

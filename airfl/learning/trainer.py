@@ -12,12 +12,13 @@ from airfl.config.run import RunSettings
 from airfl.learning.ahead import Ahead
 from airfl.learning.batches import plan_batches
 from airfl.learning.engines.choose import choose
-from airfl.learning.engines.engine import Work
+from airfl.learning.engines.engine import OverlappingEngine, Work
 from airfl.learning.engines.own_model import rule_of
 from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import Halved
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
+from airfl.learning.work import Meanwhile, nothing
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
 
@@ -40,19 +41,37 @@ class LocalTrainer:
         """Return the number of per-sample gradients that each device computes in a round, [devices]."""
         return self._rule.samples_of(self._sizes[devices])
 
-    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, store: Store) -> Tensor:
+    def updates(
+        self,
+        parameters: Tensor,
+        devices: NDArray[np.int64],
+        round_index: int,
+        store: Store,
+        meanwhile: Meanwhile = nothing,
+    ) -> Tensor:
         """Return Delta_i = theta_i - theta of at most `chunk` devices, [devices, d] (PFELS algorithm 2, lines 6 to 11).
 
-        parameters: theta^t, [d]. The store is not used.
+        Args:
+            parameters: theta^t, [d].
+            devices: Ids of the devices.
+            round_index: t.
+            store: Not used.
+            meanwhile: See `Trainer.updates`.
         """
-        return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))
+        return self._halved(lambda part: self._updates(parameters, devices[part], round_index, meanwhile), len(devices))
 
-    def _updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
+    def _updates(
+        self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, meanwhile: Meanwhile
+    ) -> Tensor:
         work = self._ahead.plan(devices, round_index)
         updates = parameters.new_empty(len(devices), len(parameters))
         if self._halved.most is not None and self._halved.most < self._chosen.chunk:
             self._chosen = self._chosen.smaller(self._halved.most)
-        self._chosen.engine.train(parameters, work, updates)
+        engine = self._chosen.engine
+        if isinstance(engine, OverlappingEngine):
+            engine.train_while(parameters, work, updates, meanwhile)
+        else:
+            engine.train(parameters, work, updates)
         return updates
 
     def prepare(self, devices: NDArray[np.int64], round_index: int) -> None:

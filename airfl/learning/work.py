@@ -5,6 +5,7 @@ They do not need torch, so that settings can be checked with them before it is i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from airfl.runtime.streams import Streams
 
 Ids = NDArray[np.int64]
+Meanwhile = Callable[[], object]
 Estimator = Literal["sgd", "gd", "svrg", "saga"]
+
+
+def nothing() -> None:
+    """Do nothing."""
 
 
 class Trainer(Protocol):
@@ -33,8 +39,13 @@ class Trainer(Protocol):
     engine: str
     chunk: int
 
-    def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
-        """Return the update of each of at most `chunk` devices from theta^t [d], [devices, d]."""
+    def updates(
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile = nothing
+    ) -> Tensor:
+        """Return the update of each of at most `chunk` devices from theta^t [d], [devices, d].
+
+        meanwhile: what the calling thread may do while other threads of a CPU train; called at most once.
+        """
         ...
 
     def prepare(self, devices: Ids, round_index: int) -> None:

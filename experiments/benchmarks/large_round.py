@@ -31,6 +31,7 @@ from airfl.core.state import State, World
 from airfl.core.world import build_world, resolve
 from airfl.learning.tasks.datasets import data_folders, find_dataset
 from airfl.learning.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
+from airfl.learning.work import Meanwhile, nothing
 from airfl.runtime.store import Store
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "papers" / "pfels-cifar10.toml"
@@ -47,7 +48,12 @@ class Untrained:
     same: torch.Tensor
 
     def updates(
-        self, parameters: torch.Tensor, devices: NDArray[np.int64], round_index: int, store: Store
+        self,
+        parameters: torch.Tensor,
+        devices: NDArray[np.int64],
+        round_index: int,
+        store: Store,
+        meanwhile: Meanwhile = nothing,
     ) -> torch.Tensor:
         """Return the fixed updates."""
         return self.same[: len(devices)]

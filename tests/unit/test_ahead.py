@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -10,9 +11,12 @@ import pytest
 import torch
 
 import airfl
+from airfl.core import round_plan
 from airfl.core.round import prepare_next, run_round
+from airfl.core.round_plan import PlanAhead
 from airfl.errors import UserError
 from airfl.learning.ahead import Ahead
+from airfl.learning.dense.library import load_library
 from airfl.selection import BlindRule
 from airfl.selection.uniform import Uniform
 from experiments.gpu.imitation import CUDA, imitated_gpu
@@ -23,6 +27,7 @@ from tests.small_data import samples_of
 from tests.unit.test_overlap import SHORT, small_world
 
 ROUNDS = 4
+DENSE = ("task.model=mlp", "local.engine=dense", "run.threads=2")
 CHUNKS = ("run.chunk=2", "run.evaluate_every=4")
 """Two chunks a round."""
 
@@ -99,11 +104,77 @@ def test_plans_are_made_before_the_gpu_is_waited_for_and_none_waits() -> None:
     assert first[: len(first) - 1] == ["train", "prepare 1", "wait", "train", "prepare 2"]
 
 
-def test_on_a_cpu_nothing_is_made_ahead() -> None:
-    world = small_world(torch.device("cpu"), *CHUNKS)
+def test_on_a_cpu_nothing_is_made_ahead_where_all_threads_train() -> None:
+    world = small_world(
+        torch.device("cpu"),
+        *CHUNKS,
+        "task.dataset=fashion-mnist-sample",
+        "task.model=mlp",
+        "local.engine=layers-parallel",
+    )
     with mock.patch("airfl.core.round.prepare_next") as prepare:
         run_round(world, first_state(world))
     assert not prepare.called
+
+
+@pytest.mark.skipif(load_library() is None, reason="no C compiler")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        (),
+        ("run.chunk=2",),
+        ("selection.kind=best-k",),
+        ("selection.kind=proportional-fair",),
+        ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=1", "scheme.name=pfels"),
+    ],
+    ids=" ".join,
+)
+def test_the_next_round_is_planned_while_other_threads_train(changes: tuple[str, ...], tmp_path: Any) -> None:
+    """Batches and the plan of the round, unless the rule has a memory; the trace is the same."""
+    settings = small_settings(*DENSE, "run.rounds=4", *changes)
+    planned: list[tuple[int, bool]] = []
+
+    def plan(self: PlanAhead, scenario: Any, round_index: int, *given: Any, usual: Any = PlanAhead.plan) -> Any:
+        planned.append((round_index, self._made is not None))
+        return usual(self, scenario, round_index, *given)
+
+    with mock.patch.object(PlanAhead, "plan", plan):
+        ahead = airfl.run(settings, tmp_path / "ahead", data=samples_of(settings))
+    remembers = "selection.kind=proportional-fair" in changes
+    assert planned == [(0, False), *((t, not remembers) for t in range(1, 4))]
+    with mock.patch("airfl.core.round.prepare_next"):
+        then = airfl.run(settings, tmp_path / "then", data=samples_of(settings))
+    assert not trace_differences(ahead.path, then.path)
+
+
+def test_a_plan_of_a_round_is_used_once_and_for_its_scenario_round_and_memory_alone() -> None:
+    scenario = small_world(torch.device("cpu")).scenario
+    plans, memory = PlanAhead(), scenario.memory
+    made = plans.prepare(scenario, 1, memory)
+    assert plans.plan(scenario, 1, memory) is made
+    assert plans.plan(scenario, 1, memory) is not made
+    for other in ((scenario, 2, memory), (scenario, 1, replace(memory)), (replace(scenario), 1, memory)):
+        made = plans.prepare(scenario, 1, memory)
+        assert plans.plan(*other) is not made
+
+
+@pytest.mark.skipif(load_library() is None, reason="no C compiler")
+def test_a_round_that_cannot_be_planned_says_so_itself(tmp_path: Any) -> None:
+    """The rounds before it are in the trace."""
+    settings = small_settings(*DENSE, "run.rounds=4", "run.checkpoint_every=1")
+    usual = round_plan.plan_round
+
+    def plan(scenario: Any, round_index: int, *given: Any) -> Any:
+        if round_index == 2:
+            raise UserError("round 2")
+        return usual(scenario, round_index, *given)
+
+    told: list[int] = []
+    with mock.patch.object(round_plan, "plan_round", plan), pytest.raises(UserError, match="round 2"):
+        airfl.run(
+            settings, tmp_path, data=samples_of(settings), progress=lambda done, rounds, record: told.append(done)
+        )
+    assert told == [1, 2]
 
 
 class Failing(BlindRule):
@@ -119,13 +190,13 @@ class Failing(BlindRule):
 def test_what_is_not_known_yet_is_not_prepared() -> None:
     """After the last round, where channels decide, and where a user's own rule fails, which its round says."""
     world = small_world(torch.device("cpu"), "run.rounds=3")
-    scenario = world.scenario
+    scenario, on_a_gpu = world.scenario, replace(world, device=torch.device("cuda"))
     asked: list[tuple[int, int]] = []
 
     def prepare(rule: object, left: Any, index: int) -> None:
         object.__setattr__(scenario, "rule", rule)
         with mock.patch.object(world.trainer, "prepare", lambda devices, index: asked.append((len(devices), index))):
-            prepare_next(world, left, index)
+            prepare_next(on_a_gpu, left, index, scenario.memory)
 
     prepare(Uniform(), ids(), 1)
     prepare(Uniform(), ids(4), 2)

@@ -1,13 +1,14 @@
 """Fully connected networks by compiled C: the numbers of autograd, for every activation and width."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from airfl.learning.dense import dense_network_of, library
+from airfl.learning.dense import DenseSamples, dense_network_of, library
 from airfl.learning.engines.dense import dense_engine
 from airfl.learning.engines.engine import Work
 from airfl.learning.engines.loop import LoopEngine
@@ -213,3 +214,32 @@ def test_a_target_that_is_no_class_is_not_written_beside_the_logits(target: int)
     given = (task.train.inputs[None, :4], task.train.targets[None, :4], torch.ones(1, 4))
     with pytest.raises(IndexError, match="not one of the classes"):
         network.sums(start[None], *given, torch.empty(1, model.dimension), threads=1)
+
+
+def test_this_thread_does_something_else_once_while_others_train() -> None:
+    """Not where no other thread trains; what it raises is raised, after the others have ended."""
+    task = task_of(model_of("relu"))
+    model, work = FlatModel(task.model), work_of(task, 6)
+    network = dense_network_of(model, task)
+    assert network is not None
+    samples = DenseSamples.of(task.train, (), ())
+    calls: list[int] = []
+
+    def train(threads: int, meanwhile: Callable[[], object]) -> Tensor:
+        found = torch.full((3, model.dimension), math.nan)
+        rows = np.tile(np.where(work.present, work.rows.numpy(), -1), (1, 1000, 1))
+        try:
+            network.train(model.initial(), samples, rows, 1e-3, 0.9, found, threads=threads, meanwhile=meanwhile)
+        except KeyboardInterrupt:
+            calls.append(0)
+        return found
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    alone = train(1, lambda: calls.append(1))
+    beside = [train(threads, lambda threads=threads: calls.append(threads)) for threads in (2, 3, 8)]
+    after = train(2, interrupted)
+    assert calls == [2, 3, 8, 0]
+    assert alone.isfinite().all()
+    assert all(torch.equal(found, alone) for found in (*beside, after))

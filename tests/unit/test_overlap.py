@@ -186,10 +186,10 @@ def test_a_graph_is_recorded_and_replayed_beside_an_evaluation(tmp_path: Path, m
     apart = run(tmp_path / "apart", *changes, late=False, callbacks=[Reader()])
     train = LocalTrainer.updates
 
-    def again(self: LocalTrainer, parameters: torch.Tensor, devices: Any, index: int, store: Any) -> torch.Tensor:
+    def again(self: LocalTrainer, parameters: torch.Tensor, devices: Any, index: int, *given: Any) -> torch.Tensor:
         if index == 2:
             self._chosen = self._chosen.smaller(4)
-        return train(self, parameters, devices, index, store)
+        return train(self, parameters, devices, index, *given)
 
     monkeypatch.setattr(LocalTrainer, "updates", again)
     assert not trace_differences(run(tmp_path / "overlapped", *changes), apart)

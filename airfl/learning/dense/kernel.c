@@ -6,6 +6,7 @@
    They are computed in tiles whose sums stay in registers, DOT_ROWS x DOT_COLUMNS and ROWS x TILE. A first layer with
    few inputs is transposed for training: sums over lanes would take its forward pass as long as the products. */
 #include <math.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,6 +405,14 @@ static int64_t gather(const Samples *samples, const int64_t *rows, int64_t batch
     return present;
 }
 
+static int64_t dimension_of(const Layer *given, int32_t count)
+{
+    int64_t dimension = 0;
+    for (int32_t l = 0; l < count; l++)
+        dimension += given[l].outputs * (given[l].inputs + given[l].bias);
+    return dimension;
+}
+
 static int64_t number_of_weights(const Work *layer)
 {
     return layer->transposed ? layer->inputs * padded(layer->outputs) : layer->outputs * layer->wide;
@@ -428,8 +437,8 @@ static void spread(Work *layers, int32_t count, const float *parameters)
     }
 }
 
-/* Parameters in torch's order less `start`; returns the end of what is written. */
-static float *differences(const Work *layers, int32_t count, const float *start, float *into)
+/* Parameters in torch's order less `start`. */
+static void differences(const Work *layers, int32_t count, const float *start, float *into)
 {
     for (int32_t l = 0; l < count; l++) {
         const Work *layer = layers + l;
@@ -443,7 +452,6 @@ static float *differences(const Work *layers, int32_t count, const float *start,
         for (int64_t o = 0; layer->bias && o < layer->outputs; o++)
             *into++ = layer->biases[o] - *start++;
     }
-    return into;
 }
 
 /* Memory for the layers, set to zero; NULL if there is not enough. */
@@ -503,39 +511,87 @@ static void step(Work *layers, int32_t count, int64_t batch, float rate, float m
     }
 }
 
-/* updates[i] = parameters after local SGD from `start`, less `start`, for each device; rows: [devices, steps, batch] of
-   samples, negative for none. Returns 0, 1 if there is not enough memory, or UNKNOWN_CLASS. */
-int airfl_dense_train(const Layer *given, int32_t count, const float *start, const Samples *samples, const int64_t *rows,
-                      int64_t devices, int64_t steps, int64_t batch, float rate, float momentum, float *updates)
+/* Local SGD of several devices, which threads take one after another. */
+typedef struct {
+    const Layer *given;
+    int32_t count;
+    const float *start;
+    const Samples *samples;
+    const int64_t *rows;
+    int64_t devices, steps, batch, dimension;
+    float rate, momentum;
+    float *updates;
+    int64_t next;    /* the device that is taken next */
+    int32_t failed;  /* see `airfl_dense_begin` */
+    int32_t threads; /* those that have been started */
+    pthread_t thread[];
+} Training;
+
+static int train_device(const Training *t, int64_t device, Work *layers, int64_t *targets, float *weights)
 {
-    Work layers[count];
-    float *memory = workspace(given, count, batch, 1, layers), *weights = malloc(batch * sizeof *weights);
-    int64_t *targets = malloc(batch * sizeof *targets);
-    int failed = !memory || !weights || !targets;
-    for (int64_t device = 0; device < devices && !failed; device++) {
-        spread(layers, count, start);
-        for (int32_t l = 0; l < count; l++) {
-            memset(layers[l].velocity, 0, number_of_weights(layers + l) * sizeof(float));
-            memset(layers[l].bias_velocity, 0, layers[l].outputs * sizeof(float));
-        }
-        for (int64_t s = 0; s < steps; s++, rows += batch) {
-            int64_t present = gather(samples, rows, batch, layers, targets);
-            if (!present)
-                continue;
-            if (!known(layers + count - 1, present, targets)) {
-                failed = UNKNOWN_CLASS;
-                break;
-            }
-            for (int64_t b = 0; b < present; b++)
-                weights[b] = 1.0f / (float)present;
-            passes(layers, count, present, targets, weights);
-            step(layers, count, present, rate, momentum);
-        }
-        updates = differences(layers, count, start, updates);
+    const int64_t *rows = t->rows + device * t->steps * t->batch;
+    spread(layers, t->count, t->start);
+    for (int32_t l = 0; l < t->count; l++) {
+        memset(layers[l].velocity, 0, number_of_weights(layers + l) * sizeof(float));
+        memset(layers[l].bias_velocity, 0, layers[l].outputs * sizeof(float));
     }
+    for (int64_t s = 0; s < t->steps; s++, rows += t->batch) {
+        int64_t present = gather(t->samples, rows, t->batch, layers, targets);
+        if (!present)
+            continue;
+        if (!known(layers + t->count - 1, present, targets))
+            return UNKNOWN_CLASS;
+        for (int64_t b = 0; b < present; b++)
+            weights[b] = 1.0f / (float)present;
+        passes(layers, t->count, present, targets, weights);
+        step(layers, t->count, present, t->rate, t->momentum);
+    }
+    differences(layers, t->count, t->start, t->updates + device * t->dimension);
+    return 0;
+}
+
+static void *train_devices(void *training)
+{
+    Training *t = training;
+    Work layers[t->count];
+    float *memory = workspace(t->given, t->count, t->batch, 1, layers), *weights = malloc(t->batch * sizeof *weights);
+    int64_t *targets = malloc(t->batch * sizeof *targets), device;
+    int32_t failed = !memory || !weights || !targets;
+    while (!failed && (device = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->devices)
+        failed = train_device(t, device, layers, targets, weights);
+    if (failed)
+        __atomic_store_n(&t->failed, failed, __ATOMIC_RELAXED);
     free(memory);
     free(weights);
     free(targets);
+    return NULL;
+}
+
+/* Begin to compute updates[i] = parameters after local SGD from `start`, less `start`, for each device, in `threads`
+   threads beside this one; rows: [devices, steps, batch] of samples, negative for none. Returns NULL if there is not
+   enough memory, else what `airfl_dense_end` takes. All arguments are needed until then. */
+Training *airfl_dense_begin(const Layer *given, int32_t count, const float *start, const Samples *samples,
+                            const int64_t *rows, int64_t devices, int64_t steps, int64_t batch, float rate,
+                            float momentum, float *updates, int32_t threads)
+{
+    Training *t = malloc(sizeof *t + threads * sizeof *t->thread);
+    if (!t)
+        return NULL;
+    *t = (Training){given, count, start, samples, rows, devices, steps, batch, dimension_of(given, count),
+                    rate,  momentum, updates, 0, 0, 0};
+    while (t->threads < threads && !pthread_create(t->thread + t->threads, NULL, train_devices, t))
+        t->threads++;
+    return t;
+}
+
+/* Take part, wait for the other threads, and return 0, 1 if there was not enough memory, or UNKNOWN_CLASS. */
+int airfl_dense_end(Training *t)
+{
+    train_devices(t);
+    for (int32_t i = 0; i < t->threads; i++)
+        pthread_join(t->thread[i], NULL);
+    int failed = t->failed;
+    free(t);
     return failed;
 }
 
@@ -574,9 +630,7 @@ int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters,
                      float limit, float *sums)
 {
     Work layers[count];
-    int64_t dimension = 0;
-    for (int32_t l = 0; l < count; l++)
-        dimension += given[l].outputs * (given[l].inputs + given[l].bias);
+    int64_t dimension = dimension_of(given, count);
     float *memory = workspace(given, count, batch, 0, layers);
     if (!memory)
         return 1;

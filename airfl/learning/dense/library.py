@@ -36,9 +36,11 @@ def load_library() -> ctypes.CDLL | None:
 def _declare(loaded: ctypes.CDLL) -> None:
     layers = (POINTER, INT)
     samples = (ctypes.POINTER(CSamples), POINTER, SIZE, SIZE, SIZE)
-    loaded.airfl_dense_train.argtypes = (*layers, POINTER, *samples, FLOAT, FLOAT, POINTER)
+    loaded.airfl_dense_begin.argtypes = (*layers, POINTER, *samples, FLOAT, FLOAT, POINTER, INT)
+    loaded.airfl_dense_begin.restype = POINTER
+    loaded.airfl_dense_end.argtypes = (POINTER,)
     loaded.airfl_dense_sums.argtypes = (*layers, POINTER, INT, *[POINTER] * 3, SIZE, SIZE, FLOAT, FLOAT, POINTER)
-    for function in (loaded.airfl_dense_train, loaded.airfl_dense_sums):
+    for function in (loaded.airfl_dense_end, loaded.airfl_dense_sums):
         function.restype = INT
 
 
@@ -76,7 +78,7 @@ def _is_right(loaded: ctypes.CDLL) -> bool:
 
 SOURCE = c_library.Source(
     file=Path(__file__).with_name("kernel.c"),
-    flags=("-ffp-contract=fast",),
+    flags=("-ffp-contract=fast", "-pthread"),
     declare=_declare,
     is_right=_is_right,
     otherwise="fully connected networks are computed by torch",

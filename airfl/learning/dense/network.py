@@ -6,6 +6,7 @@ import ctypes
 import functools
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ ACTIVATIONS: dict[type, int] = {Relu: 1, Sigmoid: 2, Tanh: 3}
 NO_ACTIVATION = 0
 UNKNOWN_CLASS = 2
 """What kernel.c returns for a target that is no class; 1 stands for a lack of memory."""
+NO_MEMORY = "no memory for the layers of a fully connected network"
 FULL_PRECISION = "highest"
 """torch's name for float32 without a reduced precision of products."""
 
@@ -73,8 +75,11 @@ class DenseNetwork:
         learning_rate: float,
         momentum: float,
         updates: Tensor,
+        *,
+        threads: int,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
-        """Write theta_i - theta after local SGD into `updates` [devices, d].
+        """Write theta_i - theta after local SGD into `updates` [devices, d], with each device on one thread.
 
         Args:
             parameters: theta, [d].
@@ -83,11 +88,14 @@ class DenseNetwork:
             learning_rate: eta.
             momentum: Momentum of SGD.
             updates: The result.
+            threads: Number of threads.
+            meanwhile: What this thread does before it takes part, while the others train; not called for one thread.
         """
         devices, steps, batch = rows.shape
         start, rows = parameters.contiguous(), np.ascontiguousarray(rows)
         into = updates if updates.is_contiguous() else torch.empty(updates.shape)
-        failed = _library().airfl_dense_train(
+        others = max(min(threads, devices) - 1, 0)
+        begun = _library().airfl_dense_begin(
             self._c_layers,
             len(self.layers),
             start.data_ptr(),
@@ -96,7 +104,15 @@ class DenseNetwork:
             *(devices, steps, batch),
             *(learning_rate, momentum),
             into.data_ptr(),
+            others,
         )
+        if not begun:
+            raise MemoryError(NO_MEMORY)
+        try:
+            if meanwhile and others:
+                meanwhile()
+        finally:
+            failed = _library().airfl_dense_end(begun)
         _check(failed)
         if into is not updates:
             updates.copy_(into)
@@ -249,4 +265,4 @@ def _check(failed: int) -> None:
     if failed == UNKNOWN_CLASS:
         raise IndexError("a target is not one of the classes of the model")
     if failed:
-        raise MemoryError("no memory for the layers of a fully connected network")
+        raise MemoryError(NO_MEMORY)

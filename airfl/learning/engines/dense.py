@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import numpy as np
@@ -12,10 +11,10 @@ from torch import Tensor
 from airfl.learning.batches import NOBODY
 from airfl.learning.dense import DenseNetwork, DenseSamples, dense_network_of
 from airfl.learning.engines.engine import Work
-from airfl.learning.engines.parallel import equal_parts, run_in_threads
 from airfl.learning.engines.spec import EngineSpec
 from airfl.learning.generated import SamplesOnDemand
 from airfl.learning.samples import Samples
+from airfl.learning.work import Meanwhile
 
 
 class DenseEngine:
@@ -28,18 +27,22 @@ class DenseEngine:
         self._network, self._samples, self._momentum, self._threads = network, samples, momentum, threads
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """Split the devices among the threads, and write theta_i - theta into `updates`."""
+        """Write theta_i - theta into `updates`; the threads take one device after another."""
+        self.train_while(parameters, work, updates, lambda: None)
+
+    def train_while(self, parameters: Tensor, work: Work, updates: Tensor, meanwhile: Meanwhile) -> None:
+        """Do as `train`; meanwhile: called by this thread before it takes part, while others train."""
         samples, places = self._samples, work.rows.numpy()
         if isinstance(work.task.train, SamplesOnDemand):
             held, places = work.task.train.around(places)
             samples = DenseSamples.of(held, work.task.mean, work.task.std)
         assert samples is not None
         rows = places if work.present.all() else np.where(work.present, places, NOBODY)
-
-        def train(part: slice) -> None:
-            self._network.train(parameters, samples, rows[part], work.learning_rate, self._momentum, updates[part])
-
-        run_in_threads([functools.partial(train, part) for part in equal_parts(len(rows), self._threads)])
+        self._network.train(
+            *(parameters, samples, rows, work.learning_rate, self._momentum, updates),
+            threads=self._threads,
+            meanwhile=meanwhile,
+        )
 
 
 def dense_engine(spec: EngineSpec) -> DenseEngine | None:

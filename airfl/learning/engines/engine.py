@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from torch import Tensor
 from airfl.learning.batches import NOBODY
 from airfl.learning.sgd import normalise
 from airfl.learning.task import DividedTask
+from airfl.learning.work import Meanwhile
 from channels.transfer import on_device
 
 
@@ -65,4 +66,16 @@ class Engine(Protocol):
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """Write theta_i - theta of every device into updates [chunk, d]; parameters: theta, [d]."""
+        ...
+
+
+@runtime_checkable
+class OverlappingEngine(Protocol):
+    """An engine whose threads can train while the calling thread does something else."""
+
+    def train_while(self, parameters: Tensor, work: Work, updates: Tensor, meanwhile: Meanwhile) -> None:
+        """Do as `Engine.train`.
+
+        meanwhile: called by this thread before it takes part; not called where there is no other thread.
+        """
         ...

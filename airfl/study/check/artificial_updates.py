@@ -13,7 +13,7 @@ from torch import Tensor
 
 from airfl.core.round import exchange
 from airfl.core.state import World
-from airfl.learning.work import Trainer
+from airfl.learning.work import Meanwhile, Trainer
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.study.check.short import first_state
@@ -75,7 +75,14 @@ class _ArtificialUpdates:
     engine: str
     chunk: int
 
-    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, store: Store) -> Tensor:
+    def updates(
+        self,
+        parameters: Tensor,
+        devices: NDArray[np.int64],
+        round_index: int,
+        store: Store,
+        meanwhile: Meanwhile | None = None,
+    ) -> Tensor:
         streams = Streams(1)
         rows = [
             self.update(self.dimension, streams.device_generator(Purpose.AUDIT, round_index, device))
