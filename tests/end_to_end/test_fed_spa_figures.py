@@ -163,10 +163,16 @@ def test_a_point_of_the_data_is_re_made(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "section"),
-    [("table-1", "## Fed-SPA's table on MNIST"), ("noise", "### At which noise the accuracy is reached")],
+    [
+        ("table-1", "## Fed-SPA's table on MNIST"),
+        ("noise", "### At which noise the accuracy is reached"),
+        ("figure-1", "### Figure 1 on MNIST"),
+    ],
 )
-def test_the_page_shows_what_the_command_prints(name: str, section: str, capsys: pytest.CaptureFixture[str]) -> None:
-    fed_spa.main([name, "--show"])
+def test_the_page_shows_what_the_command_prints(
+    name: str, section: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    fed_spa.main([name, "--show", "--out", str(tmp_path)])
     printed = capsys.readouterr().out.splitlines()
     text = PAGE.read_text().partition(section)[2].partition("\n##")[0]
     assert [line for line in text.splitlines() if line.startswith("|")] == [
@@ -186,6 +192,30 @@ def test_what_the_page_says_of_table_1() -> None:
     assert 14 <= common.best(runs["DP-Fed"]) < 23.5
     ahead = [common.best(runs[label]) - fed_spa.TABLES["table-1"][label].accuracy for label in runs if "cpSGD" in label]
     assert 2.5 < min(ahead) < max(ahead) < 5.5
+
+
+def test_what_the_page_says_of_figure_1() -> None:
+    runs = common.by_label(common.read(RESULTS / "fed-spa-figure-1.csv"))
+    found = {
+        epsilon: {ratio: common.best(runs[fed_spa.tradeoff_label(ratio, epsilon)]) for ratio in fed_spa.RATIOS}
+        for epsilon in fed_spa.EPSILONS
+    }
+    every = [accuracy for row in found.values() for accuracy in row.values()]
+    assert (len(every), round(min(every)), round(max(every))) == (20, 13, 25)
+    assert found[64][0.1] == pytest.approx(best("no noise", "median", "0.01"), abs=0.01)
+    behind = []
+    for epsilon in (0.5, 1):
+        *others, whole = sorted(found[epsilon].values(), reverse=True)
+        assert whole == found[epsilon][1.0]
+        behind += [other - whole for other in others]
+    assert (round(min(behind), 1), round(max(behind), 1)) == (0.9, 8.6)
+    for epsilon in (16, 64):
+        others = [accuracy for ratio, accuracy in found[epsilon].items() if ratio != 0.4]
+        assert found[epsilon][0.4] > max(others) > max(others) - 1 < min(others)
+    table = common.by_label(common.read(RESULTS / "fed-spa-table-1.csv"))
+    for ratio in (0.1, 0.4, 1.0):  # the same settings, made by another command
+        label = fed_spa.tradeoff_label(ratio, 1)
+        assert common.best(runs[label]) == common.best(table[f"Fed-SPA, p = {ratio:g}"][:1])
 
 
 def best(reading: str, clip: str, server_step: str) -> float:
