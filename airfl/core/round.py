@@ -22,10 +22,13 @@ from airfl.learning.divergence import NonFinite, check_losses, check_model, chec
 from airfl.learning.evaluation import begin_evaluation, evaluate
 from airfl.runtime.store import Store
 from airfl.runtime.threads import operations_alone
-from airfl.selection import BlindRule, Ids, Memory, select
+from airfl.selection import BlindRule, Ids, select
 from airfl.uplinks.stages import Batch, Clip, Coder, Round, held_to_bound, open_encoder
 from channels.mac import SLAB, add_weighted
 from channels.transfer import on_device
+
+MOST_BYTES = 1 << 24
+"""Size of a round's channels up to which the next round is planned beside it, which takes as much again."""
 
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
@@ -91,7 +94,7 @@ def exchange(world: World, state: State, update_hook: UpdateHook | None = None) 
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         left = devices[chunk.stop :]
         with step("local training"):
-            prepare = functools.partial(prepare_next, world, left, t, plan.memory)
+            prepare = functools.partial(prepare_next, world, left, t, plan)
             updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store, prepare)
             if updates.is_cuda:  # it goes on training while the CPU prepares what follows
                 prepare()
@@ -145,37 +148,38 @@ def _opened(world: World, state: State, plan: RoundPlan) -> Coder:
         return held_to_bound(encoder, scenario.recipe.stages, scenario.bound)
 
 
-def prepare_next(world: World, left: Ids, round_index: int, memory: Memory) -> None:
+def prepare_next(world: World, left: Ids, round_index: int, plan: RoundPlan) -> None:
     """Prepare the next chunk, or the first one of the next round, while a GPU or other threads of the CPU train.
 
     Args:
         world: The fixed objects of the run.
         left: Ids of the devices of this round that are still to be trained.
         round_index: t.
-        memory: Memory of device selection after this round.
+        plan: The plan of this round.
     """
     if not len(left):
         round_index += 1
         if round_index == world.scenario.run.rounds:
             return
-        left = _next_devices(world, round_index, memory)
+        left = _next_devices(world, round_index, plan)
     if len(left):
         world.trainer.prepare(left[: world.trainer.chunk], round_index)
 
 
-def _next_devices(world: World, round_index: int, memory: Memory) -> Ids:
+def _next_devices(world: World, round_index: int, plan: RoundPlan) -> Ids:
     """Return the devices of the next round, none if they are not known. What fails is reported by that round.
 
-    On a CPU its plan is made, unless the rule has a memory, which this round still needs. While a GPU trains, devices
-    are only selected, if the selection does not depend on channels. Devices whose channel turns out not to be finite
-    are left out then; batches are planned again without them.
+    On a CPU its plan is made. While a GPU trains, devices are only selected, if the selection does not depend on
+    channels. Devices whose channel turns out not to be finite are left out then; batches are planned again without
+    them.
     """
     scenario, nobody = world.scenario, np.empty(0, dtype=np.int64)
     if world.device.type == "cpu":
-        if scenario.rule.remembers:
+        # This round still needs a rule's memory, what a plan leaves out is logged, and large channels take memory.
+        if scenario.rule.remembers or scenario.run.non_finite != "stop" or plan.channel.response.nbytes > MOST_BYTES:
             return nobody
         with world.step("select and open"), suppress(Exception):
-            return world.plans.prepare(scenario, round_index, memory).devices
+            return world.plans.prepare(scenario, round_index, plan.memory).devices
     elif isinstance(scenario.rule, BlindRule):
         run = scenario.run
         with suppress(UserError):  # of a rule of the user's own

@@ -144,8 +144,8 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
 class PlanAhead:
     """Makes the plan of a round when it is needed, unless it was made ahead, while other threads trained.
 
-    A plan depends on scenario, round and memory alone, so that it does not matter when it is made. It is used once,
-    since the link that it opens is.
+    On a CPU a plan depends on scenario, round and memory alone, so that it does not matter when it is made. It is used
+    once, since the link that it opens is.
     """
 
     def __init__(self) -> None:

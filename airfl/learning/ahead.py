@@ -1,4 +1,4 @@
-"""What a trainer's CPU has to do for a chunk of devices, done while a GPU still trains another."""
+"""What a trainer has to do for a chunk of devices before it trains them, done while another is still trained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches are planned while a GPU trains other devices, and are those that are planned when they are needed."""
+"""Batches and rounds are planned while other devices are trained, and are those that are planned when needed."""
 
 from __future__ import annotations
 
@@ -191,12 +191,12 @@ def test_what_is_not_known_yet_is_not_prepared() -> None:
     """After the last round, where channels decide, and where a user's own rule fails, which its round says."""
     world = small_world(torch.device("cpu"), "run.rounds=3")
     scenario, on_a_gpu = world.scenario, replace(world, device=torch.device("cuda"))
-    asked: list[tuple[int, int]] = []
+    plan, asked = round_plan.plan_round(scenario, 0, scenario.memory), list[tuple[int, int]]()
 
     def prepare(rule: object, left: Any, index: int) -> None:
         object.__setattr__(scenario, "rule", rule)
         with mock.patch.object(world.trainer, "prepare", lambda devices, index: asked.append((len(devices), index))):
-            prepare_next(on_a_gpu, left, index, scenario.memory)
+            prepare_next(on_a_gpu, left, index, plan)
 
     prepare(Uniform(), ids(), 1)
     prepare(Uniform(), ids(4), 2)

@@ -243,3 +243,21 @@ def test_this_thread_does_something_else_once_while_others_train() -> None:
     assert calls == [2, 3, 8, 0]
     assert alone.isfinite().all()
     assert all(torch.equal(found, alone) for found in (*beside, after))
+
+
+@pytest.mark.parametrize("name", ["one layer", "relu", "transposed, padded", "three layers"])
+def test_a_device_that_diverges_spoils_no_other(name: str) -> None:
+    """The padding of its rows is not finite, either, and another device's rows come to stand there."""
+    model = FlatModel(model_of(name))
+    task = task_of(model.module)
+    work = work_of(task, 6)
+    task.train.inputs[task.partition.indices[slice(*task.partition.offsets[1:3])]] = math.inf
+    together, alone = torch.empty(3, model.dimension), torch.empty(2, model.dimension)
+    engine = dense_engine(EngineSpec(model, task, 0.9, 3, 3, 6))
+    assert engine is not None
+    engine.train(model.initial(), work, together)
+    others = [0, 2]
+    engine.train(model.initial(), Work(task, work.devices[others], work.plan[others], 0.3), alone)
+    assert not together[1].isfinite().all()
+    assert alone.isfinite().all()
+    assert torch.equal(together[others], alone)

@@ -50,7 +50,7 @@ typedef struct {
     int64_t inputs, outputs, wide; /* wide: numbers in a row of inputs, with padding */
     int32_t bias, activation, transposed;
     float *weights, *velocity; /* [outputs, wide]; transposed, [inputs, padded(outputs)] */
-    float *biases, *bias_velocity; /* [outputs] */
+    float *biases, *bias_velocity; /* [padded(outputs)] */
     float *input, *delta;                               /* [batch, wide]; [batch, padded(outputs)], gradient of outputs */
 } Work;
 
@@ -454,8 +454,8 @@ static void differences(const Work *layers, int32_t count, const float *start, f
     }
 }
 
-/* Memory for the layers, set to zero; NULL if there is not enough. */
-static float *workspace(const Layer *given, int32_t count, int64_t batch, int trained, Work *layers)
+/* Memory for the layers, set to zero, and its size; NULL if there is not enough. */
+static float *workspace(const Layer *given, int32_t count, int64_t batch, int trained, Work *layers, size_t *bytes)
 {
     float *memory = NULL, *next = NULL;
     for (int pass = 0; pass < 2; pass++) { /* the first counts */
@@ -481,7 +481,8 @@ static float *workspace(const Layer *given, int32_t count, int64_t batch, int tr
         if (!pass) {
             if (!(memory = aligned_alloc(ALIGNED, numbers * sizeof *memory)))
                 return NULL;
-            memset(memory, 0, numbers * sizeof *memory);
+            *bytes = numbers * sizeof *memory;
+            memset(memory, 0, *bytes);
             next = memory;
         }
     }
@@ -518,23 +519,18 @@ typedef struct {
     const float *start;
     const Samples *samples;
     const int64_t *rows;
-    int64_t devices, steps, batch, dimension;
+    int64_t devices, steps, batch;
     float rate, momentum;
     float *updates;
-    int64_t next;    /* the device that is taken next */
-    int32_t failed;  /* see `airfl_dense_begin` */
-    int32_t threads; /* those that have been started */
-    pthread_t thread[];
+    int64_t dimension;
+    int64_t next;   /* the device that is taken next */
+    int32_t failed; /* see `airfl_dense_train` */
 } Training;
 
 static int train_device(const Training *t, int64_t device, Work *layers, int64_t *targets, float *weights)
 {
     const int64_t *rows = t->rows + device * t->steps * t->batch;
     spread(layers, t->count, t->start);
-    for (int32_t l = 0; l < t->count; l++) {
-        memset(layers[l].velocity, 0, number_of_weights(layers + l) * sizeof(float));
-        memset(layers[l].bias_velocity, 0, layers[l].outputs * sizeof(float));
-    }
     for (int64_t s = 0; s < t->steps; s++, rows += t->batch) {
         int64_t present = gather(t->samples, rows, t->batch, layers, targets);
         if (!present)
@@ -554,11 +550,15 @@ static void *train_devices(void *training)
 {
     Training *t = training;
     Work layers[t->count];
-    float *memory = workspace(t->given, t->count, t->batch, 1, layers), *weights = malloc(t->batch * sizeof *weights);
+    size_t bytes;
+    float *memory = workspace(t->given, t->count, t->batch, 1, layers, &bytes);
+    float *weights = malloc(t->batch * sizeof *weights);
     int64_t *targets = malloc(t->batch * sizeof *targets), device;
     int32_t failed = !memory || !weights || !targets;
-    while (!failed && (device = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->devices)
+    while (!failed && (device = __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED)) < t->devices) {
+        memset(memory, 0, bytes); /* velocities, and padding that is not finite after a device that diverged */
         failed = train_device(t, device, layers, targets, weights);
+    }
     if (failed)
         __atomic_store_n(&t->failed, failed, __ATOMIC_RELAXED);
     free(memory);
@@ -567,32 +567,25 @@ static void *train_devices(void *training)
     return NULL;
 }
 
-/* Begin to compute updates[i] = parameters after local SGD from `start`, less `start`, for each device, in `threads`
-   threads beside this one; rows: [devices, steps, batch] of samples, negative for none. Returns NULL if there is not
-   enough memory, else what `airfl_dense_end` takes. All arguments are needed until then. */
-Training *airfl_dense_begin(const Layer *given, int32_t count, const float *start, const Samples *samples,
-                            const int64_t *rows, int64_t devices, int64_t steps, int64_t batch, float rate,
-                            float momentum, float *updates, int32_t threads)
+/* updates[i] = parameters after local SGD from `start`, less `start`, for each device, in `threads` threads beside this
+   one; rows: [devices, steps, batch] of samples, negative for none; meanwhile: called by this thread before it takes
+   part, unless NULL. Returns 0, 1 if there is not enough memory, or UNKNOWN_CLASS. */
+int airfl_dense_train(const Layer *given, int32_t count, const float *start, const Samples *samples, const int64_t *rows,
+                      int64_t devices, int64_t steps, int64_t batch, float rate, float momentum, float *updates,
+                      int32_t threads, void (*meanwhile)(void))
 {
-    Training *t = malloc(sizeof *t + threads * sizeof *t->thread);
-    if (!t)
-        return NULL;
-    *t = (Training){given, count, start, samples, rows, devices, steps, batch, dimension_of(given, count),
-                    rate,  momentum, updates, 0, 0, 0};
-    while (t->threads < threads && !pthread_create(t->thread + t->threads, NULL, train_devices, t))
-        t->threads++;
-    return t;
-}
-
-/* Take part, wait for the other threads, and return 0, 1 if there was not enough memory, or UNKNOWN_CLASS. */
-int airfl_dense_end(Training *t)
-{
-    train_devices(t);
-    for (int32_t i = 0; i < t->threads; i++)
-        pthread_join(t->thread[i], NULL);
-    int failed = t->failed;
-    free(t);
-    return failed;
+    pthread_t others[threads + 1];
+    Training t = {given, count, start, samples, rows, devices, steps, batch, rate, momentum, updates,
+                  dimension_of(given, count), 0, 0};
+    int32_t started = 0;
+    while (started < threads && !pthread_create(others + started, NULL, train_devices, &t))
+        started++;
+    if (meanwhile)
+        meanwhile();
+    train_devices(&t);
+    while (started)
+        pthread_join(others[--started], NULL);
+    return t.failed;
 }
 
 /* Scale each sample's gradient to the norm `bound` if it is larger. */
@@ -631,7 +624,8 @@ int airfl_dense_sums(const Layer *given, int32_t count, const float *parameters,
 {
     Work layers[count];
     int64_t dimension = dimension_of(given, count);
-    float *memory = workspace(given, count, batch, 0, layers);
+    size_t bytes;
+    float *memory = workspace(given, count, batch, 0, layers, &bytes);
     if (!memory)
         return 1;
     if (!known(layers + count - 1, devices * batch, targets)) {

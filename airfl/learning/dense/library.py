@@ -11,6 +11,7 @@ import numpy as np
 from airfl.storage import c_library
 
 POINTER, SIZE, FLOAT, INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float, ctypes.c_int32
+CALLBACK = ctypes.CFUNCTYPE(None)
 TOLERANCE = 1e-5
 """Largest difference of numbers of order 1 from those that numpy computes in double precision."""
 
@@ -36,11 +37,9 @@ def load_library() -> ctypes.CDLL | None:
 def _declare(loaded: ctypes.CDLL) -> None:
     layers = (POINTER, INT)
     samples = (ctypes.POINTER(CSamples), POINTER, SIZE, SIZE, SIZE)
-    loaded.airfl_dense_begin.argtypes = (*layers, POINTER, *samples, FLOAT, FLOAT, POINTER, INT)
-    loaded.airfl_dense_begin.restype = POINTER
-    loaded.airfl_dense_end.argtypes = (POINTER,)
+    loaded.airfl_dense_train.argtypes = (*layers, POINTER, *samples, FLOAT, FLOAT, POINTER, INT, CALLBACK)
     loaded.airfl_dense_sums.argtypes = (*layers, POINTER, INT, *[POINTER] * 3, SIZE, SIZE, FLOAT, FLOAT, POINTER)
-    for function in (loaded.airfl_dense_end, loaded.airfl_dense_sums):
+    for function in (loaded.airfl_dense_train, loaded.airfl_dense_sums):
         function.restype = INT
 
 

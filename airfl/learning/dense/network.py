@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.learning.dense.library import CLayer, CSamples, load_library
+from airfl.learning.dense.library import CALLBACK, CLayer, CSamples, load_library
 from airfl.learning.engines.parallel import equal_parts, run_in_threads
 from airfl.learning.flat import FlatModel
 from airfl.learning.layers import LayeredModel, as_layers
@@ -28,7 +28,6 @@ ACTIVATIONS: dict[type, int] = {Relu: 1, Sigmoid: 2, Tanh: 3}
 NO_ACTIVATION = 0
 UNKNOWN_CLASS = 2
 """What kernel.c returns for a target that is no class; 1 stands for a lack of memory."""
-NO_MEMORY = "no memory for the layers of a fully connected network"
 FULL_PRECISION = "highest"
 """torch's name for float32 without a reduced precision of products."""
 
@@ -95,7 +94,16 @@ class DenseNetwork:
         start, rows = parameters.contiguous(), np.ascontiguousarray(rows)
         into = updates if updates.is_contiguous() else torch.empty(updates.shape)
         others = max(min(threads, devices) - 1, 0)
-        begun = _library().airfl_dense_begin(
+        raised: list[BaseException] = []
+
+        def call() -> None:
+            try:
+                if meanwhile:
+                    meanwhile()
+            except BaseException as error:  # also Ctrl-C, after which the other threads are waited for
+                raised.append(error)
+
+        failed = _library().airfl_dense_train(
             self._c_layers,
             len(self.layers),
             start.data_ptr(),
@@ -105,14 +113,10 @@ class DenseNetwork:
             *(learning_rate, momentum),
             into.data_ptr(),
             others,
+            CALLBACK(call if meanwhile and others else 0),
         )
-        if not begun:
-            raise MemoryError(NO_MEMORY)
-        try:
-            if meanwhile and others:
-                meanwhile()
-        finally:
-            failed = _library().airfl_dense_end(begun)
+        if raised:
+            raise raised[0]
         _check(failed)
         if into is not updates:
             updates.copy_(into)
@@ -265,4 +269,4 @@ def _check(failed: int) -> None:
     if failed == UNKNOWN_CLASS:
         raise IndexError("a target is not one of the classes of the model")
     if failed:
-        raise MemoryError(NO_MEMORY)
+        raise MemoryError("no memory for the layers of a fully connected network")

@@ -81,13 +81,14 @@ class Radio(TrueChannels):
             with settings_of("topology"):
                 placed = self.drops if self.moving is None else (self.moving.at(time_s),)
                 found = of_places(sections, self.law, placed, self.devices, self.streams, self.obstacles, time_s)
-            self._latest.clear()
+            for early in sorted(self._latest)[:-1]:  # the round before is still recorded when the next one is planned
+                del self._latest[early]
             self._latest[round_index] = replace(self, round_index=round_index, drops=placed, **found)
         return self._latest[round_index]
 
     @cached_property
     def _latest(self) -> dict[int, Self]:
-        """The latest round that was asked for, by its number."""
+        """The latest two rounds that were asked for, by their numbers."""
         return {}
 
     @property
