@@ -4,6 +4,7 @@ import csv
 import importlib
 import re
 import tomllib
+from statistics import fmean
 from types import ModuleType
 
 import pytest
@@ -87,6 +88,7 @@ def test_a_row_by_hand() -> None:
     """Fed-SPA's first row from its file, without the functions of the script."""
     with (RESULTS / "fed-spa-table-1.csv").open() as file:
         rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
-    best = max(float(row["accuracy"]) for row in rows if row["label"] == "FedAvg")
-    line = f"| FedAvg | 96.87 | {best:.2f} | {best - 96.87:+.2f} | 45 | 1 |"
+    own = [(row["seed"], float(row["accuracy"])) for row in rows if row["label"] == "FedAvg"]
+    best = fmean(max(accuracy for seed, accuracy in own if seed == wanted) for wanted in "012")
+    line = f"| FedAvg | 96.87 | {best:.2f} | {best - 96.87:+.2f} | 45 | 3 |"
     assert line in (DOCS / "published.md").read_text()
