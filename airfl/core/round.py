@@ -27,7 +27,7 @@ from airfl.uplinks.stages import Batch, Clip, Coder, Round, held_to_bound, open_
 from channels.mac import SLAB, add_weighted
 from channels.transfer import on_device
 
-MOST_BYTES = 1 << 24
+MOST_CHANNEL_BYTES = 1 << 24
 """Size of a round's channels up to which the next round is planned beside it, which takes as much again."""
 
 
@@ -176,7 +176,8 @@ def _next_devices(world: World, round_index: int, plan: RoundPlan) -> Ids:
     scenario, nobody = world.scenario, np.empty(0, dtype=np.int64)
     if world.device.type == "cpu":
         # This round still needs a rule's memory, what a plan leaves out is logged, and large channels take memory.
-        if scenario.rule.remembers or scenario.run.non_finite != "stop" or plan.channel.response.nbytes > MOST_BYTES:
+        large = plan.channel.response.nbytes > MOST_CHANNEL_BYTES
+        if large or scenario.rule.remembers or scenario.run.non_finite != "stop":
             return nobody
         with world.step("select and open"), suppress(Exception):
             return world.plans.prepare(scenario, round_index, plan.memory).devices

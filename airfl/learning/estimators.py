@@ -19,7 +19,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.learning.task import DividedTask
-from airfl.learning.work import Estimator, GradientEstimate, Ids, Meanwhile, nothing
+from airfl.learning.work import Estimator, GradientEstimate, Ids, Meanwhile
 from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
@@ -193,7 +193,7 @@ class GradientTrainer:
         self.chunk = run.chunk or (1 if looped else self._fitting(run.selected))
 
     def updates(
-        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile = nothing
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         """Return -(g~_i + xi_i) of each device, [devices, d], xi ~ N(0, noise_std^2 I); parameters: x^t, [d]."""
         if self._work.estimator in STATELESS:

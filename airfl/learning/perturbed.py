@@ -22,7 +22,7 @@ from airfl.learning.gpu_memory import Halved, measured_chunk
 from airfl.learning.per_sample import Rows, SampleGradients, samples_of
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
-from airfl.learning.work import Ids, Meanwhile, PerturbedSgd, nothing
+from airfl.learning.work import Ids, Meanwhile, PerturbedSgd
 from airfl.runtime.philox import normals
 from airfl.runtime.philox.tensors import add_normals_
 from airfl.runtime.sampling import distinct, spread
@@ -151,7 +151,7 @@ class PerturbedTrainer:
         return median_of(np.concatenate(magnitudes))
 
     def updates(
-        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile = nothing
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         """Return theta_i^tau - theta^t of each device, [devices, d], 0 outside its mask; parameters: theta^t, [d]."""
         return self._halved(lambda part: self._updates(parameters, devices[part], round_index), len(devices))

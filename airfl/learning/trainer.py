@@ -18,7 +18,7 @@ from airfl.learning.flat import FlatModel
 from airfl.learning.gpu_memory import Halved
 from airfl.learning.schedule import learning_rate
 from airfl.learning.task import DividedTask
-from airfl.learning.work import Meanwhile, nothing
+from airfl.learning.work import Ids, Meanwhile
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Streams
 
@@ -42,12 +42,7 @@ class LocalTrainer:
         return self._rule.samples_of(self._sizes[devices])
 
     def updates(
-        self,
-        parameters: Tensor,
-        devices: NDArray[np.int64],
-        round_index: int,
-        store: Store,
-        meanwhile: Meanwhile = nothing,
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         """Return Delta_i = theta_i - theta of at most `chunk` devices, [devices, d] (PFELS algorithm 2, lines 6 to 11).
 
@@ -60,15 +55,13 @@ class LocalTrainer:
         """
         return self._halved(lambda part: self._updates(parameters, devices[part], round_index, meanwhile), len(devices))
 
-    def _updates(
-        self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, meanwhile: Meanwhile
-    ) -> Tensor:
+    def _updates(self, parameters: Tensor, devices: Ids, round_index: int, meanwhile: Meanwhile | None) -> Tensor:
         work = self._ahead.plan(devices, round_index)
         updates = parameters.new_empty(len(devices), len(parameters))
         if self._halved.most is not None and self._halved.most < self._chosen.chunk:
             self._chosen = self._chosen.smaller(self._halved.most)
         engine = self._chosen.engine
-        if isinstance(engine, OverlappingEngine):
+        if meanwhile and isinstance(engine, OverlappingEngine):
             engine.train_while(parameters, work, updates, meanwhile)
         else:
             engine.train(parameters, work, updates)

@@ -29,10 +29,6 @@ Meanwhile = Callable[[], object]
 Estimator = Literal["sgd", "gd", "svrg", "saga"]
 
 
-def nothing() -> None:
-    """Do nothing."""
-
-
 class Trainer(Protocol):
     """Computes the updates of devices, chunk by chunk. `engine` and `chunk` are those in use."""
 
@@ -40,7 +36,7 @@ class Trainer(Protocol):
     chunk: int
 
     def updates(
-        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile = nothing
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         """Return the update of each of at most `chunk` devices from theta^t [d], [devices, d].
 

@@ -31,7 +31,7 @@ from airfl.core.state import State, World
 from airfl.core.world import build_world, resolve
 from airfl.learning.tasks.datasets import data_folders, find_dataset
 from airfl.learning.tasks.datasets.cifar10 import BATCHES, CLASSES, PIXELS, RECORDS
-from airfl.learning.work import Meanwhile, nothing
+from airfl.learning.work import Ids, Meanwhile
 from airfl.runtime.store import Store
 
 PAPER = Path(__file__).resolve().parents[1] / "configs" / "papers" / "pfels-cifar10.toml"
@@ -50,10 +50,10 @@ class Untrained:
     def updates(
         self,
         parameters: torch.Tensor,
-        devices: NDArray[np.int64],
+        devices: Ids,
         round_index: int,
         store: Store,
-        meanwhile: Meanwhile = nothing,
+        meanwhile: Meanwhile | None = None,
     ) -> torch.Tensor:
         """Return the fixed updates."""
         return self.same[: len(devices)]

@@ -19,6 +19,7 @@ from airfl.learning.ahead import Ahead
 from airfl.learning.dense.library import load_library
 from airfl.selection import BlindRule
 from airfl.selection.uniform import Uniform
+from airfl.uplinks.radio import radio
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.repeated import trace_differences
 from experiments.gpu.worlds import first_state
@@ -125,12 +126,14 @@ def test_on_a_cpu_nothing_is_made_ahead_where_all_threads_train() -> None:
         ("run.chunk=2",),
         ("selection.kind=best-k",),
         ("selection.kind=proportional-fair",),
+        ("run.non_finite=drop",),
         ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=1", "scheme.name=pfels"),
     ],
     ids=" ".join,
 )
 def test_the_next_round_is_planned_while_other_threads_train(changes: tuple[str, ...], tmp_path: Any) -> None:
-    """Batches and the plan of the round, unless the rule has a memory; the trace is the same."""
+    """Batches and the plan of the round, but with a rule that has a memory, or where plans log what they leave out; the
+    trace is the same."""
     settings = small_settings(*DENSE, "run.rounds=4", *changes)
     planned: list[tuple[int, bool]] = []
 
@@ -140,11 +143,34 @@ def test_the_next_round_is_planned_while_other_threads_train(changes: tuple[str,
 
     with mock.patch.object(PlanAhead, "plan", plan):
         ahead = airfl.run(settings, tmp_path / "ahead", data=samples_of(settings))
-    remembers = "selection.kind=proportional-fair" in changes
-    assert planned == [(0, False), *((t, not remembers) for t in range(1, 4))]
+    expected = not {"selection.kind=proportional-fair", "run.non_finite=drop"} & {*changes}
+    assert planned == [(0, False), *((t, expected) for t in range(1, 4))]
     with mock.patch("airfl.core.round.prepare_next"):
         then = airfl.run(settings, tmp_path / "then", data=samples_of(settings))
     assert not trace_differences(ahead.path, then.path)
+
+
+def test_no_round_is_planned_beside_one_with_large_channels() -> None:
+    world = small_world(torch.device("cpu"))
+    plan = round_plan.plan_round(world.scenario, 0, world.scenario.memory)
+    size = plan.channel.response.nbytes
+    for most, calls in ((size - 1, 0), (size, 1)):
+        with (
+            mock.patch("airfl.core.round.MOST_CHANNEL_BYTES", most),
+            mock.patch.object(world.plans, "prepare", wraps=world.plans.prepare) as prepare,
+        ):
+            prepare_next(world, ids(), 0, plan)
+        assert prepare.call_count == calls
+
+
+@pytest.mark.skipif(load_library() is None, reason="no C compiler")
+def test_places_of_moving_devices_are_computed_once_a_round(tmp_path: Any) -> None:
+    """Also where the next round is planned before this one is recorded; those of the start come first."""
+    moving = ("channel.units=physical", "topology.kind=disc", "topology.radius_m=150", "topology.motion=straight")
+    settings = small_settings(*DENSE, *moving, "channel.speed_m_s=30", "channel.round_s=1.0", "run.rounds=4")
+    with mock.patch.object(radio, "of_places", wraps=radio.of_places) as placed:
+        airfl.run(settings, tmp_path, data=samples_of(settings))
+    assert placed.call_count == 1 + 4
 
 
 def test_a_plan_of_a_round_is_used_once_and_for_its_scenario_round_and_memory_alone() -> None:

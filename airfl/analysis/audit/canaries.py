@@ -18,7 +18,7 @@ from airfl.analysis.audit.options import Options
 from airfl.core.accounting import build_ledger, noise_std
 from airfl.core.record import Record
 from airfl.core.state import Exchange, UpdateHook, World
-from airfl.learning.work import Meanwhile, nothing
+from airfl.learning.work import Meanwhile
 from airfl.runtime.store import Store
 from airfl.selection import sampling_of
 from airfl.uplinks import DigitalUplink
@@ -45,7 +45,7 @@ class Silent:
     engine: str = "none"
 
     def updates(
-        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile = nothing
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         """Return zeros, [devices, d]."""
         return parameters.new_zeros(len(devices), len(parameters))

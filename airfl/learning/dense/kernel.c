@@ -16,7 +16,7 @@
 #define DOT_ROWS 5
 #else
 #define LANES 8
-#define DOT_ROWS 3 /* of 16 registers */
+#define DOT_ROWS 3 /* 5 would need more than 16 registers */
 #endif
 #define DOT_COLUMNS 4
 #define ROWS 5
@@ -49,9 +49,9 @@ typedef struct {
 typedef struct {
     int64_t inputs, outputs, wide; /* wide: numbers in a row of inputs, with padding */
     int32_t bias, activation, transposed;
-    float *weights, *velocity; /* [outputs, wide]; transposed, [inputs, padded(outputs)] */
+    float *weights, *velocity;     /* [outputs, wide]; transposed, [inputs, padded(outputs)] */
     float *biases, *bias_velocity; /* [padded(outputs)] */
-    float *input, *delta;                               /* [batch, wide]; [batch, padded(outputs)], gradient of outputs */
+    float *input, *delta;          /* [batch, wide]; [batch, padded(outputs)], gradient of outputs */
 } Work;
 
 static int64_t padded(int64_t numbers)
@@ -90,18 +90,18 @@ INLINE Totals totals(Vector a, Vector b, Vector c, Vector d)
               + SHUFFLED(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
     Vector cd = SHUFFLED(c, d, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
               + SHUFFLED(c, d, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-    /* Quarters of 128 bits: a, c, b, d. */
-    Vector all = SHUFFLED(ab, cd, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+    /* Its quarters are a, c, b and d. */
+    Vector sums = SHUFFLED(ab, cd, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
                + SHUFFLED(ab, cd, 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31);
-    all += SHUFFLED(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    all += SHUFFLED(all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    Vector in_order = SHUFFLED(all, all, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12);
+    sums += SHUFFLED(sums, sums, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    sums += SHUFFLED(sums, sums, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    Vector in_order = SHUFFLED(sums, sums, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12, 0, 8, 4, 12);
 #else
     Vector ab = SHUFFLED(a, b, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
     Vector cd = SHUFFLED(c, d, 0, 1, 2, 3, 8, 9, 10, 11) + SHUFFLED(c, d, 4, 5, 6, 7, 12, 13, 14, 15);
-    Vector all = SHUFFLED(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13) + SHUFFLED(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15);
-    all += SHUFFLED(all, all, 1, 0, 3, 2, 5, 4, 7, 6);
-    Vector in_order = SHUFFLED(all, all, 0, 4, 2, 6, 0, 4, 2, 6);
+    Vector sums = SHUFFLED(ab, cd, 0, 1, 8, 9, 4, 5, 12, 13) + SHUFFLED(ab, cd, 2, 3, 10, 11, 6, 7, 14, 15);
+    sums += SHUFFLED(sums, sums, 1, 0, 3, 2, 5, 4, 7, 6);
+    Vector in_order = SHUFFLED(sums, sums, 0, 4, 2, 6, 0, 4, 2, 6);
 #endif
     Totals found;
     memcpy(&found, &in_order, sizeof found);

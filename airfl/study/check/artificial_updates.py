@@ -13,7 +13,7 @@ from torch import Tensor
 
 from airfl.core.round import exchange
 from airfl.core.state import World
-from airfl.learning.work import Meanwhile, Trainer
+from airfl.learning.work import Ids, Meanwhile, Trainer
 from airfl.runtime.store import Store
 from airfl.runtime.streams import Purpose, Streams
 from airfl.study.check.short import first_state
@@ -76,12 +76,7 @@ class _ArtificialUpdates:
     chunk: int
 
     def updates(
-        self,
-        parameters: Tensor,
-        devices: NDArray[np.int64],
-        round_index: int,
-        store: Store,
-        meanwhile: Meanwhile | None = None,
+        self, parameters: Tensor, devices: Ids, round_index: int, store: Store, meanwhile: Meanwhile | None = None
     ) -> Tensor:
         streams = Streams(1)
         rows = [

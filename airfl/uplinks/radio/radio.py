@@ -81,14 +81,14 @@ class Radio(TrueChannels):
             with settings_of("topology"):
                 placed = self.drops if self.moving is None else (self.moving.at(time_s),)
                 found = of_places(sections, self.law, placed, self.devices, self.streams, self.obstacles, time_s)
-            for early in sorted(self._latest)[:-1]:  # the round before is still recorded when the next one is planned
-                del self._latest[early]
+            for oldest in list(self._latest)[:-1]:  # the latest is still to be recorded if this one is planned ahead
+                del self._latest[oldest]
             self._latest[round_index] = replace(self, round_index=round_index, drops=placed, **found)
         return self._latest[round_index]
 
     @cached_property
     def _latest(self) -> dict[int, Self]:
-        """The latest two rounds that were asked for, by their numbers."""
+        """The two rounds that were made last, by their numbers, the older one first."""
         return {}
 
     @property
