@@ -136,7 +136,10 @@ _MODULES = {
     "tasks": "airfl.learning.tasks",
     "trace": "airfl.storage.trace",
 }
-"""Short name -> module, available as an attribute of airfl; audit, compare, privacy and report are also callable."""
+"""Short name -> module, available as an attribute of airfl; audit, compare, privacy and report are also callable.
+
+Type checkers do not run the import of short names; those that are not folders of the package have a stub each.
+"""
 
 __all__ = [
     "Antennas",

@@ -31,13 +31,13 @@ from dataclasses import dataclass, replace
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from airfl.server import Averaging
-from airfl.stages import Clip, Coder
-from airfl.streams import Purpose
 
 import airfl
 from airfl import parameter
 from airfl.schemes import LOCAL_SGD, Recipe, Scheme
+from airfl.server import Averaging
+from airfl.stages import Clip, Coder
+from airfl.streams import Purpose
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from unittest import mock
 
 import numpy as np
 import torch
-from airfl.callbacks import Callback
 
 import airfl
+from airfl.callbacks import Callback
 from airfl.core.record import Record
 from airfl.core.round import begin_round, run_round
 from airfl.core.state import State, World

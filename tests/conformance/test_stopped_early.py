@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from airfl.callbacks import Callback, Stop
 
 import airfl
+from airfl.callbacks import Callback, Stop
 from airfl.schemes.names import SCHEMES
 from tests.conformance.test_resume import SMALL
 from tests.conftest import small_settings

@@ -40,7 +40,7 @@ def test_the_wheel_holds_the_packages_the_samples_and_the_configurations(built: 
     missing = (tracked("airfl", "channels") | samples | configs) - names
     assert not missing
     assert {name.split("/")[0] for name in names} == {"airfl", "channels"}
-    assert {"airfl/py.typed", "airfl/runtime/philox/kernel.c", "channels/py.typed"} <= names
+    assert {"airfl/py.typed", "airfl/stages.pyi", "airfl/runtime/philox/kernel.c", "channels/py.typed"} <= names
     assert not [name for name in names if re.search(r"\.pyc$|__pycache__|/tests?/|make_.*sample", name)]
 
 

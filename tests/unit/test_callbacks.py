@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
-from airfl.callbacks import Callback, EarlyStopping, Ending, RunInfo, Stop
 
 import airfl
 from airfl.analysis.results import read_results
 from airfl.analysis.results.digest import digest_of, keep
+from airfl.callbacks import Callback, EarlyStopping, Ending, RunInfo, Stop
 from airfl.config import Row
 from airfl.errors import CallbackError, UserError
 from airfl.report.comparison import write_report

@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airfl.datasets import read_hugging_face
-from airfl.partitions import from_flower
 
 import airfl
+from airfl.datasets import read_hugging_face
 from airfl.errors import UserError
+from airfl.partitions import from_flower
 from tests.conftest import ROOT
 from tests.documentation.blocks import blocks
 

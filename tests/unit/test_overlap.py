@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from airfl.callbacks import Callback
 
 import airfl
 from airfl import simulation
+from airfl.callbacks import Callback
 from airfl.core.record import OpenRecord, Record
 from airfl.core.round import begin_round, run_round
 from airfl.core.state import World

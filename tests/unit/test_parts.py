@@ -205,6 +205,16 @@ def test_a_module_of_a_short_name_is_loaded_once() -> None:
         assert importlib.import_module(f"airfl.{short}") is importlib.import_module(f"airfl.{room}.{short}")
 
 
+def test_type_checkers_find_the_modules_of_short_names() -> None:
+    """They read files, so that a short name that is no file has a stub, which names the module."""
+    package = Path(airfl.__file__).parent
+    stubs = {file.stem: file.read_text() for file in package.glob("*.pyi")}
+    files = {file.stem for file in package.iterdir() if file.is_dir() or file.suffix == ".py"}
+    assert stubs == {
+        short: f"from {module} import *\n" for short, module in airfl._MODULES.items() if short not in files
+    }
+
+
 def test_what_a_test_file_registers_is_undone_after_it(tmp_path: Path) -> None:
     """A plugin file that is loaded again is registered again."""
     file = tmp_path / "parts.py"

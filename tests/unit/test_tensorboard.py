@@ -9,9 +9,9 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from airfl.callbacks import RunInfo, Stop, TensorBoard
 
 import airfl
+from airfl.callbacks import RunInfo, Stop, TensorBoard
 from airfl.config import Row
 from airfl.core.callbacks.scalars import SCALARS
 from airfl.core.callbacks.tensorboard import check_live

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from airfl.callbacks import Callback, MLflow, RunInfo, TensorBoard, WandB
 
 import airfl
+from airfl.callbacks import Callback, MLflow, RunInfo, TensorBoard, WandB
 from airfl.config import Row
 from airfl.core.callbacks.callback import Stop
 from airfl.core.callbacks.scalars import SCALARS, SUMMED

@@ -1,0 +1,1 @@
+from airfl.privacy.accountants import *

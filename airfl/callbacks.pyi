@@ -1,0 +1,1 @@
+from airfl.core.callbacks import *

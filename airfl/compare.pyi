@@ -1,0 +1,1 @@
+from airfl.study.compare import *

@@ -1,0 +1,1 @@
+from airfl.analysis.results import *

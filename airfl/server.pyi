@@ -1,0 +1,1 @@
+from airfl.learning.server import *

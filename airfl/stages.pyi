@@ -1,0 +1,1 @@
+from airfl.uplinks.stages import *

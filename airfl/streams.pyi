@@ -1,0 +1,1 @@
+from airfl.runtime.streams import *

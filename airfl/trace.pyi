@@ -1,0 +1,1 @@
+from airfl.storage.trace import *
