@@ -24,6 +24,7 @@ from airfl.core.round import run_round
 from airfl.core.state import State
 from airfl.core.world import build_world
 from airfl.learning.evaluation import gradient_norm_squared
+from airfl.runtime.streams import Purpose, Streams
 from airfl.storage.output_files import replace_text
 from airfl.theory.bound import Constants
 from airfl.theory.of_run import DIRECT, SHIFTED, Theory, theory_of
@@ -70,9 +71,21 @@ class Problem:
     @property
     def task(self) -> airfl.Task:
         """The task, one device after another."""
-        inputs = self.samples.reshape(-1, self.samples.shape[-1]).astype(np.float32)
-        targets = np.zeros(len(inputs), dtype=np.int64)
-        owner = np.repeat(np.arange(len(self.samples)), self.samples.shape[1])
+        return self.task_with()
+
+    def task_with(self, public: int = 0, seed: int = 0) -> airfl.Task:
+        """Return the task, one device after another, with public samples that are the mean of all devices' samples.
+
+        A run with this seed takes the public samples from where they are put, so that devices keep all of theirs.
+        """
+        devices, m, d = self.samples.shape
+        order = Streams(seed).generator(Purpose.PARTITION).permutation(devices * m + public)
+        own = np.ones(len(order), dtype=bool)
+        own[order[:public]] = False
+        inputs = np.tile(self.samples.mean(axis=(0, 1)), (len(order), 1)).astype(np.float32)
+        inputs[own] = self.samples.reshape(-1, d)
+        owner, targets = np.zeros(len(order), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
+        owner[own] = np.repeat(np.arange(devices), m)
         module = Quadratic(torch.tensor(self.curvature, dtype=torch.float32))
         return airfl.Task(module, (inputs, targets), (inputs, targets), owner, half_square, name="quadratic")
 
@@ -80,12 +93,24 @@ class Problem:
         """Return grad f(theta) = h (theta - mean x), [d]."""
         return np.asarray(self.curvature * (theta - self.samples.mean(axis=(0, 1))))
 
-    def constants(self, batch: int, *, of_samples: bool) -> Constants:
+    def kept_share(self, ratio: float, steps: int) -> float:
+        """Return a q that holds at every theta where the public data is the mean of all samples.
+
+        The public update is w grad f(theta) by coordinate, w_j = (1 - (1 - eta h_j)^tau)/h_j, which falls with h_j. The
+        square of every kept coordinate of grad f is at least (w_min/w_max)^2 that of every other one, at any step up to
+        1/(24 tau L).
+        """
+        h, kept = self.curvature, round(ratio * len(self.curvature))
+        w = (1 - (1 - h / (24 * steps * h.max())) ** steps) / h
+        return float(kept / (kept + (len(h) - kept) * (w.max() / w.min()) ** 2))
+
+    def constants(self, batch: int, *, of_samples: bool, kept_share: float = math.nan) -> Constants:
         """Return the constants; G holds within RADIUS of the mean of all samples.
 
         Args:
             batch: b, samples of a mini-batch without replacement.
             of_samples: Whether G is of samples' gradients, and not of devices'.
+            kept_share: q, for Fed-SMP with top-k.
         """
         h, means, mean = self.curvature, self.samples.mean(axis=1), self.samples.mean(axis=(0, 1))
         m = self.samples.shape[1]
@@ -102,6 +127,7 @@ class Problem:
             initial_gap=float((h * mean**2).sum() / 2),
             initial_shift=float(((h * means) ** 2).sum(axis=1).mean()),
             initial_gradient=start,
+            kept_share=kept_share,
             coordinate_bound=float((h * (REGION * np.abs(mean) + np.abs(self.samples - mean).max(axis=(0, 1)))).max()),
         )
 
@@ -132,6 +158,7 @@ BASE: Mapping[str, Any] = {
     "privacy.delta": 1e-3,
 }
 SMP = {"scheme.link": "ideal", "scheme.noise_multiplier": 0.05}
+PUBLIC = {"task.public_samples": SAMPLES}
 SPA = {
     "scheme.link": "ideal",
     "scheme.noise_multiplier": 0.0,
@@ -161,6 +188,15 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
         "run.rounds": 400,
     },
     "Fed-SMP rand-k, p = 0.5": {"scheme.name": "fed-smp-randk", "scheme.ratio": 0.5, **SMP},
+    "Fed-SMP top-k, p = 0.7": {"scheme.name": "fed-smp-topk", "scheme.ratio": 0.7, **SMP, **PUBLIC},
+    "Fed-SMP top-k, p = 0.05, no noise, T = 400": {
+        "scheme.name": "fed-smp-topk",
+        "scheme.ratio": 0.05,
+        "run.rounds": 400,
+        **SMP,
+        **PUBLIC,
+        "scheme.noise_multiplier": 0.0,
+    },
     "Fed-SPA, p = 0.5, no noise": {"scheme.name": "fed-spa", "scheme.ratio": 0.5, "server.kappa": 1.0, **SPA},
     "Fed-SPA, p = 0.5, noise": {"scheme.name": "fed-spa", "scheme.ratio": 0.5, "server.kappa": 1.0, **SPA, **NOISE},
     "CDP-SGD, p = 0.5": {"scheme.name": "cdp-sgd", **SOTERIA, **BATCHES},
@@ -216,17 +252,21 @@ def outcome(label: str, seeds: int = SEEDS) -> Outcome:
     """Run a row and compare it with its bound."""
     changes = {**BASE, **ROWS[label]}
     objective, of_samples = problem(), changes["scheme.name"] in (*DIRECT, *SHIFTED)
-    constants = objective.constants(int(changes["local.batch_size"]), of_samples=of_samples)
-    task = objective.task
+    public, share = int(changes.get("task.public_samples", 0)), math.nan
+    if public:
+        share = objective.kept_share(changes["scheme.ratio"], changes["local.steps"])
+    constants = objective.constants(int(changes["local.batch_size"]), of_samples=of_samples, kept_share=share)
 
     def bound_at(step: float, rounds: int) -> Theory:
         now = {**changes, "local.learning_rate": step, "run.rounds": rounds}
-        return theory_of(now, task=task, constants=constants)
+        return theory_of(now, task=objective.task_with(public), constants=constants)
 
     first = bound_at(1e-3, changes["run.rounds"]).bound
     step = LESS * float(np.nanmin([first.largest_step, first.largest_step_corrected]))
     settings = airfl.load_settings({**changes, "local.learning_rate": step})
-    courses = [course(settings.resolved(run={"seed": seed}), task) for seed in range(seeds)]
+    courses = [
+        course(settings.resolved(run={"seed": seed}), objective.task_with(public, seed)) for seed in range(seeds)
+    ]
     return Outcome(
         label=label,
         theory=bound_at(step, changes["run.rounds"]),

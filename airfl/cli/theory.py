@@ -25,6 +25,7 @@ CONSTANTS = {
     "coordinate_bound": "largest coordinate of a sample's gradient, G/√d",
     "dissimilarity": "dissimilarity of the devices κ²",
     "variance": "variance of a mini-batch gradient ζ²",
+    "kept_share": "share of ‖∇f‖² on the selected coordinates q",
     "initial_gap": "initial gap f(θ⁰) − f_inf",
 }
 
@@ -64,7 +65,8 @@ def _lines(result: Theory) -> Iterator[tuple[str, str]]:
     proven = not math.isnan(bound.corrected)
 
     def both(printed: float, corrected: float) -> str:
-        return f"{_number(printed)}, corrected {_number(corrected)}" if proven else _number(printed)
+        known = proven and not math.isnan(corrected)
+        return f"{_number(printed)}, corrected {_number(corrected)}" if known else _number(printed)
 
     yield "as printed", _number(bound.printed)
     yield "corrected", _number(bound.corrected) if proven else f"none: {bound.unproven}"

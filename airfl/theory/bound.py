@@ -37,6 +37,8 @@ class Constants:
         coordinate_bound: Largest absolute value of a coordinate of a sample's gradient, G/sqrt(d) of Fed-SPA.
         growth: gamma^2 of PFELS, beta^2 of Fed-SMP, the factor on ||grad f||^2 in the bounded dissimilarity. It is 1
             with `dissimilarity` as defined here.
+        kept_share: q, the least share of ||grad f||^2 that is on the coordinates that the public data selects, for
+            Fed-SMP with top-k; nan where it is not known.
         how: Name of a constant -> how its value was found, in words.
     """
 
@@ -49,6 +51,7 @@ class Constants:
     initial_gradient: float
     coordinate_bound: float = math.nan
     growth: float = 1.0
+    kept_share: float = math.nan
     how: Mapping[str, str] = field(default_factory=dict)
 
 

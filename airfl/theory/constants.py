@@ -9,7 +9,7 @@ mean of non-negative losses falls below.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +44,14 @@ class Sought:
         of_samples: Whether smoothness and gradient bound are those of every sample (SoteriaFL) and not of devices.
         batch: b, samples of a mini-batch.
         step: Local learning rate, the step of the descent that the points are on.
+        kept: Maps (theta, t) to the coordinates that the public data selects in round t, int64 [k]; None where it
+            selects none.
     """
 
     of_samples: bool
     batch: int
     step: float
+    kept: Callable[[Tensor, int], Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ def estimate(model: FlatModel, task: DividedTask, sought: Sought) -> Constants:
         largest, coordinate = max(largest, *norms), max(coordinate, *(one.coordinate for one in found))
         smoothness = max(smoothness, *(_smoothness(model, task, one, point, sought) for one in devices.tolist()))
         shift = squares if index == 0 else shift
+    share = math.nan if sought.kept is None else kept_share(model, task, points, sought.kept)
     gap = initial_loss(model, task)
     if not math.isfinite(gap) or gap < 0:
         raise UserError(f"the loss at theta^0 is {gap:g}: f_inf = 0 is a lower bound of non-negative losses alone")
@@ -110,14 +114,36 @@ def estimate(model: FlatModel, task: DividedTask, sought: Sought) -> Constants:
         initial_shift=shift,
         initial_gradient=gradient_norm_squared(model, first, task),
         coordinate_bound=coordinate,
+        kept_share=share,
         how={
             "smoothness": f"power method on the Hessian, {where}{who}",
             "gradient_bound": where,
             "dissimilarity": where,
             "variance": where,
+            **(
+                {}
+                if sought.kept is None
+                else {"kept_share": f"least at {len(points)} points of the descent, all devices"}
+            ),
             "initial_gap": "f(theta^0) - f_inf with f_inf = 0, which no mean of non-negative losses falls below",
         },
     )
+
+
+def kept_share(
+    model: FlatModel, task: DividedTask, points: Sequence[Tensor], kept: Callable[[Tensor, int], Tensor]
+) -> float:
+    """Return the least share of ||grad f||^2 on the coordinates that are kept, over points theta^0, theta^1 ...
+
+    A point without a gradient is left out; nan if there is no other.
+    """
+    rows, least = torch.from_numpy(np.asarray(task.partition.indices)), math.nan
+    for index, point in enumerate(points):
+        squares = gradient(model, task, rows, point).square()
+        if float(squares.sum()):
+            share = float(squares[kept(point, index)].sum() / squares.sum())
+            least = share if math.isnan(least) else min(least, share)
+    return least
 
 
 def chosen_devices(task: DividedTask, dimension: int) -> NDArray[np.int64]:

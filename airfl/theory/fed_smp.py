@@ -13,9 +13,26 @@ a = eta_l tau L, S = (1/n) sum_i sum_s E||theta^t - theta_i^{t,s}||^2 and E||spa
 with the bracket of `airfl.theory.pfels`. The condition on eta_l gives a beta^2/p <= 1/24, so the factor of ||grad f||^2
 is at least eta tau (1/2 - 1/24 - 9/576) >= eta tau/4, and all constants of eq. 7 follow with room to spare.
 
-top-k has no corrected bound here. Its proof needs phi_k <= gamma with gamma = 1/3, that is k >= 2d/3, which the theorem
+top-k does not hold as printed. Its proof needs phi_k <= gamma with gamma = 1/3, that is k >= 2d/3, which the theorem
 does not say; and it takes the mask for that of the top k entries of the mean update itself, where algorithm 2 takes
 those of an update on public data.
+
+The corrected bound of top-k. The mask M depends on theta^t and the public data, and not on what the devices draw in
+this round. Only the coordinates that it keeps descend, so that a bound needs the share q of ||grad f||^2 that is on
+them, ||M grad f(theta^t)||^2 >= q ||grad f(theta^t)||^2 in every round. With the steps of the proof within the mask,
+where ||M x|| <= ||x|| for the drift, the noise and the differences between devices,
+
+    E f(theta^{t+1}) - f(theta^t) <= -(eta tau/2)||M grad f||^2 + (eta L^2/2) S
+      + (L eta^2 tau^2/2) [ 3 L^2 S/tau + 2 beta^2 ||M grad f||^2 + 2 kappa^2 + zeta^2 ] + L k C^2 sigma^2/(2 r^2)
+
+where for beta^2 = 1 the dissimilarity within the mask is at most kappa^2, and is assumed to be otherwise. Lemma 4 of
+PFELS bounds S/tau by 16 eta^2 tau^2 (beta^2 ||grad f||^2 + kappa^2) + 4 tau eta^2 zeta^2. With a = eta tau L and
+a beta^2 <= 1/24, what is left of the factor of ||grad f||^2 is at least eta tau [q (1/2 - 1/24) - 9 a^2 beta^2], which
+is eta tau q/4 or more for 9 a^2 beta^2 <= 5 q/24. Dividing by eta tau q/8 leaves
+
+    (1/q) [ 8 (f(theta^0) - f_inf)/(T eta tau) + 8 a (3 kappa^2 + 2 zeta^2) + 4 L k C^2 sigma^2/(eta tau r^2) ]
+
+with no further term of phi_k.
 """
 
 from __future__ import annotations
@@ -83,8 +100,17 @@ def largest_step(run: FedSmp, of: Constants) -> float:
     )
 
 
+def largest_step_corrected(run: FedSmp, of: Constants) -> float:
+    """Return the largest eta_l of the corrected bound: for rand-k that of theorem 2, for top-k min{1/(24 tau L beta^2),
+    sqrt(5 q/216)/(tau L beta)}."""
+    if run.sparsifier == "rand-k":
+        return largest_step(run, of)
+    within = min(1 / (24 * of.growth), math.sqrt(5 * of.kept_share / (216 * of.growth)))
+    return math.nan if math.isnan(of.kept_share) else within / (run.steps * of.smoothness)
+
+
 def terms(run: FedSmp, of: Constants) -> tuple[Term, ...]:
-    """Return the terms of eq. 7; those of top-k have no corrected value."""
+    """Return the terms of eq. 7; those of top-k have a corrected value if q is known."""
     walked = run.step * run.steps
     a = walked * of.smoothness
     prime = 4 * of.variance / GAMMA if run.sparsifier == "top-k" else 0.0  # zeta'
@@ -95,16 +121,20 @@ def terms(run: FedSmp, of: Constants) -> tuple[Term, ...]:
         "sparsification": (8 * a * (2 * of.dissimilarity + of.variance) + prime) * run.phi,
         "noise": 4 * of.smoothness * run.kept * run.noise_variance / walked,
     }
-    proven = run.sparsifier == "rand-k"
-    return tuple(Term(name, value, value if proven else math.nan) for name, value in values.items())
+    if run.sparsifier == "rand-k":
+        return tuple(Term(name, value, value) for name, value in values.items())
+    proven = {name: value / of.kept_share if of.kept_share else math.inf for name, value in values.items()}
+    proven["sparsification"] = 0.0
+    return tuple(Term(name, value, proven[name]) for name, value in values.items())
 
 
 def theorem_2(run: FedSmp, of: Constants) -> Bound:
     """Return eq. 7 for a run."""
-    largest, rand_k = largest_step(run, of), run.sparsifier == "rand-k"
+    largest, proven = largest_step(run, of), largest_step_corrected(run, of)
+    rand_k, known = run.sparsifier == "rand-k", not math.isnan(proven)
     sent = run.step * run.steps * of.gradient_bound / (run.ratio if rand_k else 1)
     conditions = [
-        step_condition(run.step, largest),
+        step_condition(run.step, largest, "both" if rand_k else "printed"),
         Condition(
             f"no update is clipped, eta tau G{' d/k' if rand_k else ''}",
             f"{sent:.4g}",
@@ -112,6 +142,8 @@ def theorem_2(run: FedSmp, of: Constants) -> Bound:
             sent <= run.clip_norm,
         ),
     ]
+    if not rand_k and known:
+        conditions.insert(1, step_condition(run.step, proven, "corrected"))
     if not rand_k:
         hidden = "ratio p (hidden in the proof of eq. 31)"
         conditions.append(Condition(hidden, f"{run.ratio:.4g}", "at least 2/3", run.phi <= GAMMA, "printed"))
@@ -120,12 +152,10 @@ def theorem_2(run: FedSmp, of: Constants) -> Bound:
         terms=terms(run, of),
         conditions=tuple(conditions),
         largest_step=largest,
-        largest_step_corrected=largest if rand_k else math.nan,
+        largest_step_corrected=proven,
         preferred_ratio=preferred_ratio(run, of),
         errors=RAND_K_ERRORS if rand_k else TOP_K_ERRORS,
-        unproven=""
-        if rand_k
-        else "top-k: nothing is known of the share of the update that the mask of public data keeps",
+        unproven="" if known else "top-k: the share of ‖∇f‖² that the public data selects is not known",
     )
 
 
@@ -133,7 +163,7 @@ def preferred_ratio(run: FedSmp, of: Constants) -> PreferredRatio:
     """Return the p with the least eq. 7, at the same noise on every kept entry.
 
     For rand-k the sparsification term falls as 1/p - 1 and the noise grows as p; for top-k they are linear in p, so
-    that one of the ends is best.
+    that one of the ends is best. The corrected bound of top-k prefers none, as q is known at the p of the run alone.
     """
 
     def of_version(version: str) -> Callable[[float], float]:
@@ -146,7 +176,7 @@ def preferred_ratio(run: FedSmp, of: Constants) -> PreferredRatio:
     candidates = ratios(run.dimension)
     return PreferredRatio(
         least(candidates, of_version("printed")),
-        least(candidates, of_version("corrected")),
+        least(candidates, of_version("corrected")) if run.sparsifier == "rand-k" else None,
         "the same noise on every kept entry and the same number of rounds at each p",
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ from airfl.uplinks import AnalogUplink
 from airfl.uplinks.stages import kept_entries
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from airfl.core.state import World
     from airfl.learning.own_task import Task
 
@@ -165,7 +167,8 @@ def theory_of(
     course = None if run is None else _course(Path(run))
     if constants is None:
         batch = min(settings.local.batch_size, int(world.task.partition.sizes.max()))
-        sought = Sought(name in (*DIRECT, *SHIFTED), batch, settings.local.learning_rate)
+        kept = _selected_on_public_data(world) if name == "fed-smp-topk" else None
+        sought = Sought(name in (*DIRECT, *SHIFTED), batch, settings.local.learning_rate, kept)
         constants = estimate(world.model, world.task, sought)
     corollary = None
     if name in PFELS:
@@ -437,6 +440,17 @@ def fed_smp_bound(settings: Settings, world: World, radio: RadioRounds, constant
     bound = fed_smp.theorem_2(run, constants)
     at_bits = fed_smp.ratio_at_equal_bits(run, constants)
     return bound if at_bits is None else replace(bound, rest={"preferred ratio at the same bits": at_bits})
+
+
+def _selected_on_public_data(world: World) -> Callable[[Tensor, int], Tensor]:
+    """Return a function (theta, t) -> the coordinates that the server selects on its public data, [k]."""
+    from airfl.uplinks.stages.top_k import largest
+
+    def kept(parameters: Tensor, round_index: int) -> Tensor:
+        update = world.public_update(parameters, round_index)
+        return largest(update.abs().unsqueeze(0), world.scenario.bound.entries)[0]
+
+    return kept
 
 
 def fed_spa_bound(settings: Settings, world: World, constants: Constants) -> Bound:

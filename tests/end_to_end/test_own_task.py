@@ -113,6 +113,8 @@ def test_full_participation_in_one_whole_step_is_gradient_descent(engine: str) -
         ("mlp", ("local.engine=vmap", "task.partition=dirichlet", "task.validation_share=0.1")),
         ("cnn", ("local.engine=loop", "run.rounds=1", "run.selected=2")),
         ("mlp", ("scheme.name=fed-spa", "scheme.ratio=0.5")),
+        # The server, too, trains it, on public data.
+        ("mlp", ("scheme.name=fed-smp-topk", "scheme.noise_multiplier=1.0", "task.public_samples=40")),
     ],
 )
 def test_a_model_of_the_table_brought_along_gives_the_tables_run(model: str, overrides: tuple[str, ...]) -> None:

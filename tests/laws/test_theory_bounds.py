@@ -4,6 +4,7 @@ Where a paper's bound does not hold as printed, the run that violates it is here
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,17 +16,22 @@ from airfl.core.world import build_world
 from airfl.learning.flat import FlatModel
 from airfl.learning.task import build_task
 from airfl.runtime.streams import Streams
-from airfl.theory import fed_spa, pfels
+from airfl.theory import fed_smp, fed_spa, pfels
 from airfl.theory.constants import Sought, estimate
+from airfl.theory.of_run import theory_of
 from experiments.theory import BASE, BATCH, DEVICES, DIMENSION, ROWS, SAMPLES, TABLE, outcome, problem
 from tests.conftest import ROOT
 
-VIOLATED = "PFELS, p = 0.05, no noise, T = 400"
-WITHIN = {"PFELS": 16, "WFL-PDP": 16, "Fed-SMP": 16, "Fed-SPA": 8, "CDP-SGD": 8, "SoteriaFL": 6}
+VIOLATED = {
+    "PFELS, p = 0.05, no noise, T = 400": 0.85,
+    "Fed-SMP top-k, p = 0.05, no noise, T = 400": 0.89,
+}
+"""Run -> what the printed bound over the measured quantity is below."""
+WITHIN = {"PFELS": 16, "WFL-PDP": 16, "Fed-SMP": 18, "Fed-SPA": 8, "CDP-SGD": 8, "SoteriaFL": 6}
 """Paper's scheme -> factor within which the corrected bound is of what is measured, as docs/theory.md states it."""
 
 
-@pytest.mark.parametrize("label", [label for label in ROWS if label != VIOLATED])
+@pytest.mark.parametrize("label", [label for label in ROWS if label not in VIOLATED])
 def test_a_bound_holds_and_is_within_a_factor(label: str) -> None:
     """One seed: what is measured differs by a few percent between seeds, the bound is further away than that."""
     found = outcome(label, seeds=1)
@@ -37,16 +43,67 @@ def test_a_bound_holds_and_is_within_a_factor(label: str) -> None:
     assert found.printed > 1.2
 
 
-def test_without_its_hidden_condition_eq_23_is_violated() -> None:
-    """Without noise and at p = 0.05 the printed bound is below what is measured, the corrected one above it.
+@pytest.mark.parametrize("label", VIOLATED)
+def test_without_its_hidden_condition_a_bound_is_violated(label: str) -> None:
+    """Without noise and at p = 0.05 the printed eq. 23 of PFELS, and eq. 7 of Fed-SMP with top-k, are below what is
+    measured, the corrected ones above it.
 
-    The measured gradient norm hardly varies between seeds (half a percent), the bound is a fifth below it.
+    The measured gradient norm hardly varies between seeds (half a percent), the bounds are a sixth or more below it.
     """
-    found = outcome(VIOLATED, seeds=1)
+    found = outcome(label, seeds=1)
+    assert found.in_region
     assert found.theory.bound.conditions[0].holds  # the step
-    assert found.printed < 0.85
-    assert 1.2 < found.corrected < WITHIN["PFELS"]
+    assert found.printed < VIOLATED[label]
+    assert 1.2 < found.corrected < WITHIN[label.split()[0].strip(",")]
     assert not found.theory.bound.holds("printed")
+    assert found.theory.bound.holds("corrected")
+
+
+def test_the_share_that_top_k_keeps_of_the_gradient() -> None:
+    """What is measured at points of the descent is at least the q that holds everywhere, and close to the best k of d.
+
+    The gradient's coordinates are h_j (theta - mean)_j, and the public update's are in their order but for 1%.
+    """
+    objective = problem()
+    task = objective.task_with(SAMPLES)
+    for ratio in (0.05, 0.5, 1.0):
+        settings = _settings("Fed-SMP top-k, p = 0.7").resolved(scheme={"ratio": ratio})
+        found = theory_of(settings, task=task).constants
+        best = np.sort(objective.gradient(np.zeros(DIMENSION)) ** 2)[::-1]
+        assert objective.kept_share(ratio, 2) - 1e-6 <= found.kept_share  # 1e-6: float32
+        assert found.kept_share <= best[: round(ratio * DIMENSION)].sum() / best.sum() * (1 + 1e-5)
+        assert "least" in found.how["kept_share"]
+    rand_k = _settings("Fed-SMP rand-k, p = 0.5").resolved(task={"public_samples": SAMPLES})
+    assert math.isnan(theory_of(rand_k, task=task).constants.kept_share)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
+def test_a_round_of_top_k_descends_as_the_corrected_bound_needs(share: float) -> None:
+    """The exact change of f in one round on the quadratic, at the largest step that is allowed.
+
+    theta_i^s - theta = ((1 - eta h)^s - 1)(theta - x_i) with the means x_i of the devices, of which 8 of 16 are drawn;
+    the mask takes the coordinates with the smallest gradient that have a share of at least q of it.
+    """
+    objective, noise = problem(), 1e-4
+    h, means, theta = objective.curvature, objective.samples.mean(axis=1), np.zeros(DIMENSION)
+    slope = objective.gradient(theta)
+    order = np.argsort(slope**2)
+    kept = int(np.searchsorted(np.cumsum(slope[order] ** 2), share * (slope**2).sum() * (1 - 1e-9))) + 1
+    mask = np.zeros(DIMENSION)
+    mask[order[:kept]] = 1
+    q = float((mask * slope**2).sum() / (slope**2).sum())
+    of = objective.constants(SAMPLES, of_samples=False, kept_share=q)
+    run = fed_smp.FedSmp("top-k", 1.0, 4, 8, kept, DIMENSION, 1, noise)
+    eta = fed_smp.largest_step_corrected(run, of)
+    update = mask * ((1 - eta * h) ** 4 - 1) * (theta - means)
+    spread = ((update - update.mean(axis=0)) ** 2 * h).sum(axis=1).mean()
+    second = (update.mean(axis=0) ** 2 * h).sum() + spread / 8 * (DEVICES - 8) / (DEVICES - 1)
+    change = float(slope @ update.mean(axis=0)) + second / 2 + h @ mask * noise / 2
+    # The bound of one round, solved for the change of f: its first term stands for the gap.
+    rest = sum(t.corrected for t in fed_smp.terms(replace(run, step=eta), of) if t.name != "optimisation")
+    allowed = -eta * 4 * q / 8 * (float((slope**2).sum()) - rest)
+    assert change <= allowed
+    assert change < -eta * 4 * q / 4 * float((slope**2).sum()) + second / 2 + h @ mask * noise / 2  # a share q descends
 
 
 @pytest.mark.parametrize("batch", [SAMPLES, BATCH])

@@ -129,9 +129,36 @@ def test_terms_of_fed_smp() -> None:
     sparsified = (8 * 0.01 * 1.25 + 4 * 0.25 * 3) * 0.75
     assert values(top.terms, "printed") == pytest.approx({**wanted, "sparsification": sparsified})
     assert math.isnan(top.corrected)
+    assert math.isnan(top.largest_step_corrected)
     assert top.unproven
     assert not top.holds("printed")  # p = 0.25 is below 2/3
     assert fed_smp.theorem_2(a_fed_smp(sparsifier="top-k", kept=70), OF).holds("printed")
+
+
+def test_a_proven_bound_of_top_k() -> None:
+    """q = 0.1 of the gradient is kept: every term over q, none of phi_k; a = eta tau L is at most sqrt(5 q/216)/beta =
+    0.024 or 1/(24 beta^2) = 0.0104, of which the second is less for beta^2 = 4."""
+    of = replace(OF, kept_share=0.1, growth=4.0)
+    found = fed_smp.theorem_2(a_fed_smp(sparsifier="top-k"), of)
+    assert values(found.terms, "corrected") == pytest.approx(
+        {
+            "optimisation": 10 * 8 * 10 / (20 * 0.005),
+            "heterogeneity of the devices": 10 * 8 * 0.01 * 3 * 0.5,
+            "variance of mini-batches": 10 * 8 * 0.01 * 2 * 0.25,
+            "sparsification": 0.0,
+            "noise": 10 * 4 * 2 * 25 * 1e-4 / 0.005,
+        }
+    )
+    assert found.largest_step_corrected == pytest.approx(1 / (24 * 4) / (5 * 2))
+    small = fed_smp.theorem_2(a_fed_smp(sparsifier="top-k"), replace(of, kept_share=0.001))
+    assert small.largest_step_corrected == pytest.approx(math.sqrt(5 * 0.001 / 216) / 2 / (5 * 2))
+    assert found.holds("corrected")
+    assert not small.holds("corrected")  # its step is 0.00024
+    assert not found.unproven
+    assert found.preferred_ratio.corrected is None  # q is of the run's own p
+    nothing = fed_smp.theorem_2(a_fed_smp(sparsifier="top-k"), replace(of, kept_share=0.0))
+    assert math.isinf(nothing.corrected)
+    assert not nothing.holds("corrected")
 
 
 def test_a_clip_of_fed_smp_is_after_the_scaling() -> None:

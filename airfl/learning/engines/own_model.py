@@ -92,6 +92,7 @@ class EngineVerifier:
         spec, local = self._spec, self._local
         sizes = spec.task.partition.sizes
         devices = np.argsort(-sizes, kind="stable")[: min(most, DEVICES)].astype(np.int64)
+        devices = devices[sizes[devices] > 0]  # of public data, only the server has samples
         plan = plan_batches(rule_of(local), self._streams, 0, devices, sizes[devices], int(sizes.max()))
         work = Work(spec.task, devices, plan[:, :STEPS], local.learning_rate)
         start = spec.model.initial()
