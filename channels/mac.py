@@ -181,8 +181,9 @@ class MultipleAccessChannel:
         elements, effective = _elements(messages, self._packing), self._effective[devices] * scale[:, None, None]
         total = self._sum if self._packing == "real" else self._pairs(self._sum)
         gains = on_device(effective if elements.is_complex() else effective.real, elements.device, elements.dtype)
-        powers = np.stack([(np.abs(scale)[:, None, None] * self._precoders[devices]) ** 2, np.abs(effective) ** 2])
-        gains_squared = on_device(powers, elements.device, torch.float64)
+        sent = (np.abs(scale)[:, None, None] * self._precoders[devices]) ** 2
+        powers = np.broadcast_arrays(sent, np.abs(effective) ** 2)  # only one may vary, such as with a timing offset
+        gains_squared = on_device(np.stack(powers), elements.device, torch.float64)
         energies = gains_squared.new_zeros(2, len(messages))
         for piece in self._pieces:
             sums = total[piece.elements].view(-1, piece.width)

@@ -33,4 +33,5 @@ def on_device(numbers: ArrayLike | Tensor, device: torch.device, dtype: torch.dt
     held = held if dtype is None else held.to(dtype)
     if device.type != "cuda" or held.is_cuda:
         return held.to(device)
-    return held.pin_memory().to(device, non_blocking=True)
+    # A tensor with gaps keeps them in pinned memory, and torch would copy it to ordinary memory first.
+    return held.contiguous().pin_memory().to(device, non_blocking=True)

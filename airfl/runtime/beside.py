@@ -16,8 +16,12 @@ from torch import Tensor
 
 
 @functools.cache
-def _stream_of(number: int) -> torch.cuda.Stream:
+def _stream_of(number: int, purpose: str) -> torch.cuda.Stream:
     return torch.cuda.Stream(number)  # type: ignore[no-untyped-call]
+
+
+def _own_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
+    return _stream_of(torch.cuda.current_device() if device.index is None else device.index, purpose)
 
 
 def side_stream(device: torch.device) -> torch.cuda.Stream:
@@ -26,7 +30,16 @@ def side_stream(device: torch.device) -> torch.cuda.Stream:
     torch hands out its streams in turn, 32 of a kind, and keeps freed memory and a workspace for each of them. With one
     stream there is one such memory, and it is never the stream on which torch records CUDA graphs.
     """
-    return _stream_of(torch.cuda.current_device() if device.index is None else device.index)
+    return _own_stream(device, "beside")
+
+
+def recording_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream of a GPU on which CUDA graphs are recorded.
+
+    Left to itself, `torch.cuda.graph` records all graphs of a process on a stream of the GPU of the first one, where
+    the operations of another GPU are not recorded.
+    """
+    return _own_stream(device, "recording")
 
 
 @contextmanager

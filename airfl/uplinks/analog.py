@@ -35,6 +35,7 @@ from channels.mac import EntryRange, MultipleAccessChannel, baseband, energy, pa
 from channels.median_clip import median_clip
 from channels.noise import interference_std
 from channels.resource_mapping import ResourceMapping
+from channels.transfer import on_device
 from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
@@ -393,7 +394,7 @@ class _AnalogLink:
         decoder = self._control.decoder
         if decoder.shape == (1, 1):
             return float(decoder[0, 0])
-        entries = self._placement.spread(signal.new_tensor(decoder))
+        entries = self._placement.spread(on_device(decoder, signal.device, signal.dtype))
         return entries.repeat_interleave(2)[: len(signal)] if self._uplink.grid.packing == "iq" else entries
 
     def _snr_db(self, energy: Array) -> Array:

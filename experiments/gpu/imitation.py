@@ -315,6 +315,8 @@ class _Devices(TorchFunctionMode):
         return self._to(Tensor.to, (args[0], "cpu"), {})
 
     def _pin_memory(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        if not args[0].is_contiguous():  # keeps its gaps, so that the copy to the GPU is one from ordinary memory
+            _note("pin_memory of a tensor with gaps")
         pinned = args[0].clone()
         setattr(pinned, PINNED, True)
         return pinned
@@ -395,7 +397,7 @@ def _replaced(streams: Streams) -> Iterator[Any]:
     yield mock.patch.object(torch.backends.cudnn, "version", return_value=None)
     yield mock.patch.object(nn.RNNBase, "flatten_parameters", _moved_together)
     yield mock.patch("airfl.learning.engines.graphed.record_graph", _recorded)
-    yield mock.patch("airfl.runtime.beside._stream_of", functools.cache(lambda _: Stream(streams)))
+    yield mock.patch("airfl.runtime.beside._stream_of", functools.cache(lambda *_: Stream(streams)))
     for name in ("_lazy_init", "empty_cache", "reset_peak_memory_stats", "set_sync_debug_mode"):
         yield mock.patch.object(torch.cuda, name, nothing)
 

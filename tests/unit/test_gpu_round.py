@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from airfl.core.round import run_round
+from airfl.learning.engines.factored import Factored
 from airfl.learning.evaluation import evaluate
+from airfl.learning.layers.linear import Linear
 from airfl.learning.trainer import LocalTrainer
 from airfl.schemes.names import SCHEMES
 from airfl.uplinks.stages import Coder, RandK
+from experiments.gpu.figures import SENDS, superposition
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.memory import Meter, Use, use_of
+from experiments.gpu.rows import IMITATED, Given
 from experiments.gpu.worlds import first_state, short_world
 
 DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
@@ -58,6 +63,21 @@ def test_a_round_holds_the_updates_and_a_few_vectors(scheme: str) -> None:
 def test_operations_do_not_grow_with_devices() -> None:
     few, more = (use("pfels", devices).operations for devices in (DEVICES, 4 * DEVICES))
     assert few == more < 60
+
+
+def test_operations_of_a_layer_that_is_not_stored_do_not_grow_with_devices() -> None:
+    """Weights and biases of the devices with the same number of steps are one product and one sum."""
+
+    def operations(devices: int) -> int:
+        layer, updates = Factored(Linear(nn.Linear(70, 50)), 0.9, 0.1), torch.zeros(devices, 3550, device=CUDA)
+        for left in (devices, devices // 2):  # half of them make a second step
+            layer.step(torch.zeros(left, 4, 70, device=CUDA), torch.zeros(left, 4, 50, device=CUDA))
+        with Meter() as meter:
+            layer.write([updates[:, :3500], updates[:, 3500:]], np.arange(devices))
+        return meter.operations
+
+    with imitated_gpu(hollow=True):
+        assert operations(4) == operations(16) < 40
 
 
 def test_the_meter_sees_what_is_alive_at_once() -> None:
@@ -120,6 +140,33 @@ def test_an_evaluation_waits_once() -> None:
         noted.noted.clear()
         evaluate(world.model, parameters, world.task)
         assert len(noted.noted) == 1
+
+
+@pytest.mark.parametrize(
+    ("scheme", "offset"),
+    [
+        ("wfl-p", "csi.frequency_offset_hz=100"),
+        ("pfels", "csi.timing_offset_s=1e-6"),
+        ("blind", "csi.linewidth_hz=10"),
+    ],
+)
+def test_offsets_over_a_flat_channel_are_those_of_a_cpu(scheme: str, offset: str) -> None:
+    """The gains vary, the precoders do not."""
+    here = short_world(scheme, torch.device("cpu"), offset)
+    wanted, _ = run_round(here, first_state(here))
+    with imitated_gpu():
+        there = short_world(scheme, CUDA, offset)
+        state, _ = run_round(there, first_state(there))
+        found = state.parameters.cpu()
+    torch.testing.assert_close(found, wanted.parameters, rtol=1e-4, atol=1e-6)
+
+
+def test_chunks_whose_norms_the_cpu_knows_are_superposed_without_a_wait() -> None:
+    """As in a round; `gpu.py --stages superposition` is to measure that."""
+    with imitated_gpu() as noted:
+        list(superposition(Given(IMITATED, small=True)))
+    calls = 2 * SENDS  # one to warm up, one that is timed
+    assert len(noted.within("send")) == 2 * calls  # of the two ways whose energies are computed on the GPU
 
 
 def test_waits_over_a_selective_channel_do_not_grow_with_devices() -> None:

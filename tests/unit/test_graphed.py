@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from airfl.learning.engines.vmap import VmapEngine
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import in_place
 from airfl.learning.task import DividedTask
+from airfl.runtime import beside
+from airfl.runtime.beside import recording_stream, side_stream
 from experiments.gpu.engines import SIZES, work_of
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.recording import Repetition, record_operations
@@ -150,17 +153,29 @@ def test_a_graph_is_recorded_after_warming_up_on_a_side_stream(monkeypatch: pyte
 
     graph = mock.Mock(replay=lambda: happened.append("replayed"))
     monkeypatch.setattr("airfl.learning.engines.graphed.side_stream", lambda _: Stream("side"))
+    monkeypatch.setattr("airfl.learning.engines.graphed.recording_stream", lambda _: Stream("the recording"))
     with mock.patch.multiple(
         torch.cuda,
         device=lambda _: within("device"),
         current_stream=lambda _: Stream("usual"),
         stream=lambda stream: within(stream.name),
         CUDAGraph=lambda: graph,
-        graph=lambda given: within("graph") if given is graph else None,
+        graph=lambda given, stream: within(f"graph on {stream.name}") if given is graph else None,
     ):
         replay = record_graph(lambda: happened.append("work"), CUDA)
-    recorded = ["begin graph", "work", "end graph"]
+    recorded = ["begin graph on the recording", "work", "end graph on the recording"]
     warm = ["side waits for usual", "begin side", *["work"] * WARM_UPS, "end side", "usual waits for side"]
     assert happened == ["begin device", *warm, *recorded, "end device"]
     replay()
     assert happened[-1] == "replayed"
+
+
+def test_graphs_are_recorded_on_a_stream_of_their_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's own choice is a stream of the GPU on which a process recorded first."""
+    made: list[int] = []
+    monkeypatch.setattr(beside, "_stream_of", functools.cache(lambda number, _: made.append(number) or mock.Mock()))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    streams = [recording_stream(torch.device(name)) for name in ("cuda:0", "cuda:1", "cuda:0", "cuda")]
+    assert made == [0, 1, 2]
+    assert streams[0] is streams[2] is not streams[1]
+    assert streams[0] is not side_stream(torch.device("cuda:0"))

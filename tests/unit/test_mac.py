@@ -149,17 +149,26 @@ def test_every_element_meets_its_own_coefficient(
     np.testing.assert_allclose(recorded, x, rtol=1e-6, atol=1e-6)
 
 
-def test_an_axis_along_which_nothing_changes_may_have_length_one() -> None:
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("axes", [1, 2, (1, 2)])
+@pytest.mark.parametrize("constant", ["precoders", "gains"])
+def test_an_axis_along_which_nothing_changes_may_have_length_one(
+    device: str, axes: int | tuple[int, ...], constant: str
+) -> None:
+    """Such as precoders of a flat channel, whose gains vary with a timing offset."""
     gains, precoders, place = selective("real", 14, 2, 3)
+    given = {"gains": gains, "precoders": precoders}
     messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, 14)))
-    for axis in (1, 2):
-        one = np.take(precoders, [0], axis=axis)
-        received = []
-        for shape in (one, np.broadcast_to(one, precoders.shape)):
-            channel = MultipleAccessChannel(gains, shape, "real", place)
-            channel.send(messages, SCALES, slice(0, DEVICES))
-            received.append(channel.close(torch.zeros(14)))
-        np.testing.assert_allclose(received[0], received[1], atol=1e-13)
+    whole = given[constant]
+    one = whole.mean(axis=axes, keepdims=True)
+    found = []
+    with imitated_gpu() if device == "cuda" else nullcontext():
+        for shape in (one, np.broadcast_to(one, whole.shape)):
+            channel = MultipleAccessChannel(**given | {constant: shape}, packing="real", placement=place)
+            sent = channel.send(messages.to(device), SCALES, slice(0, DEVICES))
+            found.append([channel.close(torch.zeros(14)).cpu(), sent.energy, sent.received_energy])
+    for one_way, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one_way, other, atol=1e-13)
 
 
 def test_a_random_start_keeps_the_energy_limit_on_average_whatever_the_message_is() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from airfl.learning.layers import Layer, Node, Tensors
 from airfl.learning.layers.linear import Linear
 from airfl.learning.layers.products import product
+from channels.transfer import on_device
 
 # Fewest weights of a layer that is factored; below it the matrices fit into the cache anyway.
 LARGE = 1 << 17
@@ -62,20 +63,32 @@ class Factored:
     def write(self, into: list[Tensor], positions: np.ndarray) -> None:
         """Write the updates of the weights [devices, out in] and biases [devices, out].
 
-        Device i of the round is number positions[i] in the order of this chunk.
+        Device i of the round is number positions[i] in the order of this chunk, in which those with more steps come
+        first. Devices with the same number of steps are one product.
         """
-        for row, position in enumerate(positions.tolist()):
-            own = [step for step, inputs in enumerate(self._inputs) if position < len(inputs)]
-            factors = [-self._rate * self._coefficient(step, len(own)) for step in own]
-            weight = into[0][row].view(self._grad_outputs[0].shape[-1], -1) if own else into[0][row].zero_()
-            if own:
-                left = torch.cat(
-                    [self._grad_outputs[step][position] * factor for step, factor in zip(own, factors, strict=True)]
-                )
-                right = torch.cat([self._inputs[step][position] for step in own])
-                torch.mm(left.t(), right, out=weight)
+        active, rows = [len(inputs) for inputs in self._inputs], np.argsort(positions)
+        for count in range(len(active) + 1):  # of steps, which the devices at these positions have made
+            begin = active[count] if count < len(active) else 0
+            end = active[count - 1] if count else len(positions)
+            if begin == end:
+                continue
+            own = rows[begin:end]
+            neighbours = bool((np.diff(own) == 1).all())
+            at = slice(own[0], own[-1] + 1) if neighbours else on_device(own, into[0].device)
+            if not count:
+                for part in into:
+                    part[at] = 0.0
+                continue
+            factors = [-self._rate * self._coefficient(step, count) for step in range(count)]
+            steps = [self._grad_outputs[step][begin:end] * factor for step, factor in enumerate(factors)]
+            left = torch.cat(steps, dim=1).transpose(1, 2)
+            right = torch.cat([self._inputs[step][begin:end] for step in range(count)], dim=1)
+            if neighbours:
+                torch.bmm(left, right, out=into[0][at].view(len(own), left.shape[1], -1))
+            else:
+                into[0][at] = left.bmm(right).flatten(1)
             if self._bias:
-                torch.sum(left, dim=0, out=into[1][row]) if own else into[1][row].zero_()
+                into[1][at] = left.sum(dim=2)
 
     def _earlier_steps(self, devices: int) -> list[tuple[Tensor, Tensor, float]]:
         """Return inputs, output gradients and coefficient of every step so far."""

@@ -19,7 +19,7 @@ from airfl.learning.engines.spec import EngineSpec
 from airfl.learning.engines.steps import fastest_move
 from airfl.learning.samples import Samples
 from airfl.learning.sgd import in_place
-from airfl.runtime.beside import side_stream
+from airfl.runtime.beside import recording_stream, side_stream
 from channels.transfer import on_device
 
 Replay = Callable[[], None]
@@ -44,7 +44,7 @@ def record_graph(work: Callable[[], None], device: torch.device) -> Replay:
                 work()
         torch.cuda.current_stream(device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=recording_stream(device)):
             work()
     return graph.replay
 
