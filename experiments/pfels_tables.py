@@ -1,10 +1,12 @@
 """Reproduce energy and subcarriers of tables 2 and 3 of the PFELS paper from link budgets over five seeds.
 
-python experiments/pfels_tables.py
+python experiments/pfels_tables.py                  SNRs uniform in the ratio, as in the configurations
+python experiments/pfels_tables.py --spacing db     SNRs uniform in dB, the other reading of the paper
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 from pathlib import Path
 
@@ -22,6 +24,9 @@ PRINTED = {
 
 def main() -> None:
     """Print one line per table row, with the paper's figures and ours."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--spacing", choices=("linear", "db"), default="linear", help="of the SNRs (default: linear)")
+    spacing = parser.parse_args().spacing
     headings = ("energy (1e11)", "paper", "k T / d", "paper", "air time s", "ε one round")
     widths = (22, 9, 14, 8, 13, 13)
     print(" " * 24 + "".join(f"{heading:>{width}s}" for heading, width in zip(headings, widths, strict=True)))
@@ -29,7 +34,10 @@ def main() -> None:
         for scheme, (energy, subcarriers) in rows.items():
             budgets = [
                 airfl.link_budget(
-                    airfl.load_settings(PAPERS / f"{name}.toml", [f"scheme.name={scheme}", f"run.seed={seed}"])
+                    airfl.load_settings(
+                        PAPERS / f"{name}.toml",
+                        [f"scheme.name={scheme}", f"run.seed={seed}", f"power.spacing={spacing}"],
+                    )
                 )
                 for seed in range(SEEDS)
             ]

@@ -24,8 +24,10 @@ from airfl.learning.task import DividedTask
 from airfl.uplinks.stages.clip import clip_factor
 from channels.transfer import on_device
 
-# Most memory of per-sample gradients and the activations they are computed from.
+# Most memory of per-sample gradients and the activations they are computed from, so that a CPU's caches help.
 SLICE_BYTES = 128 << 20
+# On a GPU, which is as fast with more, and slowed down by many small operations: a share of its memory, up to a limit.
+GPU_SLICE_SHARE, GPU_SLICE_BYTES = 1 / 32, 4 << 30
 # Most memory of a chunk's parameters, gradients, velocities, noise, updates: large models are faster in small chunks.
 CHUNK_BYTES = 128 << 20
 
@@ -175,7 +177,7 @@ class SampleGradients:
         """
         result = parameters.new_empty(len(rows), self.model.dimension) if out is None else out
         parts = parameter_views(self.model, parameters[None])
-        for here in _slices(len(rows), SLICE_BYTES // (4 * max(self.numbers, self.model.dimension))):
+        for here in _slices(len(rows), slice_bytes(parameters.device) // (4 * max(self.numbers, self.model.dimension))):
             inputs, targets = (part[None] for part in samples_of(self.task, rows[here]))
             if self.network is not None:  # every sample as a device of its own
                 present = parameters.new_ones(targets.shape[1], 1)
@@ -201,7 +203,7 @@ class SampleGradients:
         devices, width = samples.rows.shape
         points = parameters if parameters.dim() == 2 else parameters.expand(devices, -1)
         total: Tensor | None = None
-        for here in _slices(width, SLICE_BYTES // (4 * self.numbers * max(devices, 1))):
+        for here in _slices(width, slice_bytes(points.device) // (4 * self.numbers * max(devices, 1))):
             inputs, targets = samples_of(self.task, samples.rows[:, here])
             partial = self.sums(points, inputs, targets, samples.present[:, here].float(), bound=bound)
             total = partial if total is None else total.add_(partial)
@@ -216,7 +218,7 @@ class SampleGradients:
         parameters: [devices, d]; inputs: [devices, n, *shape]; targets, present: [devices, n].
         """
         total: Tensor | None = None
-        for here in _slices(targets.shape[1], SLICE_BYTES // (4 * self.numbers * len(targets))):
+        for here in _slices(targets.shape[1], slice_bytes(targets.device) // (4 * self.numbers * len(targets))):
             partial = self.sums(parameters, inputs[:, here], targets[:, here], present[:, here], clamp=limit)
             total = partial if total is None else total.add_(partial)
         assert total is not None
@@ -270,6 +272,14 @@ class SampleGradients:
     @property
     def _sums(self) -> Sums:
         return batched_sums(self.model) if self.engine == "vmap" else looped_sums(self.model)
+
+
+def slice_bytes(device: torch.device) -> int:
+    """Return the most memory of the gradients of samples that are computed at once on a device."""
+    if device.type != "cuda":
+        return SLICE_BYTES
+    share = int(GPU_SLICE_SHARE * torch.cuda.mem_get_info(device)[1])
+    return max(SLICE_BYTES, min(GPU_SLICE_BYTES, share))
 
 
 def samples_of(task: DividedTask, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airfl.analysis.results.averages import epsilon_of_seeds
 from airfl.core.summary import values_of
 from airfl.privacy.verdict import ADJACENCIES
 from airfl.report.figures import (
@@ -63,7 +64,7 @@ class PrivacyCurves:
         label: The title of the panel.
         about: The privacy guarantee: level, adjacency and delta.
         seeds: Number of runs.
-        curves: Label in the legend -> epsilon over rounds, the mean over seeds, [rounds]; nan if not evaluated.
+        curves: Label in the legend -> epsilon over rounds, the worst of the seeds, [rounds]; nan if not evaluated.
     """
 
     label: str
@@ -85,14 +86,14 @@ def curves_of(label: str, runs: Sequence[RecordedRounds]) -> PrivacyCurves:
     trace = runs[0].trace
     scope, attributes = str(trace["epsilon_paper"].attrs["scope"]), trace["epsilon"].attrs
     rounds = min(run.trace.sizes["round"] for run in runs)
-    means = {name: np.mean([values_of(run.trace, name)[:rounds] for run in runs], axis=0) for name in PRIVACY}
+    bounds = {name: epsilon_of_seeds(name, [values_of(run.trace, name)[:rounds] for run in runs]) for name in PRIVACY}
     return PrivacyCurves(
         label=label,
         about=f"{attributes['level']} level, {ADJACENCIES[str(attributes['adjacency'])]}, "
         f"δ = {figure(float(attributes['delta']))}",
         seeds=len(runs),
         curves={
-            NAMES.get(name) or CLAIMS[scope]: values for name, values in means.items() if not np.isnan(values).all()
+            NAMES.get(name) or CLAIMS[scope]: values for name, values in bounds.items() if not np.isnan(values).all()
         },
     )
 
@@ -201,7 +202,7 @@ def _power_of_ten(value: float) -> str:
 
 
 def _title(rows: Sequence[PrivacyCurves]) -> str:
-    """Return the title: how many rows are shown, and over how many seeds the means are."""
+    """Return the title: how many rows are shown, and of how many seeds the worst."""
     seeds = max(row.seeds for row in rows)
     parts = [f"first {PANELS} of {len(rows)} rows"] if len(rows) > PANELS else []
-    return "; ".join([*parts, f"mean over {seeds} seeds"] if seeds > 1 else parts)
+    return "; ".join([*parts, f"worst of {seeds} seeds"] if seeds > 1 else parts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.analysis.results.averages import FEWEST
+from airfl.analysis.results.averages import FEWEST, epsilon_of_seeds
 from airfl.core.summary import Summary
 from airfl.errors import escaped
 from airfl.privacy.verdict import ADJACENCIES
@@ -55,6 +55,12 @@ class Column:
         value = self.value(run)
         usual = self.usual if self.other_than is None else self.other_than(run)
         return not math.isnan(value) and value != usual
+
+    def of_seeds(self, values: Sequence[float]) -> tuple[float, float]:
+        """Return the mean over seeds, or what bounds every seed's epsilon, and the sample standard deviation (nan for
+        one seed)."""
+        mean, deviation = mean_and_deviation(values)
+        return float(epsilon_of_seeds(self.key, values)) if self.key.startswith("epsilon") else mean, deviation
 
 
 def _percent(value: float) -> str:
@@ -144,6 +150,7 @@ ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"
 BEST_NOTE = (
     "accuracy: after the last evaluated round; best: the highest of all evaluated rounds, selected on the test set. "
 )
+WORST = "over seeds the largest, and of what is attained at least the least"
 # The parts of the privacy guarantee.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"delta {run.delta:g}",
@@ -217,7 +224,7 @@ def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, rows: Sequence[Tab
     texts = [row.marked]
     for column in columns:
         values = figures_of(row, rows or [row], column)
-        mean, deviation = mean_and_deviation(values)
+        mean, deviation = column.of_seeds(values)
         text = column.write(mean)
         if column.scatter and 1 < len(row.runs) < FEWEST:  # for two seeds, the values are more informative
             text = "; ".join(map(column.write, values))
@@ -250,14 +257,14 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
 
 
 def csv_table(rows: Sequence[TableRow]) -> str:
-    """Return the table as CSV: mean and deviation over seeds of every column, in full precision."""
+    """Return the table as CSV: mean (or bound of all seeds) and deviation of every column, in full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
     writer.writerow(["label", "scheme", "seeds", *keys, "not_complete", "energy_units"])
     for row in rows:
         values = [[column.value(run) for run in row.runs] for column in COLUMNS]
-        numbers = [repr(number) for column in values for number in mean_and_deviation(column)]
+        numbers = [repr(number) for column, own in zip(COLUMNS, values, strict=True) for number in column.of_seeds(own)]
         incomplete = sum(run.status != "complete" for run in row.runs)
         units = row.runs[0].energy_units
         identifiers = [inert(row.label), inert(row.runs[0].scheme), len(row.runs)]
@@ -273,7 +280,7 @@ def notes(rows: Sequence[TableRow]) -> str:
     best = BEST_NOTE if any(column.key == "best_accuracy" for column in shown(rows)) else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
-    meanings = "; ".join(column.note for column in shown(rows) if column.note)
+    meanings = "; ".join([*(column.note for column in shown(rows) if column.note), *[WORST] * (seeds > 1)])
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
         f"{averaged}{best}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "

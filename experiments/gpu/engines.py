@@ -3,11 +3,13 @@
 The tolerance follows from the number of operations. A product of matrices with n terms a sum, computed with relative
 rounding errors of eps, is wrong by about eps sqrt(n) of its norm where the signs of the errors are random, and so are
 several products one after another: eps sqrt(n_1 + n_2 + ...). A step of a network makes three products a layer
-(outputs, gradients of inputs, gradients of weights), whose errors are added here, as are those of the steps. Where the
-inputs of products are rounded to fewer digits (u), each product is wrong by up to another u, whatever its length.
-MARGIN is for what the norm of an update has lost by cancellation over a batch, and for units whose input rounds to the
-other side of 0; POOLED is for maxima of a pool that are others where inputs are rounded. What the CPU's own loop is
-wrong by, against float64, stands beside it.
+(outputs, gradients of inputs, gradients of weights), whose errors are added here, as are those of the steps. MARGIN is
+for what the norm of an update has lost by cancellation over a batch, and for units whose input rounds to the other side
+of 0. What the CPU's own loop is wrong by, against float64, stands beside it.
+
+Where the inputs of products are rounded to fewer digits (u), three times the error is added that the CPU's loop has
+with inputs rounded in that way (rounding.py). For an LSTM, which the CPU computes in one operation, each of its
+products is taken to be wrong by up to another u, whatever its length.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from airfl.learning.task import DividedTask
 from airfl.learning.tasks.models import MODELS
 from airfl.runtime.precision import Precision, precision
 from airfl.runtime.streams import Streams
+from experiments.gpu.rounding import ROUNDINGS, RoundedProducts
 from experiments.gpu.rows import IMITATED, Given, Row, figure, guarded, within
 from experiments.gpu.worlds import relative_error, unequal_task
 
@@ -40,8 +43,8 @@ NAMES = ("mlp", "cnn", "lstm", "resnet18")
 SIZES = (7, 3, 12, 4, 5)
 STEPS, BATCH, RATE, MOMENTUM = 2, 4, 0.05, 0.9
 MARGIN = 8.0
-POOLED = 3.0
-"""By how much more an update is wrong with rounded inputs where other maxima of a pool are taken."""
+TIMES = 3.0
+"""How often the error of an update by the CPU with rounded inputs is allowed for."""
 EPS = float(torch.finfo(torch.float32).eps) / 2
 ROUNDED: dict[Precision, float] = {"float32": 0.0, "tf32": 2.0**-11, "bf16": 2.0**-9}
 """Largest relative error by which an input of a product is rounded."""
@@ -87,18 +90,37 @@ def products(task: DividedTask) -> list[int]:
     return found
 
 
-def tolerance(terms: list[int], name: Precision = "float32", steps: int = STEPS, pooled: bool = False) -> float:
-    """Return the largest relative error of an update; see the text of this module.
+def tolerance(terms: list[int], steps: int = STEPS) -> float:
+    """Return the largest relative error of an update in float32; see the text of this module."""
+    return 3 * steps * MARGIN * EPS * math.sqrt(sum(terms))
 
-    pooled: whether the model takes maxima.
+
+def limits(name: str, wanted: Tensor, size: dict[str, int]) -> dict[Precision, float]:
+    """Return the largest relative error of an update by the precision of its products.
+
+    Args:
+        name: The model.
+        wanted: The updates of the CPU's loop in float32.
+        size: The size of its work, see `updates`.
     """
-    rounded = (POOLED if pooled else 1.0) * ROUNDED[name]
-    return 3 * steps * (MARGIN * EPS * math.sqrt(sum(terms)) + rounded * math.sqrt(len(terms)))
+    task = unequal_task(name, SIZES)
+    terms = products(task)
+    if any(isinstance(part, nn.LSTM) for part in task.model.modules()):
+        rounded = {kind: STEPS * one * math.sqrt(len(terms)) for kind, one in ROUNDED.items()}
+    else:
+        rounded = {kind: rounded_error(name, kind, wanted, size) for kind in ROUNDED}
+    return {kind: tolerance(terms) + TIMES * error for kind, error in rounded.items()}
 
 
-def takes_maxima(task: DividedTask) -> bool:
-    """Whether the model has a layer of maxima."""
-    return any(isinstance(part, nn.MaxPool2d) for part in task.model.modules())
+def rounded_error(name: str, kind: Precision, wanted: Tensor, size: dict[str, int]) -> float:
+    """Return the largest relative error of the CPU's loop where inputs of products are rounded as for a precision."""
+    found = [0.0]
+    for rounding in ROUNDINGS[kind]:
+        with RoundedProducts(rounding):
+            rounded = updates("loop", unequal_task(name, SIZES), **size)
+        assert rounded is not None
+        found.append(relative_error(rounded, wanted))
+    return max(found)
 
 
 def work_of(task: DividedTask, steps: int = STEPS, batch: int = BATCH, devices: int = 3) -> Work:
@@ -134,12 +156,12 @@ def supports(engine: str, name: str) -> bool:
 def _engines_of(given: Given, name: str) -> Iterator[Row]:
     # A task is moved with its model, so that every use has one of its own.
     size = {"devices": given.pick(3, 2), "batch": given.pick(BATCH, 2)}
-    terms, pooled = products(unequal_task(name, SIZES)), takes_maxima(unequal_task(name, SIZES))
     wanted = updates("loop", unequal_task(name, SIZES), **size)
     exact = updates("loop", unequal_task(name, SIZES, torch.float64), **size)
     assert wanted is not None
     assert exact is not None
     yield figure(f"{name}: the loop on the CPU against float64", relative_error(wanted, exact))
+    allowed = limits(name, wanted, size)
     for engine in ENGINES:
         if engine.startswith(COMPILED) or not supports(engine, name):
             continue
@@ -147,8 +169,7 @@ def _engines_of(given: Given, name: str) -> Iterator[Row]:
             if kind != "float32" and engine not in ("loop", "layers"):
                 continue
             what = f"{name}: {engine}, {kind}"
-            limit = tolerance(terms, kind, pooled=pooled)
-            given_engine = (given, name, engine, kind, what, limit, wanted, size)
+            given_engine = (given, name, engine, kind, what, allowed[kind], wanted, size)
             yield from guarded(what, functools.partial(_compared, *given_engine))
 
 

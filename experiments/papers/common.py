@@ -295,6 +295,11 @@ def last(curves: Sequence[Sequence[Point]]) -> float:
     return statistics.fmean(points[-1].accuracy for points in curves)
 
 
+def largest_epsilon(curves: Sequence[Sequence[Point]]) -> float:
+    """Return the epsilon that holds for all seeds after their last round."""
+    return max(points[-1].epsilon for points in curves)
+
+
 def table(experiment: Experiment, runs: Runs) -> str:
     """Return a Markdown table: best and last accuracy, means over seeds, beside those of the paper."""
     lines = [
@@ -311,7 +316,7 @@ def table(experiment: Experiment, runs: Runs) -> str:
             f"{last(curves):.2f}",
             f"{rounds}" if rounds == whole else f"{rounds} of {whole}",
             f"{len(curves)}",
-            f"{curves[0][-1].epsilon:.3g}",
+            f"{largest_epsilon(curves):.3g}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

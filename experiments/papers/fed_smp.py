@@ -12,8 +12,8 @@ the rows of table I without noise, and draws them beside those; figure 2 shows c
 
 Tables IV to IX print epsilon and not the noise. IV to VII follow from noise multipliers of 1.0, 2.0 and 2.5 beside the
 default of 1.4. For VIII and IX we take 0.25, 0.35 and 0.4 beside 0.3, which is a guess: their epsilon is for a
-hypothetical population of 10^9, for which theorem 1 gives 11.7, 7.9, 5.6 and 4.2 and not the printed 11.51, 6.99, 4.70
-and 3.39.
+hypothetical population of 10^9, for which the Renyi accountant of its tables gives 11.7, 7.9, 5.6 and 4.2 and not the
+printed 11.51, 6.99, 4.70 and 3.39.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def table(name: str, runs: Runs) -> str:
             f"{common.last(curves):.2f}",
             cost,
             "-" if row.epsilon is None else f"{row.epsilon}",
-            f"{end.epsilon:.3g}",
+            f"{common.largest_epsilon(curves):.3g}",
             f"{end.round}" if end.round == whole else f"{end.round} of {whole}",
             f"{len(curves)}",
         ]

@@ -12,7 +12,12 @@ from torch import Tensor, nn
 from airfl.core.round import run_round
 from airfl.learning.engines.factored import Factored
 from airfl.learning.evaluation import evaluate
+from airfl.learning.flat import FlatModel
+from airfl.learning.layers import as_layers
 from airfl.learning.layers.linear import Linear
+from airfl.learning.per_sample import SampleGradients, parameter_views
+from airfl.learning.sample_layers import numbers_of
+from airfl.learning.tasks.models import MODELS
 from airfl.learning.trainer import LocalTrainer
 from airfl.schemes.names import SCHEMES
 from airfl.uplinks.stages import Coder, RandK
@@ -20,7 +25,7 @@ from experiments.gpu.figures import SENDS, superposition
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.memory import Meter, Use, use_of
 from experiments.gpu.rows import IMITATED, Given
-from experiments.gpu.worlds import first_state, short_world
+from experiments.gpu.worlds import first_state, short_world, unequal_task
 
 DIMENSION, DEVICES, RATIO = 4_000_000, 8, 0.3
 
@@ -78,6 +83,27 @@ def test_operations_of_a_layer_that_is_not_stored_do_not_grow_with_devices() -> 
 
     with imitated_gpu(hollow=True):
         assert operations(4) == operations(16) < 40
+
+
+def test_clamped_gradients_of_samples_are_few_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 32 devices with 50 samples each: slices and tiles of a GPU are not those of a CPU's caches."""
+    module = MODELS["cnn-cifar10"]().build()
+    model, layered = FlatModel(module), as_layers(module, None)
+    assert not isinstance(layered, str)
+    given = {"inputs": (32, 50, 3, 32, 32), "targets": (32, 50), "present": (32, 50)}
+    shape = parameter_views(model, model.initial()[None])
+    numbers = numbers_of(layered, shape, torch.zeros(1, 2, 3, 32, 32), torch.zeros(1, 2, dtype=torch.int64))
+    task = unequal_task("mlp", (1, 1))  # of which nothing is read
+    with imitated_gpu(hollow=True), monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "mem_get_info", lambda *_: (80 << 30, 80 << 30))
+        tensors = {name: torch.zeros(size, device=CUDA) for name, size in given.items()}
+        tensors["targets"] = tensors["targets"].long()
+        gradients = SampleGradients(model, task, "layers", layered, numbers)
+        parameters = torch.zeros(32, model.dimension, device=CUDA)
+        with Meter() as meter:
+            gradients.clamped_sums(parameters, **tensors, limit=1.0)
+    assert meter.operations < 400
+    assert meter.peak_bytes < 4 << 30
 
 
 def test_the_meter_sees_what_is_alive_at_once() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 FEWEST = 3
@@ -73,6 +74,23 @@ class Average:
         if math.isclose(self.below, self.above, rel_tol=1e-9, abs_tol=1e-300):
             return f"{text} ± {write(self.above)}"
         return f"{text} ({write(self.low)} to {write(self.high)})"
+
+
+LOWER_BOUND = "epsilon_at_least"
+"""The epsilon that is a lower bound; all others are upper bounds, or claims."""
+
+
+def epsilon_of_seeds(name: str, values: Sequence[float] | Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return what bounds the epsilon of every seed: the largest of upper bounds, the least of lower bounds.
+
+    A mean of bounds bounds none of the runs.
+
+    Args:
+        name: Which epsilon, as in `Summary`.
+        values: That of each seed, [seeds] or [seeds, rounds]; the result is nan where one of them is.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    return np.asarray(array.min(axis=0) if name == LOWER_BOUND else array.max(axis=0))
 
 
 def average(values: Sequence[float], within: Bounds = (-math.inf, math.inf)) -> Average:

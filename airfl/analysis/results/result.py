@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airfl.analysis.results.averages import average
+from airfl.analysis.results.averages import average, epsilon_of_seeds
 from airfl.analysis.results.digest import Digest
 from airfl.analysis.results.plots import column_of, lines_of
 from airfl.analysis.results.tidy import frame, table_value
@@ -166,9 +166,9 @@ class Results:
                 [100 * one.test_accuracy for one in summaries],
                 [one.energy for one in summaries],
                 [float(one.resource_elements) for one in summaries],
-                [one.epsilon for one in summaries],
             )
             shown = [f"{one.mean:.4g}" + _spread(one.deviation) for one in map(average, figures)]
+            shown.append(f"{epsilon_of_seeds('epsilon', [one.epsilon for one in summaries]):.4g}")
             rows.append((group.name, len(summaries), *shown))
         problems = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
         counted = [f"{count:,} {name}" for name, count in problems.items() if count]

@@ -1,5 +1,5 @@
 """Local SGD as compiled code: on a CPU all steps of a chunk in one call, which releases Python's lock; on a GPU step by
-step, in CUDA graphs."""
+step."""
 
 from __future__ import annotations
 
@@ -217,6 +217,7 @@ def _compiled_step(
     shape: Shape, signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
 ) -> Callable[..., None]:
     log.info("compiling the training step")
+    # Without CUDA graphs, for which torch does not take a step that changes the parameters where they are.
     step = _with_own_code(in_place(fastest_move(held.model, mean, std)))
-    compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True, mode="reduce-overhead")
+    compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True)
     return compiled

@@ -42,13 +42,16 @@ class Convolution:
         cuDNN computes a convolution of many groups faster only in tf32, with small windows over some tens of channels
         and over many positions (`gpu.py --stages convolutions`).
         """
-        if not maps.is_cuda or self._groups != 1 or self._dilation != [1, 1]:
+        if not self._may_be_products(maps):
             return False
         filters, channels = self._shape[:2]
         least, most = GROUPED_CHANNELS
         small = self._shape[2:].numel() <= GROUPED_WINDOW
         grouped = least <= channels <= most and filters <= most and small
         return current_precision() != "tf32" or not grouped or prod(self._size_of(maps)) < GROUPED_POSITIONS
+
+    def _may_be_products(self, maps: Tensor) -> bool:
+        return maps.is_cuda and self._groups == 1 and self._dilation == [1, 1]
 
     def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Saved]:
         """Convolve; the inputs are saved, as given and as feature maps, and their patches if these are computed."""
@@ -82,8 +85,13 @@ class Convolution:
         return (grad_weight, self._bias_gradient(grad_output, devices)) if self.bias else (grad_weight,)
 
     def each(self, saved: Saved, grad_output: Tensor, devices: int) -> Tensors:
-        """Return the per-sample gradients, by treating every sample as a device with a batch of one."""
+        """Return the per-sample gradients, by treating every sample as a device with a batch of one.
+
+        On a GPU they are products of patches whatever computed the outputs: a group a sample is slow in cuDNN.
+        """
         batch, (_, maps, patches) = len(grad_output), saved
+        if patches is None and self._may_be_products(maps):
+            patches = patches_of(rounded(maps), devices, self._window)
         if patches is not None:
             return self._each_by_products(patches, grad_output, devices)
         maps, grad_outputs = (_samples_as_devices(by_device(part, devices)) for part in (maps, grad_output))

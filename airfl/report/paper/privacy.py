@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, Average, average
+from airfl.analysis.results.averages import PERCENT, Average, average, epsilon_of_seeds
 from airfl.analysis.results.result import Group, Results, number_of
 from airfl.config.json_numbers import to_json
 from airfl.report.figures import look
@@ -30,8 +30,8 @@ class PrivacyPoint:
 
     Attributes:
         accuracy: Test accuracy in percent.
-        epsilon: Mean epsilon of the run over the seeds.
-        claimed: Mean claimed epsilon over the seeds, nan without a claim.
+        epsilon: Epsilon of the run, the largest of the seeds.
+        claimed: Claimed epsilon, the largest of the seeds; nan without a claim.
         scope: Scope of the claim, "round" or "run".
     """
 
@@ -109,8 +109,8 @@ def _point(group: Group) -> PrivacyPoint:
     summaries = [run.digest.summary for run in group.runs]
     return PrivacyPoint(
         accuracy=average([100 * summary.test_accuracy for summary in summaries], PERCENT),
-        epsilon=average([summary.epsilon for summary in summaries], NOT_NEGATIVE).mean,
-        claimed=average([summary.epsilon_paper for summary in summaries], NOT_NEGATIVE).mean,
+        epsilon=float(epsilon_of_seeds("epsilon", [summary.epsilon for summary in summaries])),
+        claimed=float(epsilon_of_seeds("epsilon_paper", [summary.epsilon_paper for summary in summaries])),
         scope=summaries[0].claim_scope,
     )
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
+from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average, epsilon_of_seeds
 from airfl.analysis.results.result import Result, Results
 from airfl.errors import escaped
 from airfl.report.paper.names import group_names, missing_data
@@ -84,6 +84,7 @@ class PaperColumn:
         within: Range of the quantity, to which the interval is clipped.
         cost: Whether it is a cost of the radio.
         short: Whether it is in the table of a single column of the paper.
+        largest: Whether the largest of the seeds is given, of a bound, and not the mean.
     """
 
     heading: str
@@ -93,6 +94,7 @@ class PaperColumn:
     within: tuple[float, float] = NOT_NEGATIVE
     cost: bool = False
     short: bool = False
+    largest: bool = False
 
 
 COLUMNS = (
@@ -109,7 +111,7 @@ COLUMNS = (
     PaperColumn("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
     PaperColumn("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
     PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper),
-    PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon, short=True),
+    PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon, short=True, largest=True),
 )
 SHORT = tuple(column for column in COLUMNS if column.short)
 
@@ -170,7 +172,7 @@ def notes(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> str:
     return (
         f"{averaged}{entries if 'subcarriers (d)' in shown else ''}"
         f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
-        f"sampling that was used; {statement(rows)}."
+        f"sampling that was used{', the largest of the seeds' * (seeds[-1] > 1)}; {statement(rows)}."
     )
 
 
@@ -272,6 +274,9 @@ def _latex_line(cells: list[str]) -> str:
 
 
 def _cell(column: PaperColumn, values: list[float]) -> str:
+    if column.largest:
+        largest = float(epsilon_of_seeds("epsilon", values))
+        return "-" if math.isnan(largest) else column.write(largest)
     mean = average(values, column.within)
     if math.isnan(mean.mean):
         return "-"

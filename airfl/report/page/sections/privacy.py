@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airfl.analysis.results.averages import NOT_NEGATIVE, average
+from airfl.analysis.results.averages import epsilon_of_seeds
 from airfl.analysis.results.result import Group
 from airfl.core.summary import Summary
 from airfl.report.page import chart as draw
@@ -27,7 +27,7 @@ NAMES = 5  # most groups that a sentence names
 
 @dataclass(frozen=True)
 class EpsilonPair:
-    """The claimed and the accounted epsilon of a group, as means over its seeds.
+    """The claimed and the accounted epsilon of a group, the largest of its seeds.
 
     Attributes:
         claimed: Claimed epsilon.
@@ -60,12 +60,13 @@ def privacy(view: PageView) -> dict[str, Any]:
 def pair_of(group: Group) -> EpsilonPair:
     """Return the claimed and the accounted epsilon of a group."""
     runs = [run.digest.summary for run in group.runs]
-    return EpsilonPair(
-        claimed=average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean,
-        true=average(
-            [run.epsilon_round if run.claim_scope == "round" else run.epsilon for run in runs], NOT_NEGATIVE
-        ).mean,
-    )
+    of = "epsilon_round" if runs[0].claim_scope == "round" else "epsilon"
+    return EpsilonPair(_of_seeds("epsilon_paper", runs), _of_seeds(of, runs))
+
+
+def _of_seeds(name: str, runs: Sequence[Summary]) -> float:
+    """Return an epsilon that bounds that of every seed."""
+    return float(epsilon_of_seeds(name, [getattr(run, name) for run in runs]))
 
 
 def _plot(view: PageView, pairs: Sequence[EpsilonPair], drawn: Sequence[int]) -> draw.Chart:
@@ -105,8 +106,8 @@ def _before(pairs: Sequence[EpsilonPair], drawn: Sequence[int], place: int) -> i
 def _said(view: PageView, group: Group) -> str:
     """Return the hover text of a point: all its figures, and what they apply to."""
     runs = [run.digest.summary for run in group.runs]
-    claimed = average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean
-    figures = {text: average([getattr(run, name) for run in runs], NOT_NEGATIVE).mean for name, text in FIGURES.items()}
+    claimed = _of_seeds("epsilon_paper", runs)
+    figures = {text: _of_seeds(name, runs) for name, text in FIGURES.items()}
     about = [fact(runs[0]) for fact in STATEMENT]
     return "\n".join(
         [
