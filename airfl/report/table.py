@@ -60,7 +60,12 @@ class Column:
         """Return the mean over seeds, or what bounds every seed's epsilon, and the sample standard deviation (nan for
         one seed)."""
         mean, deviation = mean_and_deviation(values)
-        return float(epsilon_of_seeds(self.key, values)) if self.key.startswith("epsilon") else mean, deviation
+        return float(epsilon_of_seeds(self.key, values)) if self.bounds_seeds else mean, deviation
+
+    @property
+    def bounds_seeds(self) -> bool:
+        """Whether the value over seeds is what bounds each of them, and not their mean."""
+        return self.key.startswith("epsilon")
 
 
 def _percent(value: float) -> str:

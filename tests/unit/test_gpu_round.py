@@ -21,6 +21,7 @@ from airfl.learning.tasks.models import MODELS
 from airfl.learning.trainer import LocalTrainer
 from airfl.schemes.names import SCHEMES
 from airfl.uplinks.stages import Coder, RandK
+from channels.transfer import on_device
 from experiments.gpu.figures import SENDS, superposition
 from experiments.gpu.imitation import CUDA, imitated_gpu
 from experiments.gpu.memory import Meter, Use, use_of
@@ -193,6 +194,15 @@ def test_chunks_whose_norms_the_cpu_knows_are_superposed_without_a_wait() -> Non
         list(superposition(Given(IMITATED, small=True)))
     calls = 2 * SENDS  # one to warm up, one that is timed
     assert len(noted.within("send")) == 2 * calls  # of the two ways whose energies are computed on the GPU
+
+
+def test_numbers_with_gaps_are_copied_without_a_wait() -> None:
+    """Such as a part of every row."""
+    with imitated_gpu() as noted:
+        given = np.arange(12.0).reshape(3, 4)[:, :3]
+        found = on_device(given, CUDA)
+        assert not noted.noted
+        assert torch.equal(found.cpu(), torch.from_numpy(given.copy()))
 
 
 def test_waits_over_a_selective_channel_do_not_grow_with_devices() -> None:

@@ -215,8 +215,8 @@ def test_accuracy_against_privacy(ratios: Path, rows: Path) -> None:
     level."""
     (axis,) = panels("privacy-accuracy", read_results(ratios))
     reached = [percents(ratios, place)[:, -1].mean() for place in (1, 0)]  # ratios 0.2, 0.6
-    check_line(axis, "PFELS", [of_traces(ratios, place, "epsilon")[:, -1].mean() for place in (1, 0)], reached)
-    claimed = [of_traces(ratios, place, "epsilon_paper").max(axis=1).mean() for place in (1, 0)]
+    check_line(axis, "PFELS", [of_traces(ratios, place, "epsilon")[:, -1].max() for place in (1, 0)], reached)
+    claimed = [of_traces(ratios, place, "epsilon_paper").max() for place in (1, 0)]
     hollow = [line for line in axis.lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
     found = sorted((line.get_xdata()[0], line.get_ydata()[0]) for line in hollow)
     np.testing.assert_allclose(found, sorted(zip(claimed, reached, strict=True)))
@@ -244,8 +244,10 @@ def test_the_table(ratios: Path, rows: Path) -> None:
     assert float(cells[5]) == pytest.approx(totals(ratios, 1, "latency_s")[0, -1], rel=1e-3)
     claimed, reached = of_traces(ratios, 1, "epsilon_paper").max(axis=1), of_traces(ratios, 1, "epsilon")[:, -1]
     epsilons = [float(cell.replace(",", "")) for cell in cells[6:]]
-    assert epsilons == pytest.approx([claimed.mean(), reached.mean()], rel=1e-3)
+    assert epsilons == pytest.approx([claimed.mean(), reached.max()], rel=1e-3)
+    assert reached.max() > 1.01 * reached.mean()
     assert "Mean over 3 seeds" in text
+    assert "the largest of the seeds" in text
     assert "delta 0.001" in text
     tex = (ratios.parent / "table" / "table.tex").read_text()
     assert rf"PFELS, p = 0.2 & {mean:.2f} $\pm$ {high - mean:.2f} & 0.4 & " in tex

@@ -21,7 +21,7 @@ from airfl.report import privacy_figure
 from airfl.report.comparison import copy_report, write_figures
 from airfl.report.figures import curves_of, draw, read_rounds
 from airfl.report.privacy_figure import PrivacyCurves, off_scale
-from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
+from airfl.report.table import COLUMNS, TableRow, cells, csv_table, markdown_table, notes, terminal_table
 from airfl.runtime.numbers import figure, scientific
 from airfl.storage.trace import open_trace
 from tests.conftest import small_settings
@@ -300,6 +300,20 @@ def test_a_trace_of_an_older_version_is_summarised_and_drawn(tmp_path: Path, see
     assert list(privacy_figure.curves_of("old", runs).curves) == DRAWN[:-1]
 
 
+def test_an_epsilon_over_seeds_bounds_that_of_every_seed() -> None:
+    """The largest of upper bounds, the least of lower ones; a lower bound that one seed lacks is none."""
+    runs = [replace(PRIVATE, epsilon=high, epsilon_at_least=low, epsilon_round=1.0) for high, low in ((3, 2), (5, 1))]
+    row = TableRow("a", [*runs, replace(runs[0], epsilon=4.0)])
+    columns = [column for column in COLUMNS if column.key in ("epsilon", "epsilon_at_least", "epsilon_round")]
+    assert cells(row, columns) == ["a", "1", "1", "5"]
+    (kept,) = csv.DictReader(csv_table([row]).splitlines())
+    assert (float(kept["epsilon"]), float(kept["epsilon_at_least"])) == (5, 1)
+    assert float(kept["epsilon_std"]) == pytest.approx(1.0)
+    assert "over seeds the largest" in notes([row])
+    assert "over seeds" not in notes([TableRow("a", runs[:1])])
+    assert cells(TableRow("a", [runs[0], replace(runs[1], epsilon_at_least=math.nan)]), columns)[2] == "-"
+
+
 def test_the_privacy_figure_draws_the_figures_of_the_trace(seeds: list[Path]) -> None:
     canvas = Figure()
     privacy_figure.draw(canvas, [privacy_figure.curves_of("PFELS", [read_rounds(folder) for folder in seeds])])
@@ -308,12 +322,14 @@ def test_the_privacy_figure_draws_the_figures_of_the_trace(seeds: list[Path]) ->
         shown |= {"epsilon_as_poisson": [2, 4], "epsilon_at_least": [4]}
         for line, (name, rounds) in zip(canvas.axes[0].lines, shown.items(), strict=True):
             assert list(line.get_xdata()) == rounds
-            mean = (first[name][:] + second[name][:])[np.array(rounds) - 1] / 2
-            np.testing.assert_allclose(line.get_ydata(), mean)
+            worst = np.minimum if name == "epsilon_at_least" else np.maximum
+            both = worst(first[name][:], second[name][:])[np.array(rounds) - 1]
+            np.testing.assert_allclose(line.get_ydata(), both)
+            assert name == "epsilon_paper" or not np.array_equal(first[name][:], second[name][:])
     assert canvas.axes[0].get_yscale() == "log"
     assert "client level, replace-one, δ = 0.001" in [text.get_text() for text in canvas.axes[0].texts]
     assert [text.get_text() for text in canvas.legends[0].texts] == DRAWN
-    assert canvas.get_suptitle() == "mean over 2 seeds"
+    assert canvas.get_suptitle() == "worst of 2 seeds"
 
 
 def test_what_a_logarithmic_axis_cannot_show_is_said_in_the_panel() -> None:

@@ -62,7 +62,12 @@ class Table:
 
 
 def number(average: Average, column: Column) -> Cell:
-    """Return the cell of a mean and its interval, formatted as in the terminal; the hover text has full precision."""
+    """Return the cell of a mean and its interval, formatted as in the terminal; the hover text has full precision. Of
+    an epsilon it is what bounds that of every seed."""
+    if column.bounds_seeds:
+        bound = column.of_seeds(average.values)[0] if average.values else average.mean
+        of = f", of {average.count} seeds: {', '.join(map(repr, average.values))}" if average.count > 1 else ""
+        return Cell(column.write(bound), bound, f"{bound!r}{of}")
     text = average.written(column.write) if column.scatter else column.write(average.mean)
     return Cell(text, average.mean, exactly(average))
 

@@ -11,7 +11,7 @@ from airfl.report.table import TableRow, figures_of, notes, shown, untuned
 
 AVERAGED = (
     "Mean over the seeds, ± half of the mean's 95% interval, or both ends where one is cut to what is possible; of two "
-    "seeds both values. "
+    "seeds both values; of ε the largest, and where it is what is attained at least, the least. "
 )
 LONG = 700  # notes with more characters are folded
 
