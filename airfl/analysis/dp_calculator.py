@@ -111,7 +111,7 @@ def accounted_figures(numbers: AccountedRun) -> dict[str, Any]:
         assert numbers.epsilon is not None
         multiplier = smallest(lambda tried: of_run(tried).upper, numbers.epsilon)
         if multiplier is None:
-            unreached = f"no noise multiplier reaches epsilon {numbers.epsilon:g}"
+            unreached = f"no noise multiplier that the accountant resolves reaches epsilon {numbers.epsilon:g}"
             raise UserError(f"--epsilon: {unreached}; give a larger --epsilon, or fewer --rounds")
     of_one = epsilon(_round(numbers.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
     tight = of_run(multiplier, lower=True)
