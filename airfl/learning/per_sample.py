@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import warnings
@@ -26,7 +27,7 @@ from channels.transfer import on_device
 
 # Most memory of per-sample gradients and the activations they are computed from, so that a CPU's caches help.
 SLICE_BYTES = 128 << 20
-# On a GPU, which is as fast with more, and slowed down by many small operations: a share of its memory, up to a limit.
+# The same on a GPU, which many small operations slow down: a share of all its memory, and no more than a limit.
 GPU_SLICE_SHARE, GPU_SLICE_BYTES = 1 / 32, 4 << 30
 # Most memory of a chunk's parameters, gradients, velocities, noise, updates: large models are faster in small chunks.
 CHUNK_BYTES = 128 << 20
@@ -278,8 +279,12 @@ def slice_bytes(device: torch.device) -> int:
     """Return the most memory of the gradients of samples that are computed at once on a device."""
     if device.type != "cuda":
         return SLICE_BYTES
-    share = int(GPU_SLICE_SHARE * torch.cuda.mem_get_info(device)[1])
-    return max(SLICE_BYTES, min(GPU_SLICE_BYTES, share))
+    return max(SLICE_BYTES, min(GPU_SLICE_BYTES, int(GPU_SLICE_SHARE * _gpu_bytes(device))))
+
+
+@functools.cache  # asking the driver in every step would make the CPU wait
+def _gpu_bytes(device: torch.device) -> int:
+    return torch.cuda.mem_get_info(device)[1]
 
 
 def samples_of(task: DividedTask, rows: Tensor) -> tuple[Tensor, Tensor]:

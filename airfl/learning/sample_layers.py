@@ -13,8 +13,10 @@ from airfl.learning.layers import LayeredModel, Node, logit_gradients, parametri
 from airfl.learning.layers.linear import Linear
 from airfl.uplinks.stages.clip import clip_factor
 
-# Numbers of a clamped outer product in memory at a time, so that they stay in the cache of a CPU; on a GPU.
-TILE, GPU_TILE = 1 << 19, 1 << 26
+# Numbers of a clamped outer product in memory at a time, so that they stay in the cache of a CPU.
+TILE = 1 << 19
+# The same on a GPU, which many small operations slow down.
+GPU_TILE = 1 << 26
 
 Tensors = Sequence[Tensor]
 Visited = list[tuple[Node, Any, Tensor]]
@@ -97,7 +99,7 @@ def clamped_outer(left: Tensor, right: Tensor, limit: float, into: Tensor) -> No
     devices, samples, height = left.shape
     tile_size = GPU_TILE if left.is_cuda else TILE
     rows_per_tile = max(1, min(height, tile_size // max(1, samples * right.shape[2])))
-    group = max(1, tile_size // max(1, samples * height * right.shape[2]))
+    group = max(1, min(devices, tile_size // max(1, samples * height * right.shape[2])))
     buffer = left.new_empty(group * samples * rows_per_tile * right.shape[2])
     for first in range(0, devices, group):
         some = slice(first, min(first + group, devices))

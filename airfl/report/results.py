@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from airfl.analysis.results.averages import Average, average, bounds_of
+from airfl.analysis.results.averages import Average, average, bounds_of, epsilon_of_seeds
 from airfl.analysis.results.equal_cost import COSTS, compare_at, costs_to, reached
 from airfl.analysis.results.result import Group, Results, cell, short
 from airfl.core.summary import Summary
@@ -47,8 +47,13 @@ def ordered(results: Results, by: str | None) -> list[Group]:
     if by not in FIGURES:
         raise UserError(unknown_name("--sort", by, [*keys, *FIGURES]))
     sign = -1 if by in BEST_FIRST else 1
-    means = {id(group): averages(group)[by].mean for group in groups}
-    return sorted(groups, key=lambda group: (math.isnan(means[id(group)]), sign * means[id(group)]))
+    values = {id(group): _of_seeds(averages(group)[by], by) for group in groups}
+    return sorted(groups, key=lambda group: (math.isnan(values[id(group)]), sign * values[id(group)]))
+
+
+def _of_seeds(one: Average, by: str) -> float:
+    """Return the mean of a figure, or what bounds every seed's epsilon, as tables show it."""
+    return float(epsilon_of_seeds(by, one.values)) if by.startswith("epsilon") and one.values else one.mean
 
 
 def plain_results(

@@ -259,7 +259,7 @@ def text_of(data: Data, name: str, labels: Sequence[str], runs: Runs) -> str:
             f"{printed.energy:.2f}" if printed else "",
             f"{ratio * rounds:g}" if on_air else "-",
             f"{printed.subcarriers}" if printed else "",
-            f"{max(points[-1].epsilon for points in curves):.3g}",
+            f"{common.largest_epsilon(curves):.3g}",
             f"{rounds}" if rounds == whole else f"{rounds} of {whole}",
             f"{len(curves)}",
         ]

@@ -96,7 +96,7 @@ def test_clamped_gradients_of_samples_are_few_operations(monkeypatch: pytest.Mon
     numbers = numbers_of(layered, shape, torch.zeros(1, 2, 3, 32, 32), torch.zeros(1, 2, dtype=torch.int64))
     task = unequal_task("mlp", (1, 1))  # of which nothing is read
     with imitated_gpu(hollow=True), monkeypatch.context() as patch:
-        patch.setattr(torch.cuda, "mem_get_info", lambda *_: (80 << 30, 80 << 30))
+        patch.setattr("airfl.learning.per_sample._gpu_bytes", lambda _: 80 << 30)
         tensors = {name: torch.zeros(size, device=CUDA) for name, size in given.items()}
         tensors["targets"] = tensors["targets"].long()
         gradients = SampleGradients(model, task, "layers", layered, numbers)

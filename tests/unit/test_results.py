@@ -212,6 +212,10 @@ def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
     energies = [mean_of(group, "energy") for group in ordered(results, "energy")]
     assert energies == sorted(energies)
     assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, None]
+    wide, narrow = results.groups[:2]  # 3 and 1 have a smaller mean than 2.5 and 2, but bound less
+    given = zip((*wide.runs, *narrow.runs), (3.0, 1.0, 2.5, 2.0), strict=True)
+    bounds = Results(tuple(summarised(run, epsilon=one) for run, one in given), results.axes)
+    assert [group.name for group in ordered(bounds, "epsilon")] == [narrow.name, wide.name]
     with pytest.raises(UserError, match="--sort: unknown value 'acuracy'"):
         ordered(results, "acuracy")
 

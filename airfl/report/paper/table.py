@@ -110,7 +110,7 @@ COLUMNS = (
     PaperColumn("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True, short=True),
     PaperColumn("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
     PaperColumn("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
-    PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper),
+    PaperColumn("ε claimed", lambda run: run.digest.summary.epsilon_paper, largest=True),
     PaperColumn("ε of the run", lambda run: run.digest.summary.epsilon, short=True, largest=True),
 )
 SHORT = tuple(column for column in COLUMNS if column.short)
