@@ -69,7 +69,8 @@ def plain_results(
 
     Returns:
         The axes, the groups with mean, deviation and interval of each figure, failed and missing points, unreadable
-        runs, and the points that processes with --shard run now.
+        runs, and the points that processes with --shard run now. Each epsilon has `holds` as well, which bounds every
+        seed's, see `epsilon_of_seeds`.
     """
     plain: dict[str, Any] = {
         "axes": list(results.axes),
@@ -95,7 +96,7 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
         "link": group.link,
         "seeds": [run.seed for run in group.runs],
         "statuses": [run.digest.summary.status for run in group.runs],
-        "figures": {name: plain_average(one) for name, one in averages(group).items()},
+        "figures": {name: _plain_figure(name, one) for name, one in averages(group).items()},
     }
     if budgets:
         plain["accuracy_at"] = {
@@ -105,6 +106,12 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
         plain["cost_to"] = {cost: plain_average(one) for cost, one in costs_to([group], target)[0].items()}
         plain["reached"] = reached(group, target)
     return plain
+
+
+def _plain_figure(name: str, one: Average) -> dict[str, float | list[float]]:
+    """Convert the average of a figure, and for an epsilon what bounds every seed's."""
+    plain = plain_average(one)
+    return {**plain, "holds": _of_seeds(one, name)} if name.startswith("epsilon") else plain
 
 
 def plain_average(one: Average) -> dict[str, float | list[float]]:

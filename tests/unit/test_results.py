@@ -220,6 +220,18 @@ def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
         ordered(results, "acuracy")
 
 
+def test_plain_results_have_what_bounds_the_epsilon_of_every_seed(results: Results) -> None:
+    group = results.groups[0]
+    given = tuple(
+        summarised(run, epsilon=upper, epsilon_at_least=lower)
+        for run, upper, lower in zip(group.runs, (3.0, 5.0), (2.0, 1.0), strict=True)
+    )
+    (plain,) = plain_results(Results(given, results.axes))["groups"]
+    assert [plain["figures"][name]["mean"] for name in ("epsilon", "epsilon_at_least")] == [4.0, 1.5]
+    assert [plain["figures"][name]["holds"] for name in ("epsilon", "epsilon_at_least")] == [5.0, 1.0]
+    assert "holds" not in plain["figures"]["test_accuracy"]
+
+
 def test_plain_results_are_the_means_of_the_traces(swept: Path, results: Results) -> None:
     plain = plain_results(results, budgets={"rounds": 3.0}, target=0.0)
     accuracies = []
