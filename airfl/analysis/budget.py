@@ -177,6 +177,7 @@ def link_budget(
     binding = np.array([one.privacy_bound_binding for one in rounds])
     energy = np.array([one.energy for one in rounds])
     ledger, worst = build_ledger(scenario), release_event(scenario, multiplier)
+    largest, _ = worst_round_epsilon(scenario, ledger, ((one.noise_multiplier, one.told) for one in rounds))
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),
@@ -205,7 +206,7 @@ def link_budget(
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
         epsilon_paper=max(one.epsilon_paper for one in rounds),
-        epsilon_round_max=worst_round_epsilon(scenario, ledger, ((one.noise_multiplier, one.told) for one in rounds)),
+        epsilon_round_max=largest,
         epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
         alignment_coefficient=coefficient,
         privacy_bound_binding=binding,
@@ -292,4 +293,4 @@ def scenario_of(settings: Settings, data_dir: str | Path | None = None, task: Ta
 
     raw, streams = load_data(settings.task, folders, task), Streams(settings.run.seed)
     sizes = divide(settings.task, settings.run.devices, raw, streams, task.shares if task else None).partition.sizes
-    return build_scenario(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
+    return build_scenario(settings, dimension, mean_weights(settings.server.weights, sizes), sizes)

@@ -21,6 +21,7 @@ from airfl.config.given import changes_of, task_of
 from airfl.core.accounting import build_ledger, noise_multiplier, release_event, worst_round_epsilon
 from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import Accountant, account
+from airfl.privacy.accountants.accountant import NamedAccount
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
@@ -79,7 +80,8 @@ class RunPrivacy:
         claim_scope: What epsilon_paper refers to: a "round", the "run", or "none".
         epsilon_paper: Claimed by the paper, the largest of a round, or of the run.
         epsilon_paper_tables: The figure of the paper's tables, where they use another formula.
-        epsilon_round: Exact, of the worst round.
+        epsilon_round: Of the worst round, a proven upper bound, which is exact without a random mask.
+        epsilon_round_at_least: A proven lower bound on it, nan if no pair of neighbours is known that attains one.
         epsilon: Of the run, a proven upper bound.
         epsilon_lower: A proven lower bound on epsilon for these noise multipliers.
         epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
@@ -108,6 +110,7 @@ class RunPrivacy:
     epsilon_paper: float
     epsilon_paper_tables: float
     epsilon_round: float
+    epsilon_round_at_least: float
     epsilon: float
     epsilon_lower: float
     epsilon_as_poisson: float
@@ -203,12 +206,22 @@ def privacy_of(
     released = view.new_releases()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(disclosure is not None for disclosure in rounds.disclosures)
-    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not discloses)
-    lower = view.at_least(released, delta) if discloses and not binomial else tight.lower
-    as_poisson, by_rdp = math.nan, math.nan
+    of_round, of_round_at_least = worst_round_epsilon(
+        scenario, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
+    )
+    alone = discloses or bool(statement.of_devices)  # the lower bound is that of single devices
+    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not alone, seen=statement.seen)
+    lower = view.at_least(released, delta) if alone and not binomial else tight.lower
+    upper, as_poisson, by_rdp = tight.upper, math.nan, math.nan
     if not binomial:
         as_poisson = bounds(released_as_poisson(statement, rounds), "add_remove", delta, lower=False).upper
         by_rdp = bounds(released, statement.adjacency, delta, "rdp", lower=False).upper
+    for worse in statement.of_all(released)[1:]:
+        upper = max(upper, bounds(worse, statement.adjacency, delta, statement.accountant, lower=False).upper)
+        as_poisson = max(
+            as_poisson, bounds(statement.of_round_as_poisson(worse), "add_remove", delta, lower=False).upper
+        )
+        by_rdp = max(by_rdp, bounds(worse, statement.adjacency, delta, "rdp", lower=False).upper)
     return RunPrivacy(
         scheme=settings.scheme.name,
         seed=settings.run.seed,
@@ -224,10 +237,9 @@ def privacy_of(
         claim_scope=claim.scope if claim else "none",
         epsilon_paper=float(rounds.claimed.max()),
         epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
-        epsilon_round=worst_round_epsilon(
-            scenario, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
-        ),
-        epsilon=tight.upper,
+        epsilon_round=of_round,
+        epsilon_round_at_least=of_round_at_least,
+        epsilon=upper,
         epsilon_lower=lower,
         epsilon_as_poisson=as_poisson,
         epsilon_rdp=by_rdp,
@@ -311,10 +323,14 @@ def _curve(
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
     """Return epsilon after each number of rounds, by the accountant or, for None, a lower bound."""
-    running, values = Attained(adjacency) if accountant is None else account(accountant, adjacency), []
+    running: list[Attained | NamedAccount] = [Attained(adjacency, statement.seen)]
+    if accountant is not None:
+        running = [account(accountant, adjacency) for _ in (None, *statement.worse)]
+    values = []
     for new, _ in _increments(statement, rounds, at, upwards=accountant is None):
-        running.compose(change(new))
-        values.append(running.epsilon(statement.delta_of_noise))
+        for one, released in zip(running, statement.of_all(new), strict=False):
+            one.compose(change(released))
+        values.append(max(one.epsilon(statement.delta_of_noise) for one in running))
     return np.array(values)
 
 
@@ -342,7 +358,7 @@ def _curve_as_poisson(statement: Statement, rounds: ReleasedRounds, at: NDArray[
 
 def _curve_at_least(statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64]) -> Array:
     """Return the curve of the lower bound; where beta reveals devices, that of single devices."""
-    if all(disclosure is None for disclosure in rounds.disclosures):
+    if all(disclosure is None for disclosure in rounds.disclosures) and not statement.of_devices:
         return _curve(statement, rounds, at, None, statement.adjacency)
     so_far: list[tuple[Event, int]] = []
     values = []
@@ -363,7 +379,7 @@ def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> di
         settings.run.rounds,
         participations_of(settings.selection, settings.run, statement),
         multiplier,
-        event_of=lambda needed: scaled(event, needed / multiplier),
+        event_of=lambda needed: tuple(scaled(one, needed / multiplier) for one in statement.of_all(event)),
     )
     beta = math.nan
     # On antennas that are combined robustly, the amplitude of what is released is not beta.

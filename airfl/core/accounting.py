@@ -51,8 +51,8 @@ def release_event(scenario: Scenario, multiplier: float) -> Event:
 
 def worst_round_epsilon(
     scenario: Scenario, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]
-) -> float:
-    """Return the tight epsilon of the worst single round.
+) -> tuple[float, float]:
+    """Return the tight epsilon of the worst single round, and a lower bound on it, nan where none is known.
 
     rounds: (noise multiplier, what beta disclosed) of each round.
     """
@@ -61,7 +61,9 @@ def worst_round_epsilon(
         kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
         if kind not in worst or multiplier < worst[kind][0]:
             worst[kind] = multiplier, told
-    return max(ledger.of_one_round(release_event(scenario, least), told) for least, told in worst.values())
+    events = [(release_event(scenario, least), told) for least, told in worst.values()]
+    upper, lower = (max(of(*one) for one in events) for of in (ledger.of_one_round, ledger.of_one_round_at_least))
+    return upper, lower
 
 
 def paper_cost_mb(scenario: Scenario) -> float:

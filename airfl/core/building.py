@@ -15,6 +15,7 @@ from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
+from airfl.privacy.events import Composed
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
 from airfl.schemes.calibrated import is_calibrated
@@ -23,11 +24,12 @@ from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule, ProportionalFair, sampling_of
+from airfl.selection import ChannelRule, Ids, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, IdealUplink, NoncoherentUplink, Uplink
 from airfl.uplinks.radio import (
     build_radio,
     check_blind,
+    check_law_of_selected,
     check_neighbours,
     check_radio,
     check_size,
@@ -53,14 +55,14 @@ WORTH_IT = 1.1
 SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
 
 
-def build_scenario(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Scenario:
+def build_scenario(settings: Settings, dimension: int, weights: Array, samples: int | Ids = 1) -> Scenario:
     """Build the scenario of these settings.
 
     Args:
         settings: All settings of the run.
         dimension: d, number of model parameters.
         weights: Weights of the devices' updates, [N].
-        samples: m, samples of the device with the fewest.
+        samples: m, samples of every device, or of each device, [N].
     """
     settings = settings_for_scheme(settings)
     if settings.power.alignment == "auto":
@@ -77,13 +79,18 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     blind = link == "analog" and not settings.power.power_policy.coherent
     if blind:
         check_blind(settings.radio, settings.selection.rule)
+    if link == "analog":
+        check_law_of_selected(settings.radio, settings.selection.rule)
     check_surface(settings.radio, settings.selection.rule, link)
     check_neighbours(settings.radio, settings.selection.rule, link)
     population = {"devices": settings.run.devices, "rounds": settings.run.rounds}
     radio = build_radio(settings.radio, streams, **population, pilots_at_once=blind)
-    recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples, radio.silent))
+    sizes = np.asarray(samples, dtype=np.int64)
+    least, *more = np.unique(sizes).tolist()
+    problem = Problem(settings, dimension, link, float(weights.max()), least, radio.silent, more_samples=tuple(more))
+    recipe = settings.scheme.recipe(problem)
     if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
-        check_statistics_hold(settings.radio, settings.selection.rule, recipe.uplink.control.privacy_bound)
+        check_statistics_hold(settings.radio, recipe.uplink.control.privacy_bound)
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
@@ -117,8 +124,8 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
         power_limit=settings.power_limit,
         power_limits=radio.power_limits(dimension, sharing, powered),
         weights=weights,
-        samples=samples,
-        statement=_statement(settings, recipe, bound, link, radio.silent),
+        samples=least,
+        statement=_statement(settings, recipe, bound, link, radio.silent, sizes),
         neighbours=neighbours_of(
             settings.radio,
             streams,
@@ -158,7 +165,7 @@ def _powered_elements(uplink: Uplink, grid: OfdmaGrid, entries: int, sharing: in
     return grid.elements_for(sharing)
 
 
-def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Scenario:
+def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int | Ids) -> Scenario:
     """Build the scenario with power.alignment = "auto" replaced by the best choice.
 
     That is "sample", unless the privacy accounting assumes that the observer knows the selected devices. Then the noise
@@ -200,14 +207,39 @@ def _signal_over_noise(scenario: Scenario) -> float:
     return float(np.mean(logs))
 
 
-def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind, silent: bool) -> Statement:
+def _statement(
+    settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind, silent: bool, sizes: Ids
+) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
     adds_noise = recipe.adds_noise(bound)
     statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, adds_noise, silent)
     bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
     attained = recipe.release.attained and not bounded and not statement.remembered
-    return replace(statement, attained=statement.attained and attained)
+    statement = replace(statement, attained=statement.attained and attained, seen=bound.seen)
+    return _of_unequal(statement, recipe, sizes)
+
+
+def _of_unequal(statement: Statement, recipe: Recipe, sizes: Ids) -> Statement:
+    """Return the statement with what devices with different numbers of samples, [N], release about a record.
+
+    Where a scheme tells it only of the device with the fewest, no device is known that attains its epsilon.
+    """
+    release, least = recipe.release, int(sizes.min())
+    if not isinstance(release, RecordRelease) or (sizes == least).all():
+        return statement
+    if not release.is_private:
+        return statement
+    if not release.by_samples:
+        return replace(statement, attained=False)
+    released = {least: Composed(release.batches)}
+    released |= {size: Composed(batches) for size, batches in release.by_samples.items()}
+    return replace(
+        statement,
+        participation=released[least],
+        worse=tuple(map(Composed, release.worse)),
+        of_devices=tuple(released[size] for size in sizes.tolist()),
+    )
 
 
 def _check_rates(settings: Settings) -> None:
@@ -270,7 +302,8 @@ def _check_robust(settings: Settings) -> None:
 
 
 def _check_records(settings: Settings, recipe: Recipe) -> None:
-    """Refuse a guarantee for records that several devices hold: each of them would change several messages."""
+    """Refuse a guarantee for records that several devices hold, each of which would change several messages, and for
+    records whose noise may be dropped."""
     partition, release = settings.task.partition, recipe.release
     shared = partition != OWN and settings.task.partition_rule.shares
     if shared and isinstance(release, RecordRelease) and release.is_private:
@@ -278,6 +311,11 @@ def _check_records(settings: Settings, recipe: Recipe) -> None:
             f"task.partition: {name_of(partition)!r} gives a record to several devices, and scheme "
             f"{settings.scheme.name!r} protects a record of one device; choose another partition, a scheme that "
             "protects devices, or no noise"
+        )
+    if settings.run.non_finite == "drop" and isinstance(release, RecordRelease) and release.is_private:
+        raise UserError(
+            f"run.non_finite: in scheme {settings.scheme.name!r} the noise that hides a record is part of the update, "
+            "and would be dropped with one that is not finite (given: 'drop'); take 'stop'"
         )
 
 

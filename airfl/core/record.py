@@ -165,16 +165,28 @@ def record_privacy(
         "noise_multiplier": multiplier,
         "epsilon_paper": claim.epsilon(report, rounds) if claim else float("nan"),
         "epsilon_round": privacy.epsilon_round,
-        **record_composed(scenario, privacy.epsilon, privacy.epsilon_as_poisson, privacy.epsilon_at_least, rounds),
+        **record_composed(
+            scenario,
+            (
+                privacy.epsilon,
+                privacy.epsilon_as_poisson,
+                privacy.epsilon_at_least,
+                privacy.epsilon_round_at_least,
+            ),
+            rounds,
+        ),
     }
 
 
-def record_composed(scenario: Scenario, epsilon: float, as_poisson: float, at_least: float, rounds: int) -> Record:
-    """Return the figures of so many rounds together, nan where they are not composed."""
+def record_composed(scenario: Scenario, figures: tuple[float, float, float, float], rounds: int) -> Record:
+    """Return the figures of so many rounds together, nan where they are not composed; figures: as by the ledger's
+    `end`."""
+    epsilon, as_poisson, at_least, round_at_least = figures
     claim, composed = scenario.recipe.claim, not math.isnan(epsilon)
     return {
         "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),
         "epsilon": epsilon,
         "epsilon_as_poisson": as_poisson,
         "epsilon_at_least": at_least,
+        "epsilon_round_at_least": round_at_least,
     }

@@ -68,7 +68,7 @@ def as_last(world: World, state: State, record: Record) -> Record:
     is the latest in the ledger.
     """
     scenario, rounds = world.scenario, state.round_index
-    last = {**record, **record_composed(scenario, *world.ledger.end(), rounds)}
+    last = {**record, **record_composed(scenario, world.ledger.end(), rounds)}
     if not is_evaluated(scenario.run, rounds):
         evaluation = evaluate(world.model, state.parameters, world.task, scenario.trace.gradient_norm)
         check_losses(evaluation, rounds - 1)

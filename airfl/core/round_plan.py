@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 
 from airfl.config.part_keys import name_of
 from airfl.core.accounting import noise_multiplier
-from airfl.core.downlink import broadcast
+from airfl.core.downlink import broadcast, over_the_band
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import Everybody, everybody, rates, schedule
 from airfl.errors import UserError
@@ -126,7 +126,9 @@ def plan_round(scenario: Scenario, round_index: int, memory: Memory, device: dev
         memory = remembered(scenario.rule, memory, devices, rates(scenario, devices, csi), energy)
     downlink = None
     if radio.sections.grid.downlink:
-        downlink = broadcast(radio, scenario.dimension, csi, scenario.bound.mask_bits)
+        power, coefficients = scenario.element_power[devices], int(np.prod(csi.state.response.shape[2:]))
+        whole = over_the_band(radio, round_index, devices, csi, scenario.frame, power)
+        downlink = broadcast(radio, scenario.dimension, whole, coefficients, scenario.bound.mask_bits)
     return RoundPlan(
         devices=devices,
         csi=csi,

@@ -96,7 +96,8 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
     writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
-    writer.annotate("epsilon_at_least", {**own, "accountant": "PLD of a pair of neighbours"})
+    for name in ("epsilon_at_least", "epsilon_round_at_least"):
+        writer.annotate(name, {**own, "accountant": "PLD of a pair of neighbours"})
     writer.annotate(
         "epsilon_as_poisson",
         {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},

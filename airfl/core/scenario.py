@@ -18,7 +18,7 @@ from airfl.runtime.streams import Streams
 from airfl.schemes.recipe import Recipe
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import Memory, SelectionRule, first_memory
-from airfl.uplinks import AnalogUplink
+from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.radio import NeighbourCell, Radio, power_policy
 from airfl.uplinks.stages import MessageBound
 from channels.frame import Frame
@@ -159,8 +159,16 @@ class Scenario:
 
 
 def _most_energy(scenario: Scenario) -> Array:
-    """Return the most energy that a round may take from each device in expectation, pilots included, [N]."""
-    radio = scenario.radio
+    """Return the most energy that a round may take from each device in expectation, pilots included, [N].
+
+    A device whose message is bits sends until they have arrived, or until the deadline; inf without one.
+    """
+    radio, uplink = scenario.radio, scenario.recipe.uplink
+    if isinstance(uplink, DigitalUplink | IdealUplink):
+        elements = np.floor(uplink.deadline_s / radio.grid.mean_symbol_s) * radio.grid.used_subcarriers
+        shape = (1, 1, *radio.response_shape(scenario.frame))
+        pilots = radio.most_pilot_energy(shape, scenario.element_power)
+        return np.asarray(scenario.element_power * elements * radio.energy_unit + pilots)
     ratio = 1.0 if scenario.power_limit == "round_energy" else scenario.bound.entries / scenario.dimension
     shape = (1, 1, *radio.response_shape(scenario.frame))
     pilots = radio.most_pilot_energy(shape, scenario.element_power)

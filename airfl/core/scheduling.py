@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -132,6 +133,11 @@ def check_energy_budget(scenario: Scenario) -> None:
     budget = scenario.rule.energy_budget if isinstance(scenario.rule, EnergyBudget) else None
     if budget is not None:
         least = float(scenario.most_energy.min())
+        if math.isinf(least):
+            raise UserError(
+                f"selection.energy_budget: nothing bounds the energy of a round over the {scenario.link} link without "
+                "a deadline (given: digital.deadline_s = inf); set digital.deadline_s, or use another selection.kind"
+            )
         if least > budget:
             raise UserError(
                 f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "

@@ -38,7 +38,7 @@ class Summary:
         uplink_bits: Bits of all messages; 0 for analog links.
         delta: Delta of the privacy guarantee.
         epsilon_paper: Epsilon claimed by the paper, the largest of a round or that of the run; see `claim_scope`.
-        epsilon_round: Exact epsilon of the worst round.
+        epsilon_round: Proven upper bound on epsilon of the worst round.
         epsilon: Epsilon of the run by `accountant`, a proven upper bound.
         epsilon_as_poisson: Epsilon of the run by the literature's convention, Poisson sampling and add/remove.
         energy_units: "J", or "normalised" to a noise variance of 1 per entry.
@@ -48,6 +48,7 @@ class Summary:
         gradients: Number of per-sample gradient evaluations.
         epsilon_paper_tables: Epsilon in the paper's tables if they use another formula, else nan.
         epsilon_at_least: Proven lower bound on epsilon, attained by a pair of neighbours; nan if none is known.
+        epsilon_round_at_least: The same of the worst round.
         adjacency: Neighbouring relation of `epsilon`, "replace_one" or "add_remove".
         sampling: Sampling of the devices, as accounted by the ledger.
         observer: The adversary, "third_party" or "server".
@@ -85,6 +86,7 @@ class Summary:
     gradients: int = 0
     epsilon_paper_tables: float = math.nan
     epsilon_at_least: float = math.nan
+    epsilon_round_at_least: float = math.nan
     adjacency: str = "replace_one"
     sampling: str = "without_replacement"
     observer: str = "third_party"
@@ -174,6 +176,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         gradients=_exact_sum(np.maximum(dataset["gradient_evaluations"].values, 0).sum(axis=1)),
         epsilon_paper_tables=_last(values_of(dataset, "epsilon_paper_tables")),
         epsilon_at_least=_last(values_of(dataset, "epsilon_at_least")),
+        epsilon_round_at_least=_last(values_of(dataset, "epsilon_round_at_least")),
         adjacency=str(attributes["adjacency"]),
         sampling=str(attributes["sampling"]),
         observer=str(attributes["observer"]),

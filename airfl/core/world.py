@@ -49,7 +49,7 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
     model = FlatModel(task.model, task.loss)
     keep_freed_memory(4 * model.dimension * settings.run.selected)
     sizes = task.partition.sizes
-    scenario = build_scenario(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
+    scenario = build_scenario(settings, model.dimension, mean_weights(settings.server.weights, sizes), sizes)
     check_store(scenario, sizes, settings.scheme.name)
     return World(
         scenario=scenario,

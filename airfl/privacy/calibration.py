@@ -15,8 +15,8 @@ from airfl.privacy.bounds import bounds
 from airfl.privacy.events import Event, Gaussian, repeated
 from airfl.privacy.statement import Statement
 
-EventOf = Callable[[float], Event]
-"""Noise multiplier -> what a round releases about a participant."""
+EventOf = Callable[[float], Event | tuple[Event, ...]]
+"""Noise multiplier -> what a round releases about a participant, or several events, of which the worst counts."""
 
 # Range of noise multipliers that are meaningful and within the accountants' numerical range.
 SMALLEST, LARGEST = 1e-3, 1e4
@@ -38,10 +38,15 @@ def run_event(statement: Statement, event: Event, rounds: int, participations: i
     return repeated(statement.of_round(event), rounds if statement.hidden else participations)
 
 
-def run_epsilon(statement: Statement, event: Event, rounds: int, participations: int) -> float:
-    """Return an upper bound on epsilon of such a run."""
-    released = run_event(statement, event, rounds, participations)
-    return bounds(released, statement.adjacency, statement.delta_of_noise, statement.accountant, lower=False).upper
+def run_epsilon(statement: Statement, event: Event | tuple[Event, ...], rounds: int, participations: int) -> float:
+    """Return an upper bound on epsilon of such a run; event: as by `EventOf`."""
+    delta, accountant = statement.delta_of_noise, statement.accountant
+
+    def epsilon_of(one: Event) -> float:
+        released = run_event(statement, one, rounds, participations)
+        return bounds(released, statement.adjacency, delta, accountant, lower=False).upper
+
+    return max(map(epsilon_of, event if isinstance(event, tuple) else (event,)))
 
 
 def smallest_noise(

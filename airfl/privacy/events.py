@@ -185,6 +185,17 @@ def inverse_square(multiplier: float) -> float:
     return 1 / multiplier * (1 / multiplier)
 
 
+def weight(event: Event) -> float:
+    """Return sum q/z^2 over the releases, a score that is proportional to their number; inf where one has no noise."""
+    total = 0.0
+    for release, count in releases(event):
+        if isinstance(release, NonPrivate):
+            return math.inf
+        rate = release.rate if isinstance(release, Sampled) else 1.0
+        total += count * rate * inverse_square(noise_of(release).noise_multiplier)
+    return total
+
+
 def without_sample(event: Event) -> Event:
     """Return what is released on a sample, or the event itself where it is not sampled."""
     return event.event if isinstance(event, Sampled) else event

@@ -27,14 +27,13 @@ from airfl.privacy.events import (
     Composed,
     Event,
     Gaussian,
-    NonPrivate,
     Release,
-    Sampled,
     composed,
     has_binomial,
     inverse_square,
-    noise_of,
     releases,
+    repeated,
+    weight,
 )
 from airfl.privacy.statement import Statement
 
@@ -63,12 +62,14 @@ class PrivacyFigures:
         epsilon_as_poisson: Composed so far as if the sampling were Poisson; nan where it was not requested or is not
             defined.
         epsilon_at_least: Lower bound on epsilon for the run's sampling; nan except after the last round.
+        epsilon_round_at_least: Lower bound on epsilon of the worst round alone; nan except after the last round.
     """
 
     epsilon_round: float
     epsilon: float
     epsilon_as_poisson: float
     epsilon_at_least: float = math.nan
+    epsilon_round_at_least: float = math.nan
 
 
 class PrivacyLedger:
@@ -85,12 +86,14 @@ class PrivacyLedger:
         named.compose(statement.of_round(like))
         self.accountant = named.name
         self._delta = statement.delta_of_noise
-        self._own = account(statement.accountant, statement.adjacency)
-        self._poisson = account("auto", "add_remove")
+        # One account for each number of samples that may be the worst.
+        self._own = [account(statement.accountant, statement.adjacency) for _ in (NOTHING, *statement.worse)]
+        self._poisson = [account("auto", "add_remove") for _ in (NOTHING, *statement.worse)]
         self._view = ObserverView(statement)
         self._pending: list[Event] = []
         self._entered = Tally(FEW)
         self._binomial = False
+        self._worst = WorstRounds()
         self._one_round = functools.lru_cache(maxsize=256)(self._figure)
 
     @property
@@ -102,16 +105,30 @@ class PrivacyLedger:
     def of_one_round(self, event: Event, disclosure: Disclosure | None = None) -> float:
         """Return the tight epsilon of such a round alone, for the device with the largest; nothing is entered."""
         adjacency = self.statement.adjacency
-        hidden = self._one_round(self.statement.of_round(event, disclosure), adjacency)
+        hidden = max(
+            self._one_round(self.statement.of_round(one, disclosure), adjacency) for one in self.statement.of_all(event)
+        )
         if disclosure is None or not len(disclosure.named):
             return hidden
         return max(hidden, self._one_round(event, adjacency))
+
+    def of_one_round_at_least(self, event: Event, disclosure: Disclosure | None = None) -> float:
+        """Return a lower bound on epsilon of such a round alone, nan where none is known; nothing is entered."""
+        statement = self.statement
+        if has_binomial(event) or not statement.attained:
+            return math.nan
+        alone = set(statement.of_devices) if statement.of_devices else {event}
+        observed = [statement.of_round(one, disclosure) for one in alone]
+        if disclosure is not None and len(disclosure.named):
+            observed.append(event)
+        return max(least(one, statement.adjacency, self._delta, statement.seen) for one in observed)
 
     def of_one_round_as_poisson(self, event: Event) -> float:
         """Return the same for Poisson sampling; nan for binomial noise, which has no bound there."""
         if has_binomial(event):
             return math.nan
-        return self._one_round(self.statement.of_round_as_poisson(event), "add_remove")
+        statement = self.statement
+        return max(self._one_round(statement.of_round_as_poisson(one), "add_remove") for one in statement.of_all(event))
 
     def record(
         self,
@@ -132,12 +149,13 @@ class PrivacyLedger:
         """
         composed, poisson = self.enter(event, compose, devices, disclosure)
         one = self.of_one_round(event, disclosure)
-        return PrivacyFigures(one, composed, poisson, self._at_least() if last else math.nan)
+        return PrivacyFigures(one, composed, poisson, *(self._at_least() if last else (math.nan, math.nan)))
 
-    def end(self) -> tuple[float, float, float]:
-        """Return epsilon, epsilon as Poisson and the lower bound of a run that ends with the rounds entered so far."""
+    def end(self) -> tuple[float, float, float, float]:
+        """Return epsilon, epsilon as Poisson and both lower bounds of `PrivacyFigures` for a run that ends with the
+        rounds entered so far."""
         composed, poisson = self._composed() if self._pending else self._figures()
-        return composed, poisson, self._at_least()
+        return composed, poisson, *self._at_least()
 
     def enter(
         self,
@@ -154,38 +172,64 @@ class PrivacyLedger:
         self._pending.append(event)
         self._view.enter(event, devices, disclosure)
         self._binomial |= has_binomial(event)
+        if not self._binomial:
+            self._worst.enter(event, disclosure)
         return self._composed() if compose else (math.nan, math.nan)
 
     def _composed(self) -> tuple[float, float]:
         statement, rounds, self._pending = self.statement, self._pending, []
         observed = self._view.new_releases()
         self._entered.add(observed)
-        self._own.compose(self._rounded(observed))
+        for own, released in zip(self._own, statement.of_all(observed), strict=False):
+            own.compose(self._rounded(released))
         if not self._binomial:
             # The convention treats a device as hidden even from an observer who knows who took part.
-            conventional = rounds if statement.level == "client" else [observed]
-            self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
+            convention = statement.of_round_as_poisson
+            if statement.level == "client":
+                self._poisson[0].compose(self._rounded(composed(map(convention, rounds))))
+            else:
+                for poisson, released in zip(self._poisson, statement.of_all(observed), strict=False):
+                    poisson.compose(self._rounded(convention(released)))
         return self._figures()
 
     def _figures(self) -> tuple[float, float]:
         """Return epsilon and epsilon as Poisson of everything composed."""
-        if self._binomial:
-            return self._own.epsilon(self._delta), math.nan
-        return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
+        own = max(one.epsilon(self._delta) for one in self._own)
+        return own, math.nan if self._binomial else max(one.epsilon(self._delta) for one in self._poisson)
 
     def _rounded(self, event: Event) -> Event:
         """Return the event with its noise rounded down where there are many different rounds."""
         return on_lattice([event], LATTICE) if self._entered.many else event
 
-    def _at_least(self) -> float:
-        """Return the lower bound on epsilon, nan where none is known."""
+    def _at_least(self) -> tuple[float, float]:
+        """Return the lower bounds on epsilon of the run and of its worst round, nan where none are known."""
         if self._binomial or not self.statement.attained:
-            return math.nan
-        return self._view.at_least(self.released, self._delta)
+            return math.nan, math.nan
+        of_rounds = [self.of_one_round_at_least(event, disclosure) for event, disclosure in self._worst.rounds]
+        return self._view.at_least(self.released, self._delta), max(of_rounds, default=math.nan)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         alone = epsilon_alone(event, adjacency, self._delta)
         return epsilon(event, adjacency, self._delta) if alone is None else alone
+
+
+class WorstRounds:
+    """The rounds with the least noise, one for each kind of what beta discloses."""
+
+    def __init__(self) -> None:
+        self._worst: dict[tuple[bool, int, int] | None, tuple[float, Event, Disclosure | None]] = {}
+
+    def enter(self, event: Event, disclosure: Disclosure | None) -> None:
+        """Enter a round, whose noise must be Gaussian."""
+        kind = None if disclosure is None else (len(disclosure.named) > 0, disclosure.sample, disclosure.pool)
+        heavy = weight(event)
+        if kind not in self._worst or heavy > self._worst[kind][0]:
+            self._worst[kind] = heavy, event, disclosure
+
+    @property
+    def rounds(self) -> list[tuple[Event, Disclosure | None]]:
+        """What these rounds released, and what beta disclosed in them."""
+        return [(event, disclosure) for _, event, disclosure in self._worst.values()]
 
 
 class ObserverView:
@@ -226,15 +270,23 @@ class ObserverView:
 
     def at_least(self, released: Event, delta: float) -> float:
         """Return a lower bound on epsilon, nan where none is known. released: what all rounds released."""
-        figures = [least(event, self._statement.adjacency, delta) for event in self._of_single_devices(released)]
+        adjacency, seen = self._statement.adjacency, self._statement.seen
+        figures = [least(event, adjacency, delta, seen) for event in self._of_single_devices(released)]
         return max(figures, default=math.nan)
 
     def _of_single_devices(self, released: Event) -> list[Event]:
         """Return what a few single devices released, one of which is likely to have the largest epsilon."""
+        statement = self._statement
+        if statement.of_devices:
+            times = self._participation.weights / weight(statement.participation)
+            if not np.isfinite(times).all():
+                return [released]
+            worst = int(np.argmax(times * np.array([weight(one) for one in statement.of_devices])))
+            return [repeated(statement.of_devices[worst], round(times[worst]))]
         if not self._discloses:
             return [released]
         totals = [[tally.event for tally in tallies] for tallies in (self._totals, self._named.values())]
-        likely = [max(events, key=_weight, default=NOTHING) for events in totals]
+        likely = [max(events, key=weight, default=NOTHING) for events in totals]
         return [event for event in likely if event.parts]
 
     def _track(self, event: Event, disclosure: Disclosure) -> None:
@@ -285,17 +337,6 @@ class Tally:
             self._bins, self._counts = bins, {}
 
 
-def _weight(released: Event) -> float:
-    """Return a score for comparing what devices released. It only selects the device that is accounted."""
-    total = 0.0
-    for release, count in releases(released):
-        if isinstance(release, NonPrivate):
-            return math.inf
-        rate = release.rate if isinstance(release, Sampled) else 1.0
-        total += count * rate * inverse_square(noise_of(release).noise_multiplier)
-    return total
-
-
 def with_rounded_pool(disclosure: Disclosure | None, devices: int, upwards: bool = False) -> Disclosure | None:
     """Return the disclosure with its pool rounded down (upwards: up) to N e^(-k POOLS) for an integer k, at least the
     sample, so that rounds share computed loss distributions."""
@@ -333,6 +374,14 @@ class Participation:
                 continue
             counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
             counted[who] += count
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The `weight` of what every device released, [devices]."""
+        total = self._inverse_squares.copy()
+        for release, counted in self._counts.items():
+            total += weight(release) * counted
+        return total
 
     def new_releases(self) -> Composed:
         """Return the growth since the previous call."""

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from airfl.privacy.accountants import Accountant, Auto
-from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
+from airfl.privacy.events import (
+    NOTHING,
+    Adjacency,
+    Composed,
+    Event,
+    FixedSizeSampled,
+    PoissonSampled,
+    as_poisson,
+    repeated,
+    weight,
+)
 from airfl.selection.rule import Sampling
 
 if TYPE_CHECKING:
@@ -42,6 +53,11 @@ class Statement:
             the selection in a way that is not analysed or not known in advance.
         memory: Whether the messages of devices depend on state kept between rounds, so that later rounds reveal earlier
             samples.
+        seen: Share of the entries of a contribution that the random mask of a round leaves, see `MessageBound`.
+        participation: At record level, what a device with the fewest samples releases in a round; empty where all
+            devices have equally many.
+        worse: What devices with more samples release, as far as that may be worse.
+        of_devices: What each device releases, [N]; empty where `participation` is.
     """
 
     level: Level
@@ -56,6 +72,10 @@ class Statement:
     gains: Gains = "public"
     granted: bool = False
     memory: bool = False
+    seen: float = 1.0
+    participation: Composed = NOTHING
+    worse: tuple[Composed, ...] = ()
+    of_devices: tuple[Composed, ...] = ()
 
     @property
     def adjacency(self) -> Adjacency:
@@ -103,6 +123,17 @@ class Statement:
         if disclosure is None:
             return FixedSizeSampled(self.selected, self.devices, event)
         return FixedSizeSampled(disclosure.sample, disclosure.pool, event) if disclosure.sample else NOTHING
+
+    def of_all(self, event: Event) -> tuple[Event, ...]:
+        """Return `event`, which a device with the fewest samples releases in some rounds, and what devices with more
+        samples release in as many rounds, as far as that may be worse."""
+        times = self.participations_in(event) if self.worse else 0
+        return (event, *(repeated(one, times) for one in self.worse)) if times else (event,)
+
+    def participations_in(self, event: Event) -> int:
+        """Return in how many rounds a device with the fewest samples releases this; 0 where a release has no noise."""
+        whole = weight(event)
+        return round(whole / weight(self.participation)) if math.isfinite(whole) else 0
 
     def of_round_as_poisson(self, event: Event) -> Event:
         """Return the same by the literature's convention: Poisson samples of devices or of records."""

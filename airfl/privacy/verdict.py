@@ -28,6 +28,8 @@ class Claimed(Protocol):
     @property
     def epsilon_at_least(self) -> float: ...
     @property
+    def epsilon_round_at_least(self) -> float: ...
+    @property
     def epsilon_as_poisson(self) -> float: ...
     @property
     def delta(self) -> float: ...
@@ -52,11 +54,10 @@ def claim_holds(run: Claimed) -> bool:
 
 def claim_refuted(run: Claimed) -> bool:
     """Return whether the claimed epsilon is below the lower bound that a pair of neighbours attains."""
-    # With a bound on the channel error, all epsilons are upper bounds. So is that of a round if no pair of neighbours
-    # is known that attains the epsilon of the run.
-    if run.csi_error != "realised" or math.isnan(run.epsilon_at_least):
+    least = run.epsilon_round_at_least if run.claim_scope == "round" else run.epsilon_at_least
+    # With a bound on the channel error, all epsilons are upper bounds.
+    if run.csi_error != "realised" or math.isnan(least):
         return False
-    least = run.epsilon_round if run.claim_scope == "round" else run.epsilon_at_least
     if run.claim_scope == "round" and run.beta_tells == "granted":
         return False  # the epsilon of a round may assume more knowledge than the observer has
     return least > run.epsilon_paper * (1 + 1e-9)
@@ -67,8 +68,8 @@ def broken_claim(run: Claimed) -> str | None:
     if claim_holds(run):
         return None
     refuted, per_round = claim_refuted(run), run.claim_scope == "round"
-    one_round = figure(run.epsilon_round) if refuted else f"at most {figure(run.epsilon_round)}"
-    accounted = f"one round costs {one_round} and the run {_cost(run)}" if per_round else f"it costs {_cost(run)}"
+    one_round, whole = _cost(run, "epsilon_round"), _cost(run, "epsilon")
+    accounted = f"one round costs {one_round} and the run {whole}" if per_round else f"it costs {whole}"
     scope, verdict = "a round" if per_round else "the run", "does not hold" if refuted else "is not proven"
     poisson = f"; accounted as Poisson the run is {figure(run.epsilon_as_poisson)}"
     return (
@@ -78,9 +79,12 @@ def broken_claim(run: Claimed) -> str | None:
     )
 
 
-def _cost(run: Claimed) -> str:
-    """Return the epsilon of the run as text: a value, a range, or an upper bound."""
-    least, most = figure(run.epsilon_at_least), figure(run.epsilon)
-    if math.isnan(run.epsilon_at_least) or run.csi_error != "realised":
+def _cost(run: Claimed, name: str) -> str:
+    """Return the epsilon of the run, or of its worst round, as text: a value, a range, or an upper bound."""
+    at_least, upper = (run.epsilon_at_least, run.epsilon)
+    if name == "epsilon_round":
+        at_least, upper = (run.epsilon_round_at_least, run.epsilon_round)
+    least, most = figure(at_least), figure(upper)
+    if math.isnan(at_least) or run.csi_error != "realised":
         return f"at most {most}"
     return most if least == most else f"between {least} and {most}"

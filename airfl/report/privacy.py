@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from airfl.analysis.calculator import RunPrivacy
 
 FILES = ("privacy.png", "privacy.pdf")
+EXACT = 1e-6
+"""Relative difference of bounds up to which a figure is called exact."""
 # In the order of the legend.
 LINES = {
     "epsilon_rdp": "run, by RDP",
@@ -49,7 +51,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         f"accountant: {privacy.accountant}"
     )
     unit = "device" if guarantee.level == "client" else "record"
-    exact = guarantee.attained and not guarantee.remembered
+    exact = privacy.epsilon_round_at_least >= privacy.epsilon_round * (1 - EXACT)
     claimed = "ε claimed for the run" if privacy.claim_scope == "run" else "largest ε claimed for a round"
     lines = [
         (
@@ -60,6 +62,10 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         (claimed, figure(privacy.epsilon_paper)),
         ("ε in the paper's tables, by another formula", figure(privacy.epsilon_paper_tables)),
         (f"ε of the worst round, {'exact' if exact else 'at most'}", figure(privacy.epsilon_round)),
+        (
+            "ε of the worst round, lower bound that a pair of neighbours attains",
+            figure(math.nan if exact else privacy.epsilon_round_at_least),
+        ),
         ("ε of the run, proven upper bound", figure(privacy.epsilon)),
         ("ε of the run, lower bound that a pair of neighbours attains", figure(privacy.epsilon_at_least)),
         ("ε of the run by RDP", figure(privacy.epsilon_rdp)),
@@ -101,7 +107,7 @@ def bare_table(figures: dict[str, Any]) -> Table:
     names = {
         "noise_multiplier": "noise multiplier, σ/C",
         "epsilon_round": "ε of one round, exact",
-        "epsilon": f"ε of {figures['rounds']:,} rounds",
+        "epsilon": f"ε of {figures['rounds']:,} round{'' if figures['rounds'] == 1 else 's'}",
         "epsilon_lower": "proven lower bound",
         "epsilon_at_least": "lower bound on ε from a pair of neighbours",
         "epsilon_as_poisson": "ε accounted as Poisson",
@@ -138,7 +144,7 @@ def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
         axis.plot(lines.rounds, values, label=label, color=COLOURS[number], linestyle=STYLES[number])
     if math.isfinite(privacy.epsilon_round) and privacy.epsilon_round > 0:
         style: dict[str, Any] = {"color": COLOURS[6], "linewidth": 0.8, "linestyle": STYLES[6]}
-        axis.axhline(privacy.epsilon_round, label="worst round, exact", **style)
+        axis.axhline(privacy.epsilon_round, label="worst round", **style)
     axis.set(xscale="log", xlabel="rounds", ylabel="ε", yscale="log")
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter(lambda value, place: f"{value:,g}")

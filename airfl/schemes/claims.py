@@ -46,6 +46,10 @@ def statement_of(
     # The server observes the samples of all its antennas, on which the devices' amplitudes are not aligned.
     unequal = link == "analog" and at_server and settings.antennas.count > 1
     unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_depends_on_sample(settings.radio)
+    granted = client and (
+        is_granted(settings.radio, settings.server.weights, link, device_noise, silent)
+        or (calibrated and unknown_before)
+    )
     return Statement(
         level=level,
         sampling=sampling_of(settings.selection.rule) if client else "without_replacement",
@@ -55,15 +59,13 @@ def statement_of(
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.privacy_accountant,
-        # A device that is not received, or with less power than others, incurs less than is accounted.
+        # A device that is not received, or with less power than others, incurs less than is accounted. So do all if the
+        # observer knows less of the selection than is granted.
         attained=received_equally(settings.radio, settings.server.weights, link, silent)
         and not unequal
+        and not (granted and not at_server)
         and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
-        granted=client
-        and (
-            is_granted(settings.radio, settings.server.weights, link, device_noise, silent)
-            or (calibrated and unknown_before)
-        ),
+        granted=granted,
         memory=memory and client,
     )

@@ -33,7 +33,7 @@ class FedSpa(Scheme):
         kept = kept_entries(self.ratio, dimension)
         return Recipe(
             local=perturbed_sgd(problem, kept, self.noise_multiplier, self.coordinate_clip),  # lines 5 to 11
-            stages=(PerDeviceRandK(dimension, kept, rescale=False),),  # the k coordinates that were trained
+            stages=(PerDeviceRandK(dimension, kept, rescale=False, trained=True),),
             uplink=problem.uplink(),
             server=Adaptive(problem.settings.server),  # lines 13 to 15
             release=record_release(problem, self.noise_multiplier),

@@ -19,7 +19,7 @@ PAPER = (
 
 
 def local_steps(problem: Problem) -> int:
-    """Return tau, the local steps of the device with the fewest samples."""
+    """Return tau, the local steps of a device with m samples."""
     local = problem.settings.local
     return local.steps or local.epochs * -(-problem.samples // local.batch_size)
 
@@ -39,7 +39,13 @@ def noise_multiplier(problem: Problem, configured: float | None) -> float:
     if math.isinf(settings.privacy.epsilon):
         return 0.0
     if is_calibrated(settings.privacy):
-        return run_noise_multiplier(problem, "record", lambda multiplier: Composed(releases(problem, multiplier)))
+        return run_noise_multiplier(
+            problem,
+            "record",
+            lambda multiplier: tuple(
+                Composed(releases(one, multiplier)) for one in (problem, *_with_more_steps(problem))
+            ),
+        )
     return theorem_1_noise(
         settings.privacy.epsilon,
         sampling_rate=problem.batch / problem.samples,
@@ -74,8 +80,26 @@ def releases(problem: Problem, multiplier: float) -> Batches:
 
 
 def record_release(problem: Problem, configured: float | None) -> RecordRelease:
-    """Return the record-level release of one participation."""
-    return RecordRelease(releases(problem, noise_multiplier(problem, configured)))
+    """Return the record-level release of one participation.
+
+    A device with more samples draws a smaller share of them for a mini-batch, but may draw more of these.
+    """
+    multiplier = noise_multiplier(problem, configured)
+    return RecordRelease(
+        releases(problem, multiplier),
+        by_samples={one.samples: releases(one, multiplier) for one in problem.of_other_sizes},
+        worse=tuple(releases(one, multiplier) for one in _with_more_steps(problem)),
+    )
+
+
+def _with_more_steps(problem: Problem) -> list[Problem]:
+    """Return the problem of devices that take more local steps than all devices with fewer samples."""
+    found, most = [], local_steps(problem)
+    for one in problem.of_other_sizes:
+        if local_steps(one) > most:
+            most = local_steps(one)
+            found.append(one)
+    return found
 
 
 def theorem_1_claim(problem: Problem, configured: float | None) -> Claim:

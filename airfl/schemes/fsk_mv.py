@@ -56,7 +56,7 @@ class FskMv(Scheme):
         return Recipe(
             stages=(Votes(problem.dimension, self.sign_step, self.absentee_threshold, self.full_vote),),
             uplink=noncoherent_uplink(
-                settings, EnergyDifference(), phases="qpsk", equal_means=self.mean_power == "equal"
+                settings, EnergyDifference(), phases="qpsk", equal_means=self.mean_power == "equal", votes=True
             ),
             server=Averaging(settings.server),
             release=ClientRelease(attained=False),  # only the decision is broadcast, and nothing is proven of it

@@ -14,6 +14,7 @@ from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError, UserError
 from airfl.schemes.scheme import LinkKind
+from airfl.selection import ChannelRule
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink, NoncoherentUplink
 from airfl.uplinks.control import PowerControl
 from airfl.uplinks.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
@@ -202,6 +203,7 @@ def noncoherent_uplink(
     chips: int = 1,
     phases: Phases = "uniform",
     equal_means: bool = True,
+    votes: bool = False,
 ) -> NoncoherentUplink:
     """Build the non-coherent uplink, on which energies of all devices add up.
 
@@ -211,11 +213,19 @@ def noncoherent_uplink(
         chips: How often a codeword is sent, each time with other fades.
         phases: The random phases of the symbols.
         equal_means: Whether devices lower their power until all arrive with the same mean power.
+        votes: Whether the scheme uses only the signs of what is decoded.
 
     Raises UserError for a peak limit that would be kept by backing off, as the largest energy of an element is not
-    known before training.
+    known before training, and for devices that are selected by their channels, unless it `votes`: energies are divided
+    by the mean power of a channel, which is larger for those selected.
     """
-    channel, power = settings.channel, settings.power
+    channel, power, rule = settings.channel, settings.power, settings.selection.rule
+    if not votes and isinstance(rule, ChannelRule) and rule.needs_csi:
+        raise UserError(
+            f"selection.kind: {rule.name!r} selects by the channels, but {settings.scheme.name!r} is decoded with the "
+            "mean power of all channels, which is less than that of those selected; use uniform, poisson or "
+            "energy-budget"
+        )
     if power.peak_db is not None and power.peak == "back-off":
         raise UserError(
             "power.peak: 'back-off' needs the largest energy of an element before training, which the noncoherent link "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from airfl.config.settings import Settings
@@ -32,6 +32,7 @@ class Problem:
         largest_weight: The largest weight of a device in the mean; 1 if all are equal.
         samples: m, samples of the device with the fewest.
         silent: Whether some devices have no channel in some rounds, as recorded ones may.
+        more_samples: The numbers of samples that other devices have, ascending.
     """
 
     settings: Settings
@@ -40,6 +41,12 @@ class Problem:
     largest_weight: float = 1.0
     samples: int = 1
     silent: bool = False
+    more_samples: tuple[int, ...] = ()
+
+    @property
+    def of_other_sizes(self) -> tuple[Problem, ...]:
+        """The problem as a device with each of `more_samples` has it."""
+        return tuple(replace(self, samples=samples, more_samples=()) for samples in self.more_samples)
 
     @property
     def noise_std(self) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from airfl.privacy.events import Composed, Event, Gaussian, NonPrivate, noise_of
+from airfl.privacy.record import Batches
 from airfl.selection import Sampling
 
 if TYPE_CHECKING:
@@ -80,11 +82,15 @@ class RecordRelease:
         attained: Whether some pair of neighbours attains the accounted epsilon: False where the batches are an upper
             bound on what is released.
         level: Whose data is protected.
+        by_samples: Number of samples -> these releases of a device with more samples than the one with the fewest.
+        worse: Those among them that some number of participations may make worse than `batches`.
     """
 
-    batches: tuple[tuple[Event, int], ...]
+    batches: Batches
     attained: bool = True
     level: Literal["record"] = "record"
+    by_samples: Mapping[int, Batches] = field(default_factory=dict)
+    worse: tuple[Batches, ...] = ()
 
     @property
     def is_private(self) -> bool:

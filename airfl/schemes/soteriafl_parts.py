@@ -84,7 +84,11 @@ class GradientScheme(Scheme):
             stages=self.compressor(problem),  # algorithm 2, lines 5 and 6
             uplink=problem.uplink(),
             server=Descent(problem.settings.server, problem.settings.local),  # lines 8 and 9
-            release=RecordRelease(releases(self, problem, std), attained=self._attained),
+            release=RecordRelease(
+                releases(self, problem, std),
+                attained=self._attained,
+                by_samples={one.samples: releases(self, one, std) for one in problem.of_other_sizes},
+            ),
             claim=theorem_2_claim(self, problem),
         )
 

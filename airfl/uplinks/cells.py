@@ -98,17 +98,17 @@ def _decoded_power(control: Control) -> float:
     return float((control.decoder**2 * control.weights).sum()) if control.plan.active.any() else 0.0
 
 
-def crossing_bits(context: UplinkContext, *, in_turn: bool) -> float:
+def crossing_bits(context: UplinkContext, at_once: int) -> float:
     """Return the mean energy on a resource element of what the neighbouring cells of a round send over links that carry
     bits, at one antenna, if a device that sends on every element has the energy `element_power` on each.
 
-    in_turn: whether an element carries the signal of one device of a cell at a time, with this energy, as it does if
-    devices send one after the other or with a fixed power on each element; else every device sends all the time with
-    the power of a whole band.
+    at_once: Number of devices of a cell that can send at the same time with the power of a whole band: the subcarriers,
+    if power is concentrated on those of a device; 1, if devices send one after the other or with a fixed power on each
+    element. More devices take turns of equal length.
     """
     total = 0.0
     for cell in context.neighbours:
         gains = power_gains(cell.crossing).mean(axis=(1, 2))
-        activity = 1.0 / max(len(gains), 1) if in_turn else 1.0
+        activity = min(1.0, at_once / max(len(gains), 1))
         total += mean_crossing_energy(gains, cell.context.element_power, activity)
     return total

@@ -187,7 +187,7 @@ class PowerControl:
             rms_norms=context.rms_norms,
             noise_energy=context.entries * self.noise_std**2,
             privacy_bound=self.privacy_bound,
-            mean_power=_mean_power(csi, self.receiver),
+            mean_power=_mean_power(csi, self.receiver, estimated=self.rule.knows_gains),
             inverse_power=context.fades.inverse_power if context.fades else None,
             amplitude_ratio=context.fades.amplitude_ratio if context.fades else None,
             survival=context.fades.survival if context.fades else None,
@@ -269,8 +269,14 @@ class PowerControl:
         return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
 
 
-def _mean_power(csi: ChannelInformation, receiver: Combiner) -> Array:
-    """Return E|h_i|^2 at the antenna that is used, or the mean over the antennas, [devices]."""
-    if csi.antenna_power is None or not receiver.one_antenna:
-        return csi.mean_power
-    return csi.antenna_power[:, 0]
+def _mean_power(csi: ChannelInformation, receiver: Combiner, *, estimated: bool) -> Array:
+    """Return the mean power over fading at the antenna that is used, or the mean over the antennas, [devices].
+
+    estimated: whether of the estimates, whose moduli devices compare with it, instead of the channels.
+    """
+    power = csi.estimator_power if estimated else None
+    if power is None:
+        power = csi.mean_power if csi.antenna_power is None else csi.antenna_power
+    if power.ndim == 1:
+        return power
+    return np.asarray(power[:, 0] if receiver.one_antenna else power.mean(axis=1))

@@ -98,7 +98,7 @@ class _DigitalLink:
         estimate = power_gains(csi.estimate.response) * useful[:, None, None]
         # A device's power is that of the elements of an update, if these are fewer than the subcarriers.
         sharing = min(subcarriers, uplink.grid.elements_for(context.dimension))
-        crossing = crossing_bits(context, in_turn=not uplink.concentrate) * sharing / subcarriers
+        crossing = crossing_bits(context, subcarriers if uplink.concentrate else 1) * sharing / subcarriers
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
         self._amplified = amplified(uplink.amplifiers)
         known, true = np.broadcast_arrays(*(gains * self._amplified.gain for gains in (estimate, self._power)))

@@ -71,7 +71,7 @@ class _IdealLink:
         grid, csi = uplink.grid, context.csi
         self._power = power_gains(csi.state.response)
         against = disturbance(uplink.noise_std, uplink.interference_to_noise_db, uplink.interference)
-        disturbance_energy = against.energy + crossing_bits(context, in_turn=True)
+        disturbance_energy = against.energy + crossing_bits(context, at_once=1)
         per_gain = (context.element_power / disturbance_energy)[:, None, None]
         leaked_power = leaked_gains(csi.state)
         self._amplified = amplified(uplink.amplifiers)

@@ -50,9 +50,9 @@ class Estimation(Impairment):
         h, power = csi.state.response, csi.antenna_power
         noise_variance = csi.pilot_noise_variance / self.pilots
         if power is None:
-            shrinkage = _shrinkage(csi.mean_power, noise_variance)
+            shrinkage, observed_power = _shrinkage(csi.mean_power, noise_variance)
         else:
-            shrinkage = _shrinkage(power, noise_variance[:, None])
+            shrinkage, observed_power = _shrinkage(power, noise_variance[:, None])
         noise = circular_gaussian(draw(2 * int(np.prod(h.shape[1:])))).reshape(h.shape)
         observed = h + (_rows(np.sqrt(noise_variance)) * noise).astype(h.dtype)
         mmse, sight = self.method == "mmse", csi.line_of_sight
@@ -65,6 +65,7 @@ class Estimation(Impairment):
             error_variance=shrinkage * noise_variance if power is None else None,
             line_of_sight=sight,
             shrinkage=shrinkage if mmse else None,
+            estimator_power=shrinkage**2 * observed_power if mmse else observed_power,
         )
 
     def pilots_charged(self, devices: int, coefficients: int) -> tuple[int, int]:
@@ -84,10 +85,10 @@ class Estimation(Impairment):
         return devices * sent, sent
 
 
-def _shrinkage(mean_power: Array, noise_variance: Array) -> Array:
-    """Return c = P/(P + v/L), [devices] or [devices, antennas]; 1 without noise."""
-    total = mean_power + noise_variance
-    return np.divide(mean_power, total, out=np.ones_like(total), where=noise_variance > 0)
+def _shrinkage(mean_power: Array, noise_variance: Array) -> tuple[Array, Array]:
+    """Return c = P/(P + v/L), 1 without noise, and P + v/L, both [devices] or [devices, antennas]."""
+    total = np.asarray(mean_power + noise_variance)
+    return np.divide(mean_power, total, out=np.ones_like(total), where=noise_variance > 0), total
 
 
 def _rows(values: Array) -> Array:

@@ -42,6 +42,9 @@ class ChannelInformation:
         shrinkage: Factor by which the estimator has shrunk its observation of the channel, [devices], or [devices,
             antennas] if the mean power differs between antennas; None for 1.
         antenna_power: E|h_i|^2 over fading at each antenna, [devices, antennas]; None if it is equal at all of them.
+        estimator_power: E|hhat_i|^2 over fading and pilots, before feedback quantises it, [devices], or [devices,
+            antennas] if the mean power differs between antennas; None if the channel is not estimated, which gives
+            E|h_i|^2.
     """
 
     state: ChannelState
@@ -59,6 +62,7 @@ class ChannelInformation:
     spatial_roots: Complex | None = None
     shrinkage: Array | None = None
     antenna_power: Array | None = None
+    estimator_power: Array | None = None
 
     @property
     def cross_power(self) -> Array:
@@ -103,6 +107,7 @@ class ChannelInformation:
             spatial_roots=None if self.spatial_roots is None else self.spatial_roots[rows],
             shrinkage=None if self.shrinkage is None else self.shrinkage[rows],
             antenna_power=None if self.antenna_power is None else self.antenna_power[rows],
+            estimator_power=None if self.estimator_power is None else self.estimator_power[rows],
         )
 
 

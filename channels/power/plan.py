@@ -28,7 +28,8 @@ class PowerTask:
         rms_norms: Bound on sqrt(E||m_i||^2) of device i's message, including aggregation weights, [devices].
         noise_energy: m sigma_0^2, energy of the noise on all m observed entries.
         privacy_bound: Largest amplitude with which a message of unit scale may arrive, inf for none.
-        mean_power: E|g_i|^2 over fading, [devices].
+        mean_power: E|g_i|^2 over fading, [devices], of the estimates that `gains` has; of the channels for policies
+            that do not know gains. The laws below are relative to it.
         inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on
             the average over fading; None if unknown.
         announced: beta, if it was fixed before these devices were selected, so that devices that cannot reach it are

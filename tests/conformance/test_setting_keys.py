@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from airfl.config.section import Section
+from airfl.config.without_effect import OF_SCHEMES
 from airfl.schemes.keys import SHARED, has_setting, uses
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.scheme import Scheme
@@ -21,6 +22,7 @@ OR_ELSE = {"local.epochs": "local.steps", "local.gradient_bound": "local.clip_no
 
 def test_every_key_that_not_all_have_is_tried() -> None:
     assert SHARED - {*OTHER} == {*OR_ELSE}
+    assert SHARED == OF_SCHEMES
     for entry in SCHEMES.values():
         assert entry.uses <= SHARED, entry.name
         assert all(uses(entry, key) == uses(entry, other) for key, other in OR_ELSE.items()), entry.name

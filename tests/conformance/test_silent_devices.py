@@ -154,7 +154,7 @@ def test_under_every_alignment(alignment: str, recorded: Path) -> None:
     check(scenario, everybody=False, noise_alone=alignment == "schedule")
 
 
-@pytest.mark.parametrize("rule", ["uniform", "energy-budget selection.energy_budget=1e9"])
+@pytest.mark.parametrize("rule", ["uniform", "energy-budget selection.energy_budget=1e20 digital.deadline_s=1e4"])
 @pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
 def test_those_who_are_reached_are_received_as_without_the_others(link: str, rule: str, recorded: Path) -> None:
     """Without noise, the mean over all selected devices contains the messages of those that are reached, and 0 for the

@@ -188,7 +188,7 @@ def test_fed_smp_s_table_is_by_an_older_accountant() -> None:
 def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
     done = succeeded(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
     assert "which does not hold: one round costs " in done.stderr
-    for text in ("for ε = 1.5:", "devices N, at least", "observer: a third party", "ε of the worst round, exact"):
+    for text in ("for ε = 1.5:", "devices N, at least", "observer: a third party", "ε of the worst round, at most"):
         assert text in " ".join(done.stdout.split())
     for name in ("privacy.png", "privacy.pdf"):
         assert (tmp_path / "p" / name).stat().st_size > 10_000
@@ -208,9 +208,10 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
 @pytest.mark.usefixtures("no_remedies")
 def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
     """Under Poisson sampling loss distributions are exact; Renyi divergences lie above them."""
-    settings = small_settings("selection.kind=poisson", "privacy.accountant=rdp")
+    poisson = ("selection.kind=poisson", "scheme.ratio=1.0")
+    settings = small_settings(*poisson, "privacy.accountant=rdp")
     found = privacy_of(settings)
-    exact = privacy_of(small_settings("selection.kind=poisson")).epsilon
+    exact = privacy_of(small_settings(*poisson)).epsilon
     assert found.epsilon > exact * 1.1
     assert found.epsilon_at_least == pytest.approx(exact, rel=1e-3)
     with run(settings).trace() as trace:
@@ -225,4 +226,4 @@ def test_curves_end_where_the_figures_are_and_never_fall(overrides: tuple[str, .
     assert drawn.rounds.tolist() == [1, 2, 3, 4, 5]
     for name, values in drawn.figures.items():
         assert np.all(np.diff(values) >= -1e-6 * values[1:]), name
-        assert values[-1] == pytest.approx(getattr(found, name), rel=0.06), name
+        assert values[-1] == pytest.approx(getattr(found, name), rel=0.08), name

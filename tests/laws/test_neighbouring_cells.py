@@ -290,6 +290,25 @@ def test_the_power_of_digital_devices_is_spread_over_all_subcarriers(mode: str, 
     np.testing.assert_allclose(planned(scenario).link.link_budget().devices.rate, rates, rtol=1e-6)
 
 
+@pytest.mark.parametrize("devices", [4, 32])
+def test_of_more_digital_devices_than_subcarriers_as_many_send_at_a_time(devices: int) -> None:
+    """Each on one of 4 subcarriers, with all of its 10 mW there: the mean of what arrives on a subcarrier over all
+    turns of 4 devices, of which there are 8 if there are 32 devices."""
+    given = (
+        *everybody(devices), *CELL, BESIDE, "grid.subcarriers=4", "scheme.name=fedavg", "scheme.link=digital",
+        "digital.error_model=capacity", "digital.gap_db=0",
+    )  # fmt: skip
+    scenario = built(ENTRIES, *given)
+    (cell,), everyone = scenario.neighbours, np.arange(devices)
+    for t in range(5):
+        plan = planned(scenario, t)
+        arriving = 0.01 * np.abs(cell.crossing_of(t, everyone, scenario.frame)[:, 0, 0, 0]) ** 2
+        turns = arriving.reshape(-1, 4)  # [turn, subcarrier]
+        noise = 2 * scenario.radio.noise_std**2 + turns.mean()
+        rates = np.log2(1 + 0.01 * np.abs(plan.channel.gains) ** 2 / noise)
+        np.testing.assert_allclose(plan.link.link_budget().devices.rate, rates, rtol=1e-6)
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------------
 
 REFUSALS = {

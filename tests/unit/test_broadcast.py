@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from airfl.analysis.budget import link_budget
 from airfl.core.building import build_scenario
 from airfl.core.downlink import broadcast
+from airfl.core.round_plan import plan_round
 from channels.broadcast import broadcast_cost, downlink_bits
 from channels.csi import ChannelState, perfect_csi
 from channels.digital.sequential import single_user_rates
@@ -102,12 +103,35 @@ def test_the_weakest_listener_s_capacity_and_the_bits_of_all() -> None:
     first, second = np.sqrt([15.0, 1.0, 3.0]), np.full(3, 100.0)
     response = np.stack([first, second], axis=1)[:, :, None, None].astype(np.complex128)
     csi = perfect_csi(ChannelState(response), np.ones(3), np.zeros(3))
-    found = broadcast(radio, 10, csi, mask_bits=7)
+    found = broadcast(radio, 10, csi, coefficients=1, mask_bits=7)
     assert (found.bits, found.resource_elements, found.ofdm_symbols) == (438, 438, 110)
     assert found.air_time_s == pytest.approx(110 * SYMBOL_S)
     assert found.energy == pytest.approx(438 * 2 * 3.0**2)
     alone = replace(csi, state=ChannelState(response[:1]))
-    assert broadcast(radio, 10, alone).resource_elements == math.ceil((320 + 96 + 5) / 4)
+    assert broadcast(radio, 10, alone, coefficients=1).resource_elements == math.ceil((320 + 96 + 5) / 4)
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_the_rate_of_a_short_message_is_that_of_the_whole_band(packing: str) -> None:
+    """15 entries on 64 subcarriers of a tapped line, at 10 dB over sigma_0^2: log2(1 + 10 |h|^2/2) averaged over the 64
+    subcarriers. With 1 bit of gain for each of the 15 or 8 coefficients that the uplink uses."""
+    settings = small_settings(
+        "scheme.name=pfels", "scheme.ratio=0.005", "run.selected=6", "channel.fading=tapped-line",
+        "channel.mean_gain=1", "channel.delay_spread_s=1e-6", "channel.min_gain=1e-9", "channel.max_gain=1e9",
+        "grid.subcarriers=64", "grid.downlink=true", "grid.downlink_snr_db=10", "csi.gain_bits=1",
+        f"grid.packing={packing}",
+    )  # fmt: skip
+    scenario = build_scenario(settings, 3000, np.ones(settings.run.devices))
+    used, radio = 15 if packing == "real" else 8, scenario.radio
+    for t in range(10):
+        plan = plan_round(scenario, t, scenario.memory)
+        assert plan.channel.response.shape == (6, 1, 1, used)
+        whole = radio.channel(t, plan.devices, radio.grid.frame(64 if packing == "real" else 128, 1)).response
+        np.testing.assert_allclose(whole[..., :used], plan.channel.response, rtol=1e-4, atol=1e-5)
+        rate = np.log2(1 + 5 * np.abs(whole) ** 2).mean(axis=(1, 2, 3)).min()
+        assert plan.broadcast is not None
+        assert plan.broadcast.bits == 3000 * 32 + 96 + 6 * used
+        assert plan.broadcast.resource_elements == pytest.approx(plan.broadcast.bits / rate, rel=1e-4, abs=1)
 
 
 def test_a_budgets_air_time_is_that_of_both_directions() -> None:

@@ -223,12 +223,15 @@ def test_a_run_that_is_refused(name: str, overrides: tuple[str, ...], words: str
 
 
 def test_what_only_devices_without_gains_are_refused() -> None:
-    """Feedback of gains; a privacy bound under a law without a largest gain, which truncation keeps."""
+    """Feedback of gains, whose law truncation does not know; a privacy bound under a law without a largest gain, which
+    truncation keeps."""
     feedback = ("csi.gain_bits=3", "scheme.name=wfl-p")
     for overrides, words in ((feedback, ("csi.gain_bits", "use 0")), (PHYSICAL, ("nothing bounds what arrives",))):
         with pytest.raises(UserError, match=one_line(*words)):
             build_scenario(small_settings("power.policy=statistical", *overrides), 30, np.ones(200))
-        build_scenario(small_settings("power.policy=statistical-truncation", *overrides), 30, np.ones(200))
+    with pytest.raises(UserError, match=one_line("power.policy: the law of gains that are fed back", "csi.gain_bits")):
+        build_scenario(small_settings("power.policy=statistical-truncation", *feedback), 30, np.ones(200))
+    build_scenario(small_settings("power.policy=statistical-truncation", *PHYSICAL), 30, np.ones(200))
     build_scenario(small_settings("power.policy=statistical", *PHYSICAL, "privacy.epsilon=inf"), 30, np.ones(200))
 
 
@@ -236,7 +239,7 @@ def test_what_only_devices_without_gains_are_refused() -> None:
 @pytest.mark.parametrize("name", ["statistical", "statistical-truncation", "correlated"])
 def test_the_phase_costs_the_pilots_that_the_channel_costs(name: str, method: str) -> None:
     """As under inversion, since a device needs its phase; what is known in the mean costs nothing."""
-    given = ("scheme.name=wfl-p", f"csi.estimation={method}", "run.rounds=3")
+    given = ("scheme.name=wfl-p", "channel.fading=rayleigh", f"csi.estimation={method}", "run.rounds=3")
     ours, inverted = (link_budget(small_settings(f"power.policy={one}", *given)) for one in (name, "full-inversion"))
     assert ours.resource_elements == inverted.resource_elements
 

@@ -352,7 +352,7 @@ def test_where_nobody_was_heard_it_costs_nothing_and_without_a_bound_everything(
     event = ClientRelease().event(noise)
     assert event == Gaussian(noise)
     figures = ledger(sampling, observer=observer).record(event, compose=True, devices=np.arange(3), last=True)
-    assert figures == type(figures)(cost, cost, cost, cost)
+    assert figures == type(figures)(cost, cost, cost, cost, cost)
 
 
 def test_an_accountant_without_a_bound_is_refused_when_it_is_asked() -> None:

@@ -10,11 +10,14 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import typer
 import xarray
 from matplotlib.figure import Figure
 from rich.console import Console
+from typer.testing import CliRunner
 
 from airfl.analysis.results.find import find_runs
+from airfl.cli.runs import plot as plot_command
 from airfl.core.summary import Summary, summarise
 from airfl.errors import UserError
 from airfl.report import privacy_figure
@@ -30,8 +33,9 @@ from tests.small_data import run
 COSTS = {"energy": 6.28e9, "resource_elements": 1_145_250, "air_time_s": 0.03214, "uplink_bits": 0}
 CLAIM = {"epsilon_paper": 1.5, "epsilon_round": 176.667, "accountant": "RDP", "delta": 1e-3}
 OF_THE_RUN = {"epsilon": 10_110.9, "epsilon_as_poisson": 240.8, "epsilon_at_least": 1_402.3}
+OF_A_ROUND = {"epsilon_round_at_least": 170.2}
 LEARNT: dict[str, Any] = {"status": "complete", "rounds": 150, "test_accuracy": 0.78, "test_loss": 0.6}
-PRIVATE = Summary(scheme="pfels", seed=0, **LEARNT, **COSTS, **CLAIM, **OF_THE_RUN)
+PRIVATE = Summary(scheme="pfels", seed=0, **LEARNT, **COSTS, **CLAIM, **OF_THE_RUN, **OF_A_ROUND)
 TUNED = replace(PRIVATE, tuned=True)
 WITHOUT_BOUND = dict.fromkeys(("epsilon_round", *OF_THE_RUN), math.inf)
 IDEAL = replace(PRIVATE, scheme="fedavg", claim_scope="none", epsilon_paper=math.nan, **WITHOUT_BOUND)
@@ -154,9 +158,13 @@ def sentence(of: Summary, **changes: Any) -> str:
 def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
     """Which those for a bound on the channel error are not; without a figure as Poisson there is no word of it."""
     assert sentence(PRIVATE, seed=17) == (
-        "pfels, seed 17: epsilon 1.5 is claimed for a round, which does not hold: one round costs 176.7 and the "
-        "run between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
+        "pfels, seed 17: epsilon 1.5 is claimed for a round, which does not hold: one round costs between 170.2 and "
+        "176.7 and the run between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the "
+        "run is 240.8)"
     )
+    assert "one round costs 176.7 and" in sentence(PRIVATE, epsilon_round_at_least=PRIVATE.epsilon_round)
+    assert "is not proven: one round costs between 1.4 and 176.7" in sentence(PRIVATE, epsilon_round_at_least=1.4)
+    assert "is not proven: one round costs at most 176.7" in sentence(PRIVATE, epsilon_round_at_least=math.nan)
     unproven = "is not proven: one round costs at most 176.7 and the run at most 10,111 ("
     assert unproven in sentence(PRIVATE, csi_error="quantile")
     unsampled = sentence(PRIVATE, epsilon_as_poisson=math.nan, adjacency="add_remove")
@@ -255,7 +263,41 @@ def test_the_notes_say_in_which_units_energies_are() -> None:
     one, other = TableRow("a", [PRIVATE]), TableRow("b", [physical])
     assert "energy: normalised, sum of ||x||^2 over" in markdown_table([one])
     assert "energy: J, sum of power x air time over" in markdown_table([other])
-    assert "||x||^2 or J, sum of" in markdown_table([one, other])
+    schemes = [one, TableRow("b", [replace(OF_RUN, energy_units="J")])]
+    assert "energy: normalised, sum of ||x||^2 (pfels) or J, sum of power x air time (fed-smp-randk) ov" in notes(
+        schemes
+    )
+    assert "energy: normalised, sum of ||x||^2 (a) or J, sum of power x air time (b) over" in notes([one, other])
+
+
+def test_energies_of_different_units_are_not_drawn_on_one_axis(tmp_path: Path) -> None:
+    """A comparison leaves out the energies, `airfl plot` draws nothing."""
+    run(small_settings(), tmp_path / "normalised")
+    run(small_settings("channel.units=physical", "channel.mean_gain=1e-5"), tmp_path / "physical")
+    canvas = Figure()
+    draw(canvas, [curves_of(name, [read_rounds(tmp_path / name)]) for name in ("normalised", "physical")])
+    assert [len(axis.lines) for axis in canvas.axes] == [2, 0, 2] * 2
+    assert canvas.axes[1].get_title("left") == "different units: not drawn"
+    assert canvas.axes[4].get_xlabel() == "energy of all devices (J or normalised)"
+    app = typer.Typer()
+    app.command()(plot_command)
+    folders = [str(tmp_path / name) for name in ("normalised", "physical")]
+    found = CliRunner().invoke(app, [*folders, "--out", str(tmp_path / "figures")])
+    assert (
+        str(found.exception) == "plot: the runs' energies are in J and in normalised; compare runs with the same unit"
+    )
+    assert not (tmp_path / "figures").exists()
+
+
+def test_the_notes_count_the_seeds_of_all_rows() -> None:
+    three, two, one = TableRow("a", [PRIVATE] * 3), TableRow("b", [PRIVATE] * 2), TableRow("c", [PRIVATE])
+    assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. ")
+    assert notes([two, one]).startswith("Mean over 1 to 2 seeds, both values of the accuracy. ")
+    assert notes([one, three]).startswith("Mean over 1 to 3 seeds, ± standard deviation. ")
+    both = "Mean over 2 to 3 seeds, ± standard deviation; both values of the accuracy of two seeds. "
+    assert notes([two, three]).startswith(both)
+    assert "over seeds the largest" in notes([one, two])
+    assert "seeds" not in notes([one])
 
 
 def test_a_charged_downlink_is_in_the_air_time_and_energies_in_joules_are_named_so(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from airfl.privacy.statement import Observer, Statement
 from airfl.selection import BestK, Candidates, ChannelRule, EnergyBudget, ProportionalFair, Sampling, Threshold
 from airfl.uplinks.stages import Batch
 from tests.conftest import small_settings
+from tests.refusals import one_line
 from tests.small_data import world as world_of
 
 Array = NDArray[np.float64]
@@ -285,6 +286,28 @@ def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
         assert plan.memory.spent.max() <= 3e4
 
 
+@pytest.mark.parametrize("link", ["digital", "ideal"])
+@pytest.mark.parametrize("mode", ["total", "per-element"])
+def test_a_budget_holds_where_messages_are_bits(link: str, mode: str) -> None:
+    """A device may send until the deadline; without one, nothing bounds what a round takes."""
+    bits = ("scheme.name=fedavg", f"scheme.link={link}", f"digital.power={mode}", "selection.kind=energy-budget")
+    bits = (*bits, "grid.subcarriers=4")
+    without = (*bits, "selection.energy_budget=1e20")
+    with pytest.raises(UserError, match=r"nothing bounds the energy of a round over the (digital|ideal) link"):
+        scenario_of(*without)
+    most = float(scenario_of(*without, "digital.deadline_s=8e-4").most_energy.max())
+    scenario = scenario_of(*bits, f"selection.energy_budget={most!r}", "digital.deadline_s=8e-4")
+    spent, sizes = np.zeros(12), []
+    for plan in rounds_of(scenario, 60):
+        energy = plan.link.link_budget().devices.energy
+        assert np.all(energy <= scenario.most_energy[plan.devices] * (1 + 1e-9))
+        spent[plan.devices] += energy
+        sizes.append(len(plan.devices))
+    assert 0 < spent.max() <= most
+    assert sizes[0] == 3
+    assert min(sizes) < 3
+
+
 # --- candidates and their pilots ------------------------------------------------------------------------------------
 
 
@@ -365,6 +388,47 @@ def test_the_error_of_a_mean_over_fewer_is_relative_to_their_mean() -> None:
     for record in records:
         assert 1 < len(record["device_id"]) < 12
         assert record["aggregation_error"] < 1e-10 * (record["update_norm"].max() ** 2)
+
+
+# --- laws of all devices, which are not those of the selected -------------------------------------------------------
+
+BY_CHANNEL = ("best-k", "threshold", "proportional-fair")
+TRUNCATED = ("scheme.name=wfl-p", "power.policy=truncated-inversion")
+RELYING = {
+    "power.policy = 'statistical'": ("scheme.name=wfl-p", "power.policy=statistical"),
+    "power.policy = 'statistical-truncation'": ("scheme.name=wfl-p", "power.policy=statistical-truncation"),
+    "power.participation": (*TRUNCATED, "power.participation=0.7"),
+    'power.average_over = "fading"': (*TRUNCATED, "power.threshold=0.1", "power.average_over=fading"),
+    'power.divide_by = "expected"': (*TRUNCATED, "power.threshold=0.1", "power.divide_by=expected"),
+}
+
+
+def with_rule(kind: str, *given: str) -> Scenario:
+    settings = small_settings("selection.min_gain=0.5", *UNBOUNDED_RAYLEIGH, f"selection.kind={kind}", *given)
+    return build_scenario(settings, 20, np.ones(settings.run.devices))
+
+
+@pytest.mark.parametrize("kind", BY_CHANNEL)
+@pytest.mark.parametrize("setting", RELYING)
+def test_what_relies_on_the_law_of_all_devices_is_refused(setting: str, kind: str) -> None:
+    said = f"{kind!r} selects by the channels, but {setting} relies on the fading law of all devices"
+    with pytest.raises(UserError, match=one_line(said, "use uniform", begins="selection.kind: ")):
+        with_rule(kind, *RELYING[setting])
+    for other in ("uniform", "poisson"):
+        with_rule(other, *RELYING[setting])
+    with_rule(kind, *TRUNCATED, "power.threshold=0.1")
+
+
+@pytest.mark.parametrize("kind", BY_CHANNEL)
+@pytest.mark.parametrize("scheme", ["reed", "ncairfl", "affine-oac", "balanced-digits"])
+def test_energies_are_decoded_with_the_mean_power_of_all_devices(scheme: str, kind: str) -> None:
+    """So that this is refused, but for votes."""
+    said = f"{kind!r} selects by the channels, but {scheme!r} is decoded with the mean power of all channels"
+    with pytest.raises(UserError, match=one_line(said, "use uniform", begins="selection.kind: ")):
+        with_rule(kind, f"scheme.name={scheme}")
+    for other in ("uniform", "poisson"):
+        with_rule(other, f"scheme.name={scheme}")
+    with_rule(kind, "scheme.name=fsk-mv")
 
 
 # --- nobody ---------------------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
 
 
 def test_a_device_pays_for_its_own_rounds_in_full() -> None:
-    settings = small_settings(*SERVER, "run.rounds=6", "run.evaluate_every=6")
+    settings = small_settings(*SERVER, "run.rounds=6", "run.evaluate_every=6", "scheme.ratio=1.0")
     with run(settings).trace() as trace:
         ids, multipliers = trace["device_id"].values, trace["noise_multiplier"].values
         own = np.zeros(100)

@@ -37,7 +37,7 @@ from airfl.storage.trace.schema import MOST_METRICS, is_metric
 if TYPE_CHECKING:
     import xarray
 
-VERSION = 3
+VERSION = 4
 IDENTITY_BYTES = 1 << 16
 MOST_BYTES = 1 << 26
 """Largest size of a digest file; a thousand evaluations take a fifth of a megabyte."""

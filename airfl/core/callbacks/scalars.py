@@ -32,6 +32,7 @@ SCALARS = {
         "epsilon",
         "epsilon_as_poisson",
         "epsilon_at_least",
+        "epsilon_round_at_least",
     ),
 }
 """Variables of the trace by the section in which they are logged."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, SENSITIVITY, unsupported
 from airfl.privacy.accountants.closed_form import UnsampledGaussianAccount, amplified, release_epsilon
@@ -24,6 +25,7 @@ from airfl.privacy.events import (
     Sampled,
     noise_of,
     releases,
+    with_noise,
 )
 
 # Above this mu, far beyond any useful epsilon, an upper bound ignores sampling and a lower bound replaces mu by it.
@@ -92,14 +94,20 @@ class Attained:
     Under add/remove, the neighbours differ by a participant that contributes C to sums over Poisson samples. Under
     replace-one, a participant contributes C or -C while all others contribute -C: its sum over a sample of fixed size
     is 2C larger with probability r/N, and otherwise the same. The bound is nan for releases without a known pair.
+
+    A mask that leaves a share of the entries, drawn regardless of the contributions, sees of a contribution with equal
+    entries C sqrt(seen) in every release. Of one with a single entry it sees all or nothing, with probability `seen`.
+    The bound is the larger one of both.
     """
 
-    def __init__(self, adjacency: Adjacency) -> None:
-        self._adjacency = adjacency
+    def __init__(self, adjacency: Adjacency, seen: float = 1.0) -> None:
+        """Open an account. seen: share of the entries that the mask of every release leaves, 1 without a mask."""
+        self._adjacency, self._seen = adjacency, seen
         self._known, self._non_private = True, False
         self._releases: dict[Release, int] = {}
         self._mu_squared = 0.0
         self._composed = _Growing("below", self._pair)
+        self._single = _Growing("below", self._pair_of_single) if seen < 1 else None
         self._least = 0.0
 
     def compose(self, event: Event, times: int = 1) -> None:
@@ -112,6 +120,8 @@ class Attained:
             else:
                 self._releases[release] = self._releases.get(release, 0) + count
                 self._composed.enter(release, count)
+                if self._single is not None:
+                    self._single.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
         """Return a lower bound on epsilon of everything entered so far; delta must be the same in every call."""
@@ -120,15 +130,23 @@ class Attained:
         if not self._known:
             return math.nan
         if self._releases:
-            self._least = max(self._least, self._figure(delta))
+            self._least = max(self._least, self._figure(delta), self._of_weakest(delta))
+            if self._single is not None and sum(self._releases.values()) > 1:
+                self._least = max(self._least, self._single.epsilon(delta))
         return self._least
+
+    def _of_weakest(self, delta: float) -> float:
+        """Return the bound of the release with the least noise alone, of a contribution with a single entry."""
+        weakest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
+        mu = SENSITIVITY[self._adjacency] / noise_of(weakest).noise_multiplier
+        if delta >= self._seen or mu > LARGEST_MU:
+            return 0.0
+        return release_epsilon(weakest, self._adjacency, delta / self._seen) * (1 - SOLVED)
 
     def _figure(self, delta: float) -> float:
         alone = sum(self._releases.values()) == 1
         if not alone and any(isinstance(release, Sampled) for release in self._releases):
-            weakest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
-            single = release_epsilon(weakest, self._adjacency, delta) * (1 - SOLVED)
-            return max(self._composed.epsilon(delta), single if self._mu(weakest) <= LARGEST_MU else 0.0)
+            return self._composed.epsilon(delta)
         mu = math.sqrt(sum(count * self._mu(release) ** 2 for release, count in self._releases.items()))
         if math.isinf(mu * mu):
             return math.inf  # the exact value overflows
@@ -137,16 +155,25 @@ class Attained:
             rate = min(release.rate if isinstance(release, Sampled) else 1.0 for release in self._releases)
             return max(0.0, (mu * mu / 2 - 10 * mu + math.log(rate)) * (1 - SOLVED)) if 2 * delta < rate else 0.0
         if alone:
-            return release_epsilon(next(iter(self._releases)), self._adjacency, delta) * (1 - SOLVED)
+            release = next(iter(self._releases))
+            quieter = with_noise(release, noise_of(release).noise_multiplier / math.sqrt(self._seen))
+            return release_epsilon(quieter, self._adjacency, delta) * (1 - SOLVED)
         return release_epsilon(Gaussian(1 / mu), "add_remove", delta) * (1 - SOLVED)
 
     def _mu(self, release: Release) -> float:
-        return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
+        return SENSITIVITY[self._adjacency] * math.sqrt(self._seen) / noise_of(release).noise_multiplier
 
     def _pair(self, release: Release) -> DominatingPair | None:
         """Return the pair of a release, or None where the noise is so large that it can be left out."""
         mu = min(self._mu(release), LARGEST_MU)
         return None if mu < 1 / LARGEST_MULTIPLIER / 100 else _pair("removed", mu, release)
+
+    def _pair_of_single(self, release: Release) -> DominatingPair | None:
+        """Return the pair of a release for a contribution with a single entry."""
+        pair = self._pair(release)
+        if pair is None:
+            return None
+        return replace(pair, mu=min(pair.mu / math.sqrt(self._seen), LARGEST_MU), seen=self._seen)
 
 
 class _Growing:

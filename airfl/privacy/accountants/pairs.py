@@ -35,14 +35,25 @@ class DominatingPair:
             replace-one.
         mu: Sensitivity over the standard deviation of the noise.
         rate: q, probability of taking part.
+        seen: Probability that the release depends on the contribution at all, which its observer can tell; else the
+            loss is 0.
     """
 
     direction: Direction
     mu: float
     rate: float
+    seen: float = 1.0
 
     def scaled(self, losses: Array) -> Array:
-        """Return F/t where the loss is at least 0, and G/t where it is negative."""
+        """Return F/t where the loss is at least 0, and G/t where it is negative. Both are 0 for a loss of 0."""
+        return self._scaled(losses) if self.seen == 1 else self.seen * self._scaled(losses)
+
+    def slopes(self, losses: Array) -> Array:
+        """Return the slope of F at t, P(loss > l), where l is at least 0, and that of G, -P(loss < l), where it is
+        negative."""
+        return self._slopes(losses) if self.seen == 1 else self.seen * self._slopes(losses)
+
+    def _scaled(self, losses: Array) -> Array:
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
         # Contributions of the Gaussian's right tail (ratio above e^size) and left tail (ratio below e^-size).
@@ -62,9 +73,7 @@ class DominatingPair:
         values[left] = np.where(np.isfinite(inner), np.maximum(share, 0.0) * tail, 0.0)
         return values
 
-    def slopes(self, losses: Array) -> Array:
-        """Return the slope of F at t, P(loss > l), where l is at least 0, and that of G, -P(loss < l), where it is
-        negative."""
+    def _slopes(self, losses: Array) -> Array:
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
         if self.direction == "added":

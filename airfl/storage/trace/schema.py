@@ -53,7 +53,9 @@ ROUND = Variable("round", ("round",), "i8", NOBODY, "1", "communication round, c
 PER_ROUND = (
     _per_round("test_accuracy", "1", "share of the test set classified rightly; nan where not evaluated"),
     _per_round("test_loss", "1", "mean cross-entropy on the test set; nan where not evaluated"),
-    _per_round("train_loss", "1", "mean cross-entropy on training samples; nan where not evaluated"),
+    _per_round(
+        "train_loss", "1", "mean cross-entropy on the devices' samples, at most 10,000; nan where not evaluated"
+    ),
     _per_round("validation_accuracy", "1", "share of the held-out training data classified rightly; nan without any"),
     _per_round("validation_loss", "1", "mean cross-entropy on the held-out training data; nan without any"),
     _per_round(
@@ -133,7 +135,7 @@ PER_ROUND = (
         "1",
         "what the paper's tables print, where that is by another formula; nan elsewhere, and where not evaluated",
     ),
-    _per_round("epsilon_round", "1", "tight epsilon of this round alone"),
+    _per_round("epsilon_round", "1", "upper bound on epsilon of this round alone, tight without a random mask"),
     _per_round("epsilon", "1", "epsilon up to this round for the sampler that ran; nan where not evaluated"),
     _per_round(
         "epsilon_as_poisson",
@@ -144,6 +146,11 @@ PER_ROUND = (
         "epsilon_at_least",
         "1",
         "what a pair of neighbours really pays for the sampler that ran, a lower bound; nan but after the last round",
+    ),
+    _per_round(
+        "epsilon_round_at_least",
+        "1",
+        "the same for the worst of the rounds alone; nan but after the last round",
     ),
 )
 

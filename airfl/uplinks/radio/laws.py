@@ -44,6 +44,8 @@ DRAWN_OF_REPLAY = {"rounds": Purpose.REPLAY_ROUNDS, "devices": Purpose.REPLAY_DE
 
 # Bounds that change the mean gain by a larger fraction cause a notice.
 MOST_MOVED = 0.1
+# Share of fades that bounds may change without the law counting as another one.
+NEGLIGIBLE = 1e-3
 
 
 def fading_law(channel: ChannelSettings, topology: TopologySettings, blockage: BlockageSettings) -> FadingLaw | None:
@@ -101,8 +103,18 @@ def k_factors(
 
 
 def missing_law_reason(radio: RadioSections) -> str:
-    """Return the reason why there are no fading statistics for all devices."""
-    channel = radio.channel
+    """Return the reason why there are no fading statistics for all devices, of what their power policy goes by."""
+    channel, csi = radio.channel, radio.csi.imperfections
+    if statistics_of(radio) is not None:
+        if csi.feedback.gain_bits:
+            return (
+                "the law of gains that are fed back in a few bits is not known (given: csi.gain_bits = "
+                f"{csi.feedback.gain_bits})"
+            )
+        return (
+            f"the law of channel estimates is known for Rayleigh fading that channel.bounds leave alone (given: "
+            f"csi.estimation = {csi.estimation.method!r}, channel.fading = {name_of(channel.fading)!r})"
+        )
     if radio.surface.elements:
         return f"the fading law with a surface of {radio.surface.elements} elements is not known"
     if k_varies(channel, radio.topology, radio.blockage):
@@ -223,3 +235,34 @@ def statistics_of(radio: RadioSections) -> FadeStatistics | None:
     Sionna's models, a surface) or devices have different laws."""
     law = None if radio.surface.elements else gain_law(radio)
     return fade_statistics(law) if law else None
+
+
+def statistics_for_power(radio: RadioSections) -> FadeStatistics | None:
+    """Return the fading statistics, relative to its mean power, of what the power policy goes by: the estimate of a
+    coefficient, or the coefficient if its devices do not know their gains. None if they are not known.
+
+    The estimate of a Gaussian coefficient from pilots is Gaussian, whatever its error. With other laws, that of the
+    estimate depends on the device's ratio of error and mean power, and of quantised gains we compute none.
+    """
+    found, csi = statistics_of(radio), radio.csi.imperfections
+    if found is None or not radio.power.power_policy.knows_gains:
+        return found
+    if csi.feedback.gain_bits:
+        return None
+    if csi.estimation.method == "perfect":
+        return found
+    return fade_statistics(_law(Rayleigh())) if _is_gaussian(radio) else None
+
+
+def _is_gaussian(radio: RadioSections) -> bool:
+    """Whether coefficients are circularly symmetric Gaussian, apart from a share `NEGLIGIBLE` that bounds change."""
+    channel, rayleigh = radio.channel, _law(Rayleigh())
+    law, mean_gain = fading_law(channel, radio.topology, radio.blockage), channel.mean_gain
+    if isinstance(channel.fading_model, SelectiveFading) and channel.fading_model.gaussian:
+        law, mean_gain = rayleigh, mean_gain / math.sqrt(rayleigh.mean_square)
+    if law is not rayleigh:
+        return False
+    if not has_bounds(channel, radio.grid):
+        return True
+    below, above = rayleigh.cdf(np.array([channel.min_gain, channel.max_gain]) / mean_gain)
+    return bool(below + 1 - above <= NEGLIGIBLE)

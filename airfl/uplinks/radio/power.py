@@ -11,7 +11,7 @@ from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
 from airfl.selection import ChannelRule, SelectionRule
-from airfl.uplinks.radio.laws import missing_law_reason, statistics_of
+from airfl.uplinks.radio.laws import missing_law_reason, statistics_for_power
 from airfl.uplinks.radio.parts import settings_of
 from channels.antennas import COMBINERS, Combiner
 from channels.fading import FadeStatistics
@@ -28,7 +28,7 @@ def power_policy(radio: RadioSections) -> Policy:
     power, policy = radio.power, radio.power.power_policy
     changes: dict[str, float | None] = {}
     if power.participation is not None:
-        fades = statistics_of(radio)
+        fades = statistics_for_power(radio)
         if fades is None:
             raise UserError(f"power.participation: {missing_law_reason(radio)}; set power.threshold")
         changes["threshold"] = _threshold_for(power.participation, fades)
@@ -55,7 +55,7 @@ def _threshold_for(share: float, fades: FadeStatistics) -> float:
 
 def check_power(radio: RadioSections) -> None:
     """Check the policy against its parameters, the fading and the divisor; raises UserError."""
-    power, channel, antennas, fades = radio.power, radio.channel, radio.antennas, statistics_of(radio)
+    power, channel, antennas, fades = radio.power, radio.channel, radio.antennas, statistics_for_power(radio)
     if power.spread == "message" and channel.units != "physical":
         raise UserError(
             'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
@@ -138,21 +138,38 @@ def check_blind(radio: RadioSections, rule: SelectionRule) -> None:
         )
 
 
-def check_statistics_hold(radio: RadioSections, rule: SelectionRule, privacy_bound: float) -> None:
-    """Check that the law of fading holds for the devices that send, and that what arrives has the bound that privacy
-    needs; raises UserError.
+def check_law_of_selected(radio: RadioSections, rule: SelectionRule) -> None:
+    """Check that devices are not selected by their channels where the power control goes by the law of fading, which is
+    another one for those selected; raises UserError.
+
+    rule: of the selection of devices.
+    """
+    if not (isinstance(rule, ChannelRule) and rule.needs_csi):
+        return
+    power, policy = radio.power, power_policy(radio)
+    relying = {
+        f"power.policy = {name_of(power.policy)!r}": policy.statistical,
+        "power.participation": power.participation is not None,
+        'power.average_over = "fading"': policy.over_fading,
+        'power.divide_by = "expected"': power.divide_by == "expected",
+    }
+    for setting, relies in relying.items():
+        if relies:
+            raise UserError(
+                f"selection.kind: {rule.name!r} selects by the channels, but {setting} relies on the fading law of all "
+                "devices, which is another one for those selected; use uniform, poisson or energy-budget"
+            )
+
+
+def check_statistics_hold(radio: RadioSections, privacy_bound: float) -> None:
+    """Check that what arrives under a policy by the statistics of fading has the bound that privacy needs; raises
+    UserError.
 
     Args:
         radio: The sections of the radio.
-        rule: Of the selection of devices.
         privacy_bound: The largest amplitude with which a message may arrive, inf for none.
     """
-    name, policy, fades = name_of(radio.power.policy), radio.power.power_policy, statistics_of(radio)
-    if isinstance(rule, ChannelRule) and rule.needs_csi:
-        raise UserError(
-            f"selection.kind: {rule.name!r} selects by the channels, but power policy {name!r} relies on the fading "
-            "law of all devices, which is another one for those selected; use uniform, poisson or energy-budget"
-        )
+    name, policy, fades = name_of(radio.power.policy), radio.power.power_policy, statistics_for_power(radio)
     if not policy.knows_gains and np.isfinite(privacy_bound) and not (fades and np.isfinite(fades.most_power)):
         remedy = 'statistical-truncation, channel.units = "normalised" with channel.max_gain'
         if radio.surface.elements:  # with which the fading law is not known

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airfl.config.radio_sections import RadioSections
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
-from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_of
+from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_for_power
 from airfl.uplinks.radio.obstacles import Obstacles, obstacles_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
@@ -56,7 +56,8 @@ class Radio(TrueChannels):
 
     Attributes:
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
-        fades: Statistics of the bounded fading; None if they are unknown or differ between devices.
+        fades: Statistics of the fading that the power policy goes by; None if they are unknown or differ between
+            devices.
         pilots_at_once: Whether the devices send their pilots at once, so that the receiver estimates only the sum of
             their channels, as it suffices if no device knows its channel.
         measured: Measured synchronisation errors; None if there is no file of them.
@@ -410,7 +411,7 @@ def radio_at(
         drops=placed,
         law=law,
         replay=replay,
-        fades=statistics_of(sections),
+        fades=statistics_for_power(sections),
         moving=moved,
         obstacles=obstacles,
         **found,

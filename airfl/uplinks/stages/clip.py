@@ -5,6 +5,7 @@ Schemes clip by it what devices send, and a round by it what the sum is compared
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+ROUNDING = 1e-9
+"""Relative difference up to which two norms count as equal."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +30,15 @@ class Clip:
     limit: float
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Lower every bound to the limit."""
+        """Lower every bound to the limit. An update with equal entries reaches it under every mask if its norm before
+        the mask may be 1/sqrt(seen) times as large."""
+        reached = self.limit <= math.sqrt(before.seen) * before.peak * (1 + ROUNDING)
         return replace(
             before,
             peak=min(before.peak, self.limit),
             rms=min(before.rms, self.limit),
             sensitivity=min(before.sensitivity, self.limit),
+            seen=1.0 if reached else before.seen,
         )
 
     def open(self, opened: Round) -> Coder:

@@ -53,6 +53,7 @@ class RandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(self.ratio),
             sensitivity=before.sensitivity * gain,
+            seen=before.seen * self.ratio,
         )
 
     def open(self, opened: Round) -> Coder:
@@ -88,11 +89,13 @@ class PerDeviceRandK:
         kept: k, coordinates that are sent.
         rescale: Whether to multiply by d/k, which makes the compressor unbiased with variance omega = d/k - 1
             (SoteriaFL example 1; Fed-SPA eq. 5).
+        trained: Whether a device has trained just these coordinates, with bounds that hold for them.
     """
 
     dimension: int
     kept: int
     rescale: bool = True
+    trained: bool = False
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Scale the bounds. A device sends k values, while the sum has d entries."""
@@ -104,6 +107,7 @@ class PerDeviceRandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(ratio),
             sensitivity=before.sensitivity * gain,
+            seen=before.seen if self.trained else before.seen * ratio,
         )
 
     def open(self, opened: Round) -> Coder:

@@ -118,6 +118,8 @@ class MessageBound:
         side_bits: Bits of side information on a digital link, such as the indices of the coordinates.
         mask_bits: Bits that the server sends on the downlink to name the coordinates.
         device_state: State that a device keeps between rounds.
+        seen: Share of the entries of a contribution that the round's random mask leaves in the message, if the mask is
+            drawn regardless of the contribution and only afterwards; 1 if every round may hold all of `sensitivity`.
     """
 
     entries: int
@@ -130,6 +132,7 @@ class MessageBound:
     side_bits: int = 0
     mask_bits: int = 0
     device_state: tuple[DeviceState, ...] = ()
+    seen: float = 1.0
 
     @property
     def sent_values(self) -> int:
