@@ -13,6 +13,7 @@ from airfl.config.surface import SurfaceSettings
 from airfl.config.task import OWN
 from airfl.learning.tasks.datasets.registry import DATASETS
 from airfl.learning.tasks.partitions.registry import PARTITIONS
+from airfl.storage.fingerprint import is_own
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.hardware.amplifier import AMPLIFIERS
 from channels.interference import INTERFERENCES
@@ -179,11 +180,14 @@ REPLAYED = Needs("channel.fading", RECORDED)
 FROM_RECORDED, PLACED_OR_RECORDED = replace(FROM_DEVICES, or_else=REPLAYED), replace(PLACED, or_else=REPLAYED)
 EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
 LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
+DECAYING, SERVER_DECAYING = (Needs(f"{section}.schedule", ("exponential",)) for section in ("local", "server"))
 
 ALSO_NEEDED = {"rician_k": (LINE_OF_SIGHT,)}
 """Additional conditions of parameters of a fading."""
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
+    **{f"local.{name}": (DECAYING,) for name in ("decay", "decay_every")},
+    **{f"server.{name}": (SERVER_DECAYING,) for name in ("decay", "decay_every")},
     "channel.mean_gain": (DRAWN, NOT_PLACED),
     "channel.min_gain": (DRAWN, NORMALISED),
     "channel.max_gain": (DRAWN, NORMALISED),
@@ -299,6 +303,17 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
 }
 """Dotted key -> the conditions under which it has an effect, all of which must be met."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
+OF_SCHEMES = frozenset(
+    (
+        *(f"local.{name}" for name in ("learning_rate", "schedule", "decay", "decay_every", "epochs", "steps")),
+        *(f"local.{name}" for name in ("momentum", "clip_norm", "gradient_bound", "gradient_clip_norm")),
+        *("privacy.epsilon", "privacy.bound", "server.beta1", "server.beta2", "server.kappa"),
+    )
+)
+"""Keys of other sections than [scheme] that only some schemes use, as their `uses` says."""
+CLIPPED = "local.gradient_clip_norm"
+OF_NOISE = ("privacy.epsilon", "privacy.bound")
+"""What the noise of devices follows from, unless `scheme.noise_multiplier` gives it."""
 NOT_ON_DOWNLINK = (
     "channel.noise",
     "csi.estimation",
@@ -325,6 +340,15 @@ def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterat
         if lacking:
             verb = "has" if len(lacking) == 1 else "have"
             yield f"{key} is ignored for {', '.join(lacking)}, which {verb} no {name}"
+    for key in (key for key in overridden if key in OF_SCHEMES):
+        unused = dict.fromkeys(settings.scheme.name for settings in rows if not _uses(settings, key))
+        if unused:
+            yield f"{key} is ignored for {', '.join(unused)}, which {'does' if len(unused) == 1 else 'do'} not use it"
+    for key in (key for key in overridden if key in OF_NOISE):
+        using = [settings for settings in rows if _uses(settings, key)]
+        multipliers = dict.fromkeys(_noise_multiplier(settings) for settings in using)
+        if multipliers and None not in multipliers:
+            yield f"{key} has no effect: scheme.noise_multiplier is {', '.join(map(str, multipliers))}"
     for key in overridden:
         unmet = [_unmet(key, settings) for settings in rows]
         if unmet and unmet[0] and all(unmet):
@@ -345,6 +369,19 @@ def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterat
             f"{', '.join(missed)} {'does' if len(missed) == 1 else 'do'} not affect the downlink: the broadcast is "
             "charged at the capacity of the true channel with noise and one receive antenna"
         )
+    if any(_uses(one, CLIPPED) and one.local.gradient_clip_norm and one.local.engine == "dense" for one in rows):
+        yield f"local.engine: 'dense' does not clip gradients ({CLIPPED}); another engine is used"
+
+
+def _uses(settings: Settings, key: str) -> bool:
+    """Return whether the scheme uses this key of `OF_SCHEMES`."""
+    return settings.scheme.uses is None or key in settings.scheme.uses
+
+
+def _noise_multiplier(settings: Settings) -> float | None:
+    """Return the noise multiplier that is given to the scheme; None for none, and for a user-defined scheme."""
+    value = None if is_own(settings.scheme) else settings.scheme.values().get("noise_multiplier")
+    return value if isinstance(value, float) else None
 
 
 def _unmet(key: str, settings: Settings) -> Needs | None:

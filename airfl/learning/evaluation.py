@@ -20,8 +20,6 @@ from channels.transfer import on_device
 
 # Samples at a time. On a CPU the activations of few samples stay in the cache; a GPU has to be kept busy.
 BATCH = {"cpu": 125, "cuda": 1000}
-# The training loss is computed on the first training samples only: enough for a curve, cheap for a large model.
-TRAINING_SAMPLES = 10_000
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Evaluation:
     Attributes:
         test_accuracy: Share of the test samples that are classified correctly.
         test_loss: Mean loss over the test samples.
-        train_loss: Mean loss over the devices' training samples, at most 10,000 of them.
+        train_loss: Mean loss over the devices' training samples; of more than 10,000, over that many of all devices.
         validation_accuracy: Share of the held-out samples that are classified correctly.
         validation_loss: Mean loss over the held-out samples.
         gradient_norm_squared: ||grad f||^2 of the whole objective; nan if it was not requested.
@@ -127,10 +125,9 @@ def begin_evaluation(
     """
     own = parameters.clone() if parameters.is_cuda else parameters
     with beside(own.device, own):
-        rows = on_device(task.partition.indices[:TRAINING_SAMPLES], own.device)
         sets = (
             _add_up(model, own, task, task.test, metrics=task.metrics),
-            _add_up(model, own, task, task.train, rows),
+            _add_up(model, own, task, *_training_samples(task, own.device)),
             _add_up(model, own, task, task.validation),
         )
         sums = [one.sums for one in sets]
@@ -141,6 +138,13 @@ def begin_evaluation(
     return EvaluationUnderWay(
         reading, (test, train, validation), tuple(task.metrics), model.loss is None, gradient_norm
     )
+
+
+def _training_samples(task: DividedTask, device: torch.device) -> tuple[Samples | SamplesOnDemand, Tensor | None]:
+    """Return the samples of the training loss, and which rows of them; None for all."""
+    if isinstance(task.train, SamplesOnDemand):
+        return task.train.kept(task.loss_rows), None
+    return task.train, on_device(task.loss_rows, device)
 
 
 def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> float:

@@ -28,6 +28,8 @@ STORED_BYTES = 1 << 28
 TEST_DEVICES = 1000
 """Test and held-out samples are those of the first devices, at most so many."""
 TARGET_BYTES = 8
+PIECE = 1000
+"""Rows that are generated at a time where their samples are kept."""
 
 Ids = NDArray[np.int64]
 Arrays = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -99,6 +101,7 @@ class SamplesOnDemand:
     def __init__(self, population: Population, device: torch.device) -> None:
         self._population, self._device, self._held = population, device, threading.local()
         self.inputs, self.targets = RowsOnDemand(self, "inputs", device), RowsOnDemand(self, "targets", device)
+        self._kept: tuple[Ids, Samples] | None = None
 
     def __len__(self) -> int:
         return int(self._population.partition.offsets[-1])
@@ -106,6 +109,14 @@ class SamplesOnDemand:
     def to(self, device: torch.device) -> SamplesOnDemand:
         """Return the samples such that rows that are read come to another torch device."""
         return SamplesOnDemand(self._population, device)
+
+    def kept(self, rows: Ids) -> Samples:
+        """Return the samples of these rows [n], which are generated once and kept for the next call with them."""
+        if self._kept is None or not np.array_equal(self._kept[0], rows):
+            pieces = torch.split(torch.from_numpy(rows), PIECE)
+            inputs, targets = zip(*((self.inputs[some], self.targets[some]) for some in pieces), strict=True)
+            self._kept = rows, Samples(torch.cat(inputs), torch.cat(targets))
+        return self._kept[1]
 
     def around(self, rows: Ids) -> tuple[Samples, Ids]:
         """Return all samples of the devices that these rows belong to, on the CPU, and the rows' places in them.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -15,16 +17,18 @@ from airfl.config.task import TaskSettings
 from airfl.learning.chosen_task import check_fit
 from airfl.learning.division import Division, divide
 from airfl.learning.flat import Loss
-from airfl.learning.generated import RunData, SamplesOnDemand, generate, population_of
+from airfl.learning.generated import TEST_DEVICES, RunData, SamplesOnDemand, generate, population_of
 from airfl.learning.own_task import Task
 from airfl.learning.promises import SAMPLES
 from airfl.learning.samples import Samples, TaskIdentity, normal_parameters, seeded
 from airfl.learning.tasks.datasets.raw import RawData
-from airfl.learning.tasks.partitions.rule import Partition
+from airfl.learning.tasks.partitions.rule import ComputedIndices, Indices, Partition
 from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import is_own
 
 __all__ = ["DividedTask", "Samples", "TaskIdentity", "build_task", "seeded"]
+TRAINING_SAMPLES = 10_000
+"""Most training samples of which the loss is computed: enough for a curve, cheap for a large model."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,20 @@ class DividedTask:
     metrics: Mapping[str, Loss] = field(default_factory=dict)
     by_pixel: bool = True
     own: TaskIdentity | None = None
+
+    @cached_property
+    def loss_rows(self) -> Indices:
+        """Rows of the devices' training samples of which the loss is computed, all or `TRAINING_SAMPLES` of them.
+
+        Those of a device follow one another in the partition, so that evenly spaced ones count every device by its
+        number of samples. Where the samples of devices are computed when they are asked for, they are of the first
+        devices, as test samples are: such devices differ from the others by chance alone.
+        """
+        indices, total = self.partition.indices, len(self.partition.indices)
+        if total > TRAINING_SAMPLES and isinstance(indices, ComputedIndices):
+            total = int(self.partition.offsets[: TEST_DEVICES + 1][-1])
+        count = min(total, TRAINING_SAMPLES)
+        return indices[np.arange(count, dtype=np.int64) * total // count]
 
     def to(self, device: torch.device) -> DividedTask:
         """Return the task with its tensors on another torch device."""

@@ -198,10 +198,14 @@ def lighten(axis: Axes) -> None:
 
 
 def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
-    """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements."""
+    """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements.
+
+    Energies in different units cannot be compared: their axes then stay empty, and say so.
+    """
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
     apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)
     drawn = curves[:MOST_LINES]
+    units = sorted({curve.energy_units for curve in curves})
     for number, curve in enumerate(drawn):
         style = look(number)
         if len(drawn) > len(COLOURS):
@@ -212,6 +216,8 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
         for row, values in enumerate((curve.accuracy, curve.loss)):
             _against_rounds(axes[row, 0], curve.rounds, values, curve.label, style)
             for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
+                if axis is axes[row, 1] and len(units) > 1:
+                    continue
                 # The ideal link costs orders of magnitude more than the others: only its last value is drawn.
                 if apart and curve.link == "ideal":
                     axis.axhline(values.mean(axis=0)[-1], linewidth=0.8, **{**style, "marker": None, "markevery": None})
@@ -219,15 +225,14 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
                     axis.plot(cost.mean(axis=0), values.mean(axis=0), **style)
     for row, name in enumerate(("test accuracy (%)", "test loss")):
         axes[row, 0].set_ylabel(name)
-    units = curves[0].energy_units
-    for column, name in enumerate(("round", f"energy of all devices ({units})", "resource elements")):
+    for column, name in enumerate(("round", f"energy of all devices ({' or '.join(units)})", "resource elements")):
         axes[1, column].set_xlabel(name)
     for axis in axes.flat:
         lighten(axis)
         axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
     priced = [curve for curve in drawn if not (apart and curve.link == "ideal")]
     for axis, costs in (
-        (axes[1, 1], [curve.energy for curve in priced]),
+        (axes[1, 1], [curve.energy for curve in priced if len(units) == 1]),
         (axes[1, 2], [curve.resource_elements for curve in priced]),
     ):
         last = np.array([cost.mean(axis=0)[-1] for cost in costs])
@@ -239,7 +244,9 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
     fit = legend_layout(labels, figure.get_figwidth() - 0.3, most=5)
     figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (fit.lines - 1))
     figure.legend(handles, fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False)
-    if apart:
+    if len(units) > 1:
+        axes[0, 1].set_title("different units: not drawn", fontsize="small", loc="left")
+    elif apart:
         axes[0, 1].set_title("ideal link: last value", fontsize="small", loc="left")
 
 

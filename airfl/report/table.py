@@ -279,18 +279,30 @@ def csv_table(rows: Sequence[TableRow]) -> str:
 
 def notes(rows: Sequence[TableRow]) -> str:
     """Return the notes below a table: the meaning of the columns, and the privacy guarantee."""
-    seeds = len(rows[0].runs)
-    scatter = "both values of the accuracy" if seeds < FEWEST else "± standard deviation"
-    averaged = f"Mean over {seeds} seeds, {scatter}. " if seeds > 1 else ""
+    counts = sorted({len(row.runs) for row in rows})
+    seeds = counts[-1]
+    scatter = ["± standard deviation"] * (seeds >= FEWEST)
+    if 2 in counts:
+        scatter.append(f"both values of the accuracy{' of two seeds' * (seeds >= FEWEST)}")
+    averaged = f"Mean over {seed_counts(counts)} seeds, {'; '.join(scatter)}. " if seeds > 1 else ""
     best = BEST_NOTE if any(column.key == "best_accuracy" for column in shown(rows)) else ""
-    units = {run.energy_units for row in rows for run in row.runs}
-    energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
     meanings = "; ".join([*(column.note for column in shown(rows) if column.note), *[WORST] * (seeds > 1)])
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
-        f"{averaged}{best}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "
+        f"{averaged}{best}energy: {energy(rows)} {ENERGY_NOTE}{left_out(rows)}. "
         f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}{stopped_early(rows)}"
     )
+
+
+def energy(rows: Sequence[TableRow]) -> str:
+    """Return what the energies of a table are, in which unit; of several units each with its rows."""
+    return " or ".join(_of_rows(rows, lambda run: ENERGY_NOTES.get(run.energy_units, run.energy_units)))
+
+
+def seed_counts(counts: Sequence[int]) -> str:
+    """Return how many seeds the rows of a table have: "3", or "2 to 5" where rows have different numbers."""
+    least, most = min(counts), max(counts)
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def left_out(rows: Sequence[TableRow]) -> str:

@@ -1,6 +1,7 @@
 """Evaluation in batches, and the squared gradient norm of the objective, against all samples at once; in the trace."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from airfl.learning.evaluation import BATCH, TRAINING_SAMPLES, evaluate, gradient_norm_squared
+from airfl.learning.evaluation import BATCH, evaluate, gradient_norm_squared
 from airfl.learning.flat import FlatModel
 from airfl.learning.sgd import normalise
-from airfl.learning.task import DividedTask, Samples
+from airfl.learning.task import TRAINING_SAMPLES, DividedTask, Samples
 from airfl.learning.tasks.models.modules.logistic import Logistic
 from airfl.learning.tasks.partitions import Partition
 from airfl.storage.trace import open_trace
@@ -25,9 +26,9 @@ LOGISTIC = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=vmap
 @pytest.mark.parametrize("batch", [125, 399])
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All test samples and 300 training ones; float32 sums in another order: 1e-5."""
+    """All test samples and 300 evenly spaced training ones; float32 sums in another order: 1e-5."""
     monkeypatch.setitem(BATCH, "cpu", batch)
-    monkeypatch.setattr("airfl.learning.evaluation.TRAINING_SAMPLES", 300)
+    monkeypatch.setattr("airfl.learning.task.TRAINING_SAMPLES", 300)
     assert TRAINING_SAMPLES == 10_000
     built = world(small_settings(f"task.model={model}", "task.validation_share=0.02"))
     task, initial = built.task, built.model.initial()
@@ -41,11 +42,30 @@ def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkey
             logits, targets = task.model(normalise(samples.inputs, task.mean, task.std)), samples.targets
         return float((logits.argmax(1) == targets).double().mean()), float(F.cross_entropy(logits, targets))
 
-    rows = task.partition.indices[:300]
+    held = len(task.partition.indices)
+    rows = task.partition.indices[[place * held // 300 for place in range(300)]]
     trained = Samples(task.train.inputs[rows], task.train.targets[rows])
     assert (found.test_accuracy, found.test_loss) == pytest.approx(expected(task.test), rel=1e-5)
     assert found.train_loss == pytest.approx(expected(trained)[1], rel=1e-5)
     assert (found.validation_accuracy, found.validation_loss) == pytest.approx(expected(task.validation), rel=1e-5)
+
+
+def test_the_training_loss_counts_every_device_by_its_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device a class, whose samples lose what its class does; of 300 samples, all or 30."""
+    sizes = [50, 100, 150]
+    targets = torch.arange(3).repeat_interleave(torch.tensor(sizes))
+    samples, model = Samples(torch.zeros(300, 1), targets), torch.nn.Linear(1, 3)
+    task = DividedTask(
+        samples, samples, samples, samples, Partition(np.arange(300), np.cumsum([0, *sizes])), (), (), model
+    )
+    parameters = torch.tensor([0.0, 0.0, 0.0, 3.0, -1.0, 0.5])  # weights, and the scores of the classes
+    whole = evaluate(FlatModel(model), parameters, task)
+    assert len(task.loss_rows) == 300
+    monkeypatch.setattr("airfl.learning.task.TRAINING_SAMPLES", 30)
+    few = replace(task)
+    assert np.bincount(targets[few.loss_rows]).tolist() == [5, 10, 15]
+    assert evaluate(FlatModel(model), parameters, few).train_loss == pytest.approx(whole.test_loss, rel=1e-6)
+    assert whole.train_loss == pytest.approx(whole.test_loss, rel=1e-6)
 
 
 def test_the_penalty_is_in_every_loss() -> None:

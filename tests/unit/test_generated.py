@@ -1,5 +1,6 @@
 """Samples of generated devices: the same for any number of devices, whether they are held or generated when needed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from airfl.analysis.budget import link_budget
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.learning import generated
+from airfl.learning.evaluation import evaluate
 from airfl.learning.generated import Population, SamplesOnDemand, generate
 from airfl.learning.samples import Samples
 from airfl.learning.task import build_task
@@ -20,6 +22,7 @@ from airfl.runtime.streams import Streams
 from tests.conftest import DEMO, small_settings
 from tests.refusals import one_line
 from tests.resuming import assert_same_trace, interrupted
+from tests.small_data import world
 
 GENERATED: list[GeneratedDataset] = [
     Synthetic(sizes="equal", device_samples=12),
@@ -90,6 +93,26 @@ def test_samples_on_demand_read_like_those_that_are_held(
     assert len(stored.public) == 30
     further = population(dataset, 23).samples(22, "train")[0][:6]
     np.testing.assert_array_equal(stored.public.inputs[24:].numpy(), further)
+
+
+def test_the_training_loss_is_of_the_first_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of 20 devices, or 21 evenly spaced ones of the first 7, whether they are held or generated to be read."""
+    built = world(settings_of("run.devices=20"))
+    held = len(built.task.partition.indices)
+    assert built.task.loss_rows.tolist() == list(range(held))
+    monkeypatch.setattr("airfl.learning.task.TRAINING_SAMPLES", 21)
+    monkeypatch.setattr("airfl.learning.task.TEST_DEVICES", 7)
+    stored = replace(built.task)
+    end = int(stored.partition.offsets[7])
+    assert stored.loss_rows.tolist() == [place * end // 21 for place in range(21)]
+    monkeypatch.setattr(generated, "STORED_BYTES", 0)
+    lazy = world(settings_of("run.devices=20")).task
+    assert isinstance(lazy.train, SamplesOnDemand)
+    losses = [evaluate(built.model, built.model.initial(), task).train_loss for task in (stored, lazy)]
+    assert losses[0] == losses[1]
+    assert lazy.train.kept(lazy.loss_rows) is lazy.train.kept(lazy.loss_rows.copy())
+    other = lazy.train.kept(lazy.loss_rows[:5] + 1)
+    torch.testing.assert_close(other.inputs, stored.train.inputs[lazy.loss_rows[:5] + 1], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("engine", ["dense", "layers", "vmap", "loop"])

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from airfl.study.sweeps.progress import sweep_progress
 from airfl.study.sweeps.status import Status
 from tests.conftest import small_settings
 from tests.figures import sweep
+from tests.report_page import summarised
 from tests.small_data import run
 
 HOSTILE = "<script>alert(1)</script> & \x1b[2J"
@@ -151,6 +153,59 @@ def test_figures_against_a_swept_setting(compared: Results) -> None:
     figure = compared.plotly("ratio", "energy", hue="scheme")
     deviations = [frame.loc[frame["scheme.ratio"] == ratio, "energy"].std() for ratio in (0.1, 0.5)]
     np.testing.assert_allclose(figure.data[0].error_y.array, deviations)
+
+
+def test_runs_that_differ_in_further_settings_have_lines_of_their_own(compared: Results) -> None:
+    """Two ratios at two levels of noise, two seeds each: no point averages over what is not a seed."""
+    first = compared.runs[0]
+    runs = [
+        replace(
+            summarised(first, test_accuracy=ratio + level / 100 + seed / 1000),
+            values={"scheme.name": "pfels", "scheme.ratio": ratio, "power.max_snr_db": level},
+            seed=seed,
+        )
+        for ratio in (0.1, 0.5)
+        for level in (5.0, 20.0)
+        for seed in (0, 1)
+    ]
+    results = Results(tuple(runs), ("scheme.ratio", "scheme.name", "power.max_snr_db"))
+    axes = results.plot()
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels == ["pfels, max_snr_db = 5.0", "pfels, max_snr_db = 20.0"]
+    for container, level in zip(axes.containers, (5.0, 20.0), strict=True):
+        np.testing.assert_allclose(container.lines[0].get_ydata(), [one + level / 100 + 0.0005 for one in (0.1, 0.5)])  # type: ignore[attr-defined]
+    plt.close(axes.figure)  # type: ignore[arg-type]
+    assert [line.name for line in results.plotly(x="max_snr_db", hue="scheme").data] == [
+        "pfels, ratio = 0.1",
+        "pfels, ratio = 0.5",
+    ]
+    # Along a figure that tells the runs apart there is nothing to separate.
+    (line,) = results.plotly(x="test_accuracy", y="test_accuracy", hue="scheme").data
+    assert (line.name, len(line.x)) == ("pfels", 8)
+    labelled = Results(tuple(replace(run, label=f"at {run.values['power.max_snr_db']}") for run in runs), results.axes)
+    assert [line.name for line in labelled.plotly(hue="scheme.name").data] == [
+        "pfels, max_snr_db = 5.0, row = at 5.0",
+        "pfels, max_snr_db = 20.0, row = at 20.0",
+    ]
+
+
+def test_an_epsilon_against_a_setting_bounds_that_of_every_seed(compared: Results) -> None:
+    given = {0: (3.0, 0.5), 1: (7.0, 0.2)}  # of each seed
+    runs = [summarised(run, epsilon=given[run.seed][0], epsilon_at_least=given[run.seed][1]) for run in compared.runs]
+    results = Results(tuple(runs), compared.axes)
+    for name, bound in (("epsilon", 7.0), ("epsilon_at_least", 0.2)):
+        (line,) = results.plotly("ratio", name, hue="scheme").data
+        assert list(line.y) == [bound, bound]
+        assert line.error_y.array is None
+
+
+def test_energies_of_two_units_are_not_drawn_on_one_axis(compared: Results) -> None:
+    first, *others = compared.runs
+    mixed = Results((summarised(first, energy_units="J"), *others), compared.axes)
+    for x, y in (("ratio", "energy"), ("energy", "test_accuracy")):
+        with pytest.raises(UserError, match="plot: the runs' energies are in J and in normalised; compare runs"):
+            mixed.plotly(x, y)
+    assert mixed.plotly("ratio", "test_accuracy").data
 
 
 def test_columns_that_are_not_there_are_refused(compared: Results) -> None:

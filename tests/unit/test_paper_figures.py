@@ -26,9 +26,10 @@ from airfl.report.paper import FIGURES, draw_figures, possible_figures
 from airfl.report.paper.lines import line_of
 from airfl.report.paper.names import scheme_name
 from airfl.report.paper.selection import read_conditions, select
-from airfl.report.paper.table import COLUMNS, escape, latex_number, rows_of
+from airfl.report.paper.table import COLUMNS, escape, latex_number, notes, rows_of
 from tests.figures import panels, sweep
 from tests.refusals import one_line
+from tests.report_page import summarised
 
 SEEDS = (0, 1, 2)
 LABELS = ("Ideal", "Air", "Bits", "More bits")
@@ -368,6 +369,10 @@ def test_refusals(ratios: Path, tmp_path: Path) -> None:
     joules = replace(first, digest=replace(first.digest, summary=replace(first.digest.summary, energy_units="J")))
     with pytest.raises(UserError, match="energies in one unit, not in J and normalised"):
         draw_figures(replace(results, runs=(joules, *others)), tmp_path / "units", ["energy"])
+    of_first = [run for run in results.runs if run.values == first.values]
+    physical = tuple(summarised(run, energy_units="J") if run in of_first else run for run in results.runs)
+    name, *_ = (line[0] for line in rows_of(results))
+    assert f"J, sum of power x air time ({name})" in notes(replace(results, runs=physical))
 
 
 def test_some_of_the_runs(ratios: Path) -> None:

@@ -1,6 +1,7 @@
 """Which runs are averaged, and at which cost they are compared, for runs made by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from airfl.analysis.results.digest import Digest
 from airfl.analysis.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to
 from airfl.analysis.results.result import Result, Results
 from airfl.core.summary import Summary
+from airfl.errors import UserError
 
 
 def a_run(label: str, seed: int, energy: tuple[float, ...], accuracy: tuple[float, ...], folder: str = "run") -> Result:
@@ -47,6 +49,25 @@ def test_a_seed_counts_once() -> None:
 def test_a_budget_pays_for_its_last_evaluation(budget: float, accuracy: float) -> None:
     """Beyond one more evaluation's distance the run says nothing."""
     assert accuracy_at(ONE, "energy", budget) == pytest.approx(accuracy, nan_ok=True)
+
+
+@pytest.mark.parametrize(("budget", "accuracy"), [(9.9, math.nan), (10.0, 0.4), (20.0, 0.4), (20.1, math.nan)])
+def test_so_does_a_run_with_one_evaluation(budget: float, accuracy: float) -> None:
+    """Whose distance is that from the begin of the run."""
+    assert accuracy_at(a_run("one", 0, (10,), (0.4,)), "energy", budget) == pytest.approx(accuracy, nan_ok=True)
+
+
+def test_runs_without_evaluations_set_no_budget() -> None:
+    """Neither the ideal link's, if only runs over it were evaluated, nor that of some seeds of a row."""
+    ideal = replace(ONE, digest=replace(ONE.digest, link="ideal"), label="ideal")
+    nothing = replace(OTHER, digest=replace(OTHER.digest, course={name: np.zeros(0) for name in OTHER.digest.course}))
+    assert common_budget(Results((ideal, nothing)).groups, "energy") == 30.0
+    assert [cell.mean for cell in compare_at(Results((ideal, nothing)).groups, "energy", 30.0)] == pytest.approx(
+        [0.6, math.nan], nan_ok=True
+    )
+    assert common_budget(Results((ideal, nothing, replace(OTHER, seed=1))).groups, "energy") == 60.0
+    with pytest.raises(UserError, match="no run was evaluated"):
+        common_budget(Results((nothing,)).groups, "energy")
 
 
 def test_a_target_costs_what_was_spent_when_it_was_first_reached() -> None:

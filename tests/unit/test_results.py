@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,9 +24,12 @@ from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
 from airfl.analysis.results.tidy import write
 from airfl.core.summary import summarise
 from airfl.errors import UserError
+from airfl.exports import export
+from airfl.report.page import write_page
 from airfl.report.results import FIGURES, ordered, plain_results
 from airfl.storage.output_files import DIGEST_NAME
 from tests.conftest import small_settings
+from tests.refusals import one_line
 from tests.report_page import summarised
 from tests.small_data import run
 
@@ -276,6 +280,50 @@ def test_a_folder_that_is_no_sweep_is_told_in_one_line(tmp_path: Path, name: str
     with pytest.raises(UserError, match=message) as told:
         read_results(tmp_path)
     assert "\n" not in str(told.value)
+
+
+def test_comparisons_and_sweeps_below_a_folder_of_runs_are_named(swept: Path, tmp_path: Path) -> None:
+    """They are not read with it, and its results would seem to be all."""
+    (tmp_path / "nest" / "cmp").mkdir(parents=True)
+    (tmp_path / "nest" / "cmp" / "rows.json").write_text("[]")
+    (tmp_path / "nest" / "sw").symlink_to(swept)
+    nest = tmp_path / "nest"
+    said = [
+        f"{nest / 'cmp'} (a comparison); give it as a folder of its own",
+        f"{nest / 'sw'} (a sweep); give it as a folder of its own",
+    ]
+    with pytest.raises(UserError, match=one_line(f"{nest}: holds no run", *said)):
+        read_results(nest)
+    (nest / "one").symlink_to(swept / "pfels-0.1-0")
+    found = read_results(nest)
+    assert [run.folder.name for run in found.runs] == ["one"]
+    assert list(found.unreadable.values()) == said
+    assert list(found.unreadable) == [str(nest / "cmp"), str(nest / "sw")]
+
+
+@pytest.mark.parametrize("left", ["checkpoint/lock", "rows.json"])
+def test_what_has_stored_no_round_yet_is_not_taken_for_nothing(left: str, tmp_path: Path) -> None:
+    out, words = tmp_path / "out", "begun, no round stored yet; resume it with --resume"
+    (out / left).parent.mkdir(parents=True)
+    (out / left).write_text("[]")
+    readers: tuple[Callable[[Path], object], ...] = (
+        read_results,
+        write_page,
+        lambda folder: export(folder, "npz", tmp_path / "exported"),
+    )
+    for read in readers:
+        with pytest.raises(UserError, match=one_line(words, begins=f"{out}: ")):
+            read(out)
+    if left != "rows.json":
+        with pytest.raises(UserError, match=one_line(words, f"{out}: ")):
+            read_results(tmp_path)
+    assert not (tmp_path / "exported").exists()
+
+
+def test_a_file_is_no_missing_folder(tmp_path: Path) -> None:
+    (tmp_path / "trace.h5").touch()
+    with pytest.raises(UserError, match=one_line("trace.h5: a file, not a folder")):
+        read_results(tmp_path / "trace.h5")
 
 
 def test_runs_of_two_folders_that_are_alike_are_told_apart_by_the_folder(swept: Path, tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ ANOTHER = {
     **of("hardware", back_off_db="3.0", smoothness="1.0", beta_amplitude="2.0", alpha_phase="1.0", beta_phase="3.0"),
     **of("hardware", coefficients="[-0.1]", coefficients_imag="[0.1]", amplifier_class="a", calibrated="false"),
     **of("privacy", gains="private", csi_error="unbounded"),
+    **of("local", decay="0.5", decay_every="3"),
+    **of("server", decay="0.5", decay_every="3"),
     **of("digital", allocation="gain", error_model="nr", gap_db="6.0", target_error="0.3", block_elements="50"),
     **of("digital", transmissions="1", mcs_table="2", power="per-element", deadline_s="1e-3", secure_aggregation="off"),
 }
@@ -274,6 +276,59 @@ def test_what_does_not_reach_a_link_is_told_wherever_it_was_set(overrides: tuple
 
     assert set(without_effect([], [settings])) == told
     assert named(without_effect(overrides, [settings])) == named(told)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (("server.beta1=0.5",), ["server.beta1 is ignored for pfels, fedavg, which do not use it"]),
+        (("privacy.epsilon=2",), ["privacy.epsilon is ignored for fedavg, which does not use it"]),
+        (("local.gradient_clip_norm=0.5", "local.momentum=0.5", "local.clip_norm=2", "run.rounds=3"), []),
+    ],
+)
+def test_what_a_scheme_does_not_use_is_told(overrides: tuple[str, ...], told: list[str]) -> None:
+    """Only where it is given; that it changes nothing is shown for every scheme in tests/conformance."""
+    rows = [small_settings(*overrides), small_settings("scheme.name=fedavg", *overrides)]
+    assert list(without_effect(overrides, rows)) == told
+    assert not list(without_effect([], rows))
+
+
+def test_record_level_schemes_say_which_local_settings_they_ignore() -> None:
+    overrides = ("local.clip_norm=0.5", "local.gradient_clip_norm=0.5", "local.momentum=0.5")
+    perturbed = small_settings("scheme.name=fed-spa", "local.steps=2", "local.epochs=0", *overrides)
+    clips = ["local.clip_norm", "local.gradient_clip_norm"]
+    assert list(without_effect(overrides, [perturbed])) == [
+        f"{key} is ignored for fed-spa, which does not use it" for key in clips
+    ]
+    descent = small_settings("scheme.name=soteriafl-gd", "scheme.gradient_clip=1.0", *overrides)
+    told = [f"{key} is ignored for soteriafl-gd, which does not use it" for key in (*clips, "local.momentum")]
+    assert list(without_effect(overrides, [descent])) == told
+
+
+@pytest.mark.parametrize("name", ["dp-fedavg", "fed-smp-randk", "dp-fed", "soteriafl-gd"])
+def test_a_given_noise_multiplier_leaves_the_privacy_target_without_effect(name: str) -> None:
+    """Neither the target nor what it bounds is told of schemes whose noise follows from it."""
+    own = {"soteriafl-gd": ("scheme.gradient_clip=1.0",), "dp-fed": ("scheme.coordinate_clip=0.1",)}.get(name, ())
+    base = (f"scheme.name={name}", "local.epochs=0", "local.steps=2", *own)
+    overrides = ("privacy.epsilon=1.2", "privacy.bound=accountant")
+    assert not list(without_effect(overrides, [small_settings(*base, *overrides)]))
+    given = (*base, "scheme.noise_multiplier=1.5")
+    rows = [small_settings(*given, *overrides)]
+    assert list(without_effect(overrides, rows)) == [
+        f"{key} has no effect: scheme.noise_multiplier is 1.5" for key in ("privacy.epsilon", "privacy.bound")
+    ]
+    assert not changed_by(overrides, given)
+    assert not list(without_effect(overrides, [*rows, small_settings(*overrides)]))
+
+
+def test_that_an_engine_does_not_clip_gradients_is_told() -> None:
+    """By whichever file it is set; schemes that do not clip them keep the engine."""
+    clipped = ("local.engine=dense", "task.model=mlp", "local.gradient_clip_norm=0.5")
+    told = "local.engine: 'dense' does not clip gradients (local.gradient_clip_norm); another engine is used"
+    assert list(without_effect([], [small_settings(*clipped)])) == [told]
+    assert world(small_settings(*clipped)).trainer.engine != "dense"
+    assert not list(without_effect([], [small_settings(*clipped[:2])]))
+    assert not list(without_effect([], [small_settings("local.gradient_clip_norm=0.5")]))
 
 
 def test_nothing_is_said_of_what_counts_in_one_row() -> None:

@@ -76,7 +76,7 @@ class Average:
         return f"{text} ({write(self.low)} to {write(self.high)})"
 
 
-LOWER_BOUND = "epsilon_at_least"
+LOWER_BOUNDS = ("epsilon_at_least", "epsilon_round_at_least")
 """The epsilon that is a lower bound; all others are upper bounds, or claims."""
 
 
@@ -90,7 +90,7 @@ def epsilon_of_seeds(name: str, values: Sequence[float] | Sequence[NDArray[np.fl
         values: That of each seed, [seeds] or [seeds, rounds]; the result is nan where one of them is.
     """
     array = np.asarray(values, dtype=np.float64)
-    return np.asarray(array.min(axis=0) if name == LOWER_BOUND else array.max(axis=0))
+    return np.asarray(array.min(axis=0) if name in LOWER_BOUNDS else array.max(axis=0))
 
 
 def average(values: Sequence[float], within: Bounds = (-math.inf, math.inf)) -> Average:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.analysis.results.digest import digest_of
-from airfl.analysis.results.find import find_runs
+from airfl.analysis.results.find import find_runs, left_out
 from airfl.analysis.results.pool import RESOLVED, pool
 from airfl.analysis.results.result import Result, Results, plain
 from airfl.analysis.results.sweep_folder import Listing, read_listing
@@ -51,6 +51,7 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
                 collected += [
                     replace(run, source=folder) for at in places for run in _result(at, label, {}, unreadable)
                 ]
+            unreadable |= left_out(folder)
     runs, axes = pool(collected, tuple(dict.fromkeys(key for run in collected for key in run.asked)))
     if unreadable and not runs:
         raise UserError(next(iter(unreadable.values())))

@@ -9,6 +9,7 @@ import numpy as np
 
 from airfl.analysis.results.averages import NOT_NEGATIVE, SHARE, Average, average
 from airfl.analysis.results.result import Group, Result
+from airfl.analysis.results.units import check_one_unit
 from airfl.errors import UserError, unknown_name
 
 COSTS = {
@@ -29,20 +30,18 @@ def check_cost(name: str) -> None:
 
 def check_units(groups: Sequence[Group], cost: str) -> None:
     """Raise UserError where the energies of runs are in different units and cannot be compared."""
-    units = {run.digest.summary.energy_units for group in groups for run in group.runs}
-    if cost == "energy" and len(units) > 1:
-        raise UserError(
-            f"--at energy: the runs' energies are in {' and in '.join(sorted(units))}; compare runs with the same unit"
-        )
+    if cost == "energy":
+        check_one_unit("--at energy", (run.digest.summary.energy_units for group in groups for run in group.runs))
 
 
 def common_budget(groups: Sequence[Group], cost: str) -> float:
-    """Return the largest budget at which all runs can be compared: the smallest total cost of a run.
+    """Return the largest budget at which all evaluated runs can be compared: the smallest total cost of a run.
 
-    The ideal link counts only where no run has another, as it costs orders of magnitude more.
+    The ideal link counts only where no evaluated run has another, as it costs orders of magnitude more.
     """
     check_cost(cost)
-    real = [group for group in groups if group.link != "ideal"] or list(groups)
+    evaluated = [group for group in groups if any(len(run.digest.course[cost]) for run in group.runs)]
+    real = [group for group in evaluated if group.link != "ideal"] or evaluated
     courses = [run.digest.course[cost] for group in real for run in group.runs]
     spent = [float(course[-1]) for course in courses if len(course)]
     if not spent:
@@ -56,8 +55,8 @@ def common_budget(groups: Sequence[Group], cost: str) -> float:
 def accuracy_at(run: Result, cost: str, budget: float) -> float:
     """Return the test accuracy of the last evaluation within the budget.
 
-    It is nan where the first evaluation exceeds the budget, and where the run ended with more left than one evaluation
-    interval costs, so that its accuracy at the budget is unknown.
+    It is nan where the first evaluation exceeds the budget, and where the run ended with more left than it spent up to
+    its last evaluation from the one before or from its begin, so that its accuracy at the budget is unknown.
     """
     check_cost(cost)
     course = run.digest.course
@@ -66,7 +65,8 @@ def accuracy_at(run: Result, cost: str, budget: float) -> float:
     if not within.size:
         return math.nan
     last = int(within[-1])
-    if last == len(spent) - 1 and len(spent) > 1 and budget - float(spent[-1]) > float(spent[-1]) - float(spent[-2]):
+    before = float(spent[-2]) if len(spent) > 1 else 0.0
+    if last == len(spent) - 1 and budget - float(spent[-1]) > float(spent[-1]) - before:
         return math.nan
     return float(course["test_accuracy"][last])
 

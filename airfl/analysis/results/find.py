@@ -9,7 +9,9 @@ from pathlib import Path
 from airfl.errors import UserError
 from airfl.storage.addresses import address
 from airfl.storage.input_files import LIST_BYTES, read_regular
-from airfl.storage.output_files import ROWS_NAME, TRACE_NAME, is_a_name
+from airfl.storage.output_files import CHECKPOINT_NAME, HOLDS, ROWS_NAME, SWEEP_NAME, TRACE_NAME, is_a_name
+
+BEGUN = "begun, no round stored yet; resume it with --resume"
 
 
 def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
@@ -21,14 +23,48 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
     for folder in folders:
         if found := address(folder):
             raise UserError(f"{'://'.join(found)}: an address, not a folder; mount it, or copy it to a folder first")
+        if folder.is_file():
+            raise UserError(f"{folder}: a file, not a folder; give the folder of a run, a sweep or a comparison")
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder; check the path")
         runs = _runs_in(folder)
         if not runs:
-            raise UserError(f"{folder}: holds no run ({TRACE_NAME}), nor do its subfolders; check the path")
+            raise UserError(without_runs(folder))
         for label, run in runs:
             groups.setdefault(label, []).append(run)
     return list(groups.items())
+
+
+def without_runs(folder: Path) -> str:
+    """Return what to tell where a folder was given in which no run is found."""
+    if has_begun(folder):
+        return f"{folder}: {BEGUN}"
+    if left := left_out(folder):
+        return f"{folder}: holds no run ({TRACE_NAME}) itself; {'; '.join(left.values())}"
+    return f"{folder}: holds no run ({TRACE_NAME}), nor do its subfolders; check the path"
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether a run or a comparison was begun in a folder and ended before it had stored a round."""
+    if (folder / ROWS_NAME).exists():
+        return not any(folder.glob(f"*/*/{TRACE_NAME}"))
+    return (folder / CHECKPOINT_NAME).is_dir() and not (folder / TRACE_NAME).exists()
+
+
+def left_out(folder: Path) -> dict[str, str]:
+    """Return what the subfolders hold that is no run and is not read with a folder of runs: subfolder -> a line."""
+    if any((folder / name).exists() for name in (TRACE_NAME, ROWS_NAME, SWEEP_NAME)):
+        return {}
+    lines = {}
+    for below in sorted(folder.iterdir()):
+        for name in (SWEEP_NAME, ROWS_NAME):
+            if (below / name).exists():
+                lines[str(below)] = f"{below} ({HOLDS[name]}); give it as a folder of its own"
+                break
+        else:
+            if has_begun(below):
+                lines[str(below)] = f"{below}: {BEGUN}"
+    return lines
 
 
 def _runs_in(folder: Path) -> list[tuple[str, Path]]:

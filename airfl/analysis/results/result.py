@@ -13,6 +13,7 @@ from airfl.analysis.results.averages import average, epsilon_of_seeds
 from airfl.analysis.results.digest import Digest
 from airfl.analysis.results.plots import column_of, lines_of
 from airfl.analysis.results.tidy import frame, table_value
+from airfl.analysis.results.units import check_one_unit
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
 from airfl.runtime.notebook.html import html_table
@@ -186,7 +187,9 @@ class Results:
     ) -> Axes:
         """Draw a figure against a swept setting on Matplotlib axes, and return the axes.
 
-        Points are means over seeds; error bars are sample standard deviations.
+        Points are means over seeds, and error bars sample standard deviations; of an epsilon, points are what bounds
+        that of every seed: the largest of upper bounds, the least of lower bounds. Runs that differ in further swept
+        keys have a line for each combination of these.
 
         Args:
             x: A column of `frame()`, such as "scheme.ratio" or "ratio"; by default the first swept key, or "label".
@@ -196,7 +199,7 @@ class Results:
             ax: The axes to draw on; None for a new figure.
             style: "ieee" for a new figure of one column of an IEEE paper; None for the current style of Matplotlib.
 
-        Raises UserError for other names.
+        Raises UserError for other names, and for energies in different units.
         """
         lines, along, shown = self._lines(x, y, hue)
         return on_axes(lines, along, shown, ax, style)
@@ -220,7 +223,11 @@ class Results:
         else:
             hue = column_of(table, "hue", hue, self.axes)
         value = column_of(table, "y", y, self.axes, numeric=True)
-        return lines_of(table, along, value, hue), along, value
+        if "energy" in (along, value):
+            check_one_unit("plot", table["energy_units"])
+        further = {key: short(key, self.axes) for key in self.axes} | ({"label": "row"} if labelled else {})
+        told = {column: name for column, name in further.items() if column not in (along, hue)}
+        return lines_of(table, along, value, hue, told), along, value
 
     def _name(self, run: Result, values: Mapping[str, Any]) -> str:
         """Return the name of a group: its label and values."""

@@ -10,7 +10,16 @@ from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, avera
 from airfl.analysis.results.result import Result, Results
 from airfl.errors import escaped
 from airfl.report.paper.names import group_names, missing_data
-from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
+from airfl.report.table import (
+    SCOPES,
+    TableRow,
+    energy,
+    left_out,
+    markdown_cell,
+    seed_counts,
+    statement,
+    without_costs,
+)
 from airfl.runtime.numbers import figure, scientific
 
 # In OT1, the default font encoding of LaTeX, < and > are other glyphs.
@@ -138,7 +147,7 @@ def rows_of(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> list[
     rows = _table_rows(results)
     return [
         [
-            name,
+            row.label,
             *(
                 "-"
                 if column.cost and without_costs(row, rows)
@@ -146,32 +155,33 @@ def rows_of(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> list[
                 for column in columns
             ),
         ]
-        for name, group, row in zip(group_names(results.groups, results.axes), results.groups, rows, strict=True)
+        for group, row in zip(results.groups, rows, strict=True)
     ]
 
 
 def _table_rows(results: Results) -> list[TableRow]:
-    return [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
+    names = group_names(results.groups, results.axes)
+    return [
+        TableRow(name, [run.digest.summary for run in group.runs])
+        for name, group in zip(names, results.groups, strict=True)
+    ]
 
 
 def notes(results: Results, columns: Sequence[PaperColumn] = COLUMNS) -> str:
     """Return the notes below the table: the meaning of the columns, and the privacy guarantee."""
     rows = _table_rows(results)
     seeds = sorted({len(group.runs) for group in results.groups})
-    count = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     clipped = any(" to " in cell for row in rows_of(results, columns) for cell in row[1:])
     interval = f"± half of the mean's 95% interval{', or its ends if it is clipped to the possible range' * clipped}"
     spread = [interval] * (seeds[-1] >= FEWEST) + ["both values of two seeds"] * (2 in seeds)
-    averaged = f"Mean over {count} seeds, {'; '.join(spread)}. " if seeds[-1] > 1 else ""
-    units = sorted({run.digest.summary.energy_units for run in results.runs}, reverse=True)
-    energy = " or ".join(ENERGY_NOTES.get(unit, unit) for unit in units)
+    averaged = f"Mean over {seed_counts(seeds)} seeds, {'; '.join(spread)}. " if seeds[-1] > 1 else ""
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
     shown = {column.heading for column in columns}
     claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes and "ε claimed" in shown else ""
     entries = "subcarriers (d): entries that a device sends over the run, over the model's d. "
     return (
         f"{averaged}{entries if 'subcarriers (d)' in shown else ''}"
-        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
+        f"energy: {energy(rows)}{left_out(rows)}. {claims}ε of the run: an upper bound for the "
         f"sampling that was used{', the largest of the seeds' * (seeds[-1] > 1)}; {statement(rows)}."
     )
 
