@@ -32,7 +32,7 @@ def over_the_band(
     """
     if frame.subcarriers == radio.grid.used_subcarriers:
         return csi
-    whole_symbol = radio.frame(2 * radio.grid.used_subcarriers)
+    whole_symbol = radio.frame(radio.grid.used_subcarriers * (2 if radio.grid.packing == "iq" else 1))
     return radio.csi_of(round_index, devices, whole_symbol, element_power)
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from airfl.analysis.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, Bounds, average
 from airfl.errors import UserError
 from airfl.report.legend import legend_layout
 from airfl.report.table import mark_of
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Numbers = NDArray[np.float64]
 FILES = ("learning.png", "learning.pdf")
 MARK = "airfl figure"
 """Written to the metadata of the files, as the software that created them, to recognise figures of airfl."""
@@ -37,7 +40,7 @@ PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "e
 MOST_LINES = 40
 MARKED = 8  # markers per line, if there are more lines than colours
 LINE_HEIGHT = 0.21  # of a line of the legend, in inches
-HUNDREDFOLD = 100.0  # costs that differ by more than this factor get a logarithmic axis
+HUNDREDFOLD = 100.0  # costs and losses that differ by more than this factor get a logarithmic axis
 
 
 @dataclass(frozen=True)
@@ -197,14 +200,32 @@ def lighten(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
+def frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
+    """Set the range of y so that the means fill at least a third of it however wide the bands are.
+
+    The range is not extended below 0 unless a mean is negative.
+    """
+    lowest, highest = float(means.min()), float(means.max())
+    room = highest - lowest
+    if not room or not ends.size:
+        return
+    lowest = max(min(lowest, float(ends.min())), lowest - room)
+    highest = min(max(highest, float(ends.max())), highest + room)
+    margin = 0.05 * (highest - lowest)
+    axis.set_ylim(lowest - margin if means.min() < 0 else max(lowest - margin, 0.0), highest + margin)
+
+
 def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
-    """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements.
+    """Draw accuracy (top) and loss (bottom) over rounds, energy and resource elements: means over seeds, with 95%
+    intervals over rounds, or both curves of two seeds.
 
     Energies in different units cannot be compared: their axes then stay empty, and say so.
     """
+    from matplotlib.ticker import MaxNLocator
+
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
     apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)
-    drawn = curves[:MOST_LINES]
+    drawn, bands = curves[:MOST_LINES], list[list[Numbers]]()
     units = sorted({curve.energy_units for curve in curves})
     for number, curve in enumerate(drawn):
         style = look(number)
@@ -213,8 +234,9 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
             style |= {"markevery": (number * step // len(drawn), step), "markersize": 4}
         elif len(curve.rounds) > 1:  # a single point is visible only with a marker
             style["marker"] = None
-        for row, values in enumerate((curve.accuracy, curve.loss)):
-            _against_rounds(axes[row, 0], curve.rounds, values, curve.label, style)
+        bands.append([])
+        for row, (values, within) in enumerate(((curve.accuracy, PERCENT), (curve.loss, NOT_NEGATIVE))):
+            bands[-1].append(_against_rounds(axes[row, 0], curve, values, within, style))
             for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
                 if axis is axes[row, 1] and len(units) > 1:
                     continue
@@ -225,6 +247,13 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
                     axis.plot(cost.mean(axis=0), values.mean(axis=0), **style)
     for row, name in enumerate(("test accuracy (%)", "test loss")):
         axes[row, 0].set_ylabel(name)
+    for row, quantity in enumerate(("accuracy", "loss")):
+        means = np.concatenate([getattr(curve, quantity).mean(axis=0) for curve in drawn])
+        if quantity == "loss" and means.min() > 0 and means.max() > HUNDREDFOLD * means.min():
+            axes[row, 0].set_yscale("log")
+        else:
+            frame(axes[row, 0], means, np.concatenate([ends[row] for ends in bands]))
+    axes[1, 0].xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
     for column, name in enumerate(("round", f"energy of all devices ({' or '.join(units)})", "resource elements")):
         axes[1, column].set_xlabel(name)
     for axis in axes.flat:
@@ -250,9 +279,20 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
         axes[0, 1].set_title("ideal link: last value", fontsize="small", loc="left")
 
 
-def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: str, look: dict[str, Any]) -> None:
-    mean = values.mean(axis=0)
-    axis.plot(rounds, mean, label=in_figure(label), **look)
-    if len(values) > 1:
-        deviation = values.std(axis=0, ddof=1)
-        axis.fill_between(rounds, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+def _against_rounds(
+    axis: Axes, curve: LearningCurves, values: Numbers, within: Bounds, look: dict[str, Any]
+) -> Numbers:
+    """Draw the mean over seeds, with a 95% interval for three or more, and both of two as thin lines.
+
+    Returns the ends of these intervals, or the values of two seeds.
+    """
+    axis.plot(curve.rounds, values.mean(axis=0), label=in_figure(curve.label), **look)
+    if len(values) < FEWEST:
+        for one in values if len(values) > 1 else ():
+            axis.plot(curve.rounds, one, color=look["color"], alpha=0.5, linewidth=0.5)
+        return values.ravel()
+    intervals = [average(seeds, within) for seeds in values.T.tolist()]
+    low, high = (np.array([getattr(one, end) for one in intervals]) for end in ("low", "high"))
+    axis.fill_between(curve.rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    ends = np.concatenate([low, high])
+    return np.asarray(ends[np.isfinite(ends)])

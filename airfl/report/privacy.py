@@ -51,7 +51,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         f"accountant: {privacy.accountant}"
     )
     unit = "device" if guarantee.level == "client" else "record"
-    exact = privacy.epsilon_round_at_least >= privacy.epsilon_round * (1 - EXACT)
+    exact = _round_is_exact(privacy)
     claimed = "ε claimed for the run" if privacy.claim_scope == "run" else "largest ε claimed for a round"
     lines = [
         (
@@ -73,6 +73,10 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         *_calibration(privacy),
     ]
     return two_columns(title, AT_BOUND, [line for line in lines if line[1] != "-"], caption)
+
+
+def _round_is_exact(privacy: RunPrivacy) -> bool:
+    return privacy.epsilon_round_at_least >= privacy.epsilon_round * (1 - EXACT)
 
 
 def _beta_note(privacy: RunPrivacy) -> str:
@@ -144,7 +148,8 @@ def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
         axis.plot(lines.rounds, values, label=label, color=COLOURS[number], linestyle=STYLES[number])
     if math.isfinite(privacy.epsilon_round) and privacy.epsilon_round > 0:
         style: dict[str, Any] = {"color": COLOURS[6], "linewidth": 0.8, "linestyle": STYLES[6]}
-        axis.axhline(privacy.epsilon_round, label="worst round", **style)
+        label = "worst round, exact" if _round_is_exact(privacy) else "worst round, at most"
+        axis.axhline(privacy.epsilon_round, label=label, **style)
     axis.set(xscale="log", xlabel="rounds", ylabel="ε", yscale="log")
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter(lambda value, place: f"{value:,g}")

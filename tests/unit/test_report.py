@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import scipy.stats
 import typer
 import xarray
 from matplotlib.figure import Figure
@@ -22,10 +23,10 @@ from airfl.core.summary import Summary, summarise
 from airfl.errors import UserError
 from airfl.report import privacy_figure
 from airfl.report.comparison import copy_report, write_figures
-from airfl.report.figures import curves_of, draw, read_rounds
+from airfl.report.figures import LearningCurves, curves_of, draw, read_rounds
 from airfl.report.privacy_figure import PrivacyCurves, off_scale
 from airfl.report.table import COLUMNS, TableRow, cells, csv_table, markdown_table, notes, terminal_table
-from airfl.runtime.numbers import figure, scientific
+from airfl.runtime.numbers import counted, figure, scientific
 from airfl.storage.trace import open_trace
 from tests.conftest import small_settings
 from tests.small_data import run
@@ -190,6 +191,8 @@ def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
 def test_figures_for_people() -> None:
     values = (math.nan, math.inf, 1.23456, 12_345.6, 0.0)
     assert [figure(value) for value in values] == ["-", "inf", "1.235", "12,346", "0"]
+    assert [figure(value) for value in (999e9, 5e22, -5e22)] == ["999,000,000,000", "5.00e22", "-5.00e22"]
+    assert [counted(count, "round") for count in (0, 1, 2000)] == ["0 rounds", "1 round", "2,000 rounds"]
 
 
 def test_summary_and_curves_are_sums_over_the_trace(tmp_path: Path) -> None:
@@ -250,6 +253,35 @@ def test_costs_that_differ_a_hundredfold_are_drawn_over_their_logarithm(tmp_path
         (line,) = axis.lines
         assert (line.get_marker(), len(line.get_xdata())) == ("o", 1)
     assert float(ideal[1].lines[0].get_xdata()[0]) > 1e10
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 4])
+def test_learning_curves_have_the_intervals_of_the_tables(seeds: int) -> None:
+    """Student's for three seeds or more, both curves of two; losses far apart are drawn over their logarithm."""
+    rounds = np.array([10, 20, 30])
+    accuracy = 50.0 + np.random.default_rng(seeds).normal(0, 5, (seeds, 3))
+    costs = np.ones((seeds, 3)).cumsum(axis=1)
+    low = LearningCurves("low", "analog", "J", rounds, accuracy, accuracy / 100, costs, costs)
+    far = replace(low, label="far", loss=np.full((seeds, 3), 1e4))
+    canvas = Figure()
+    draw(canvas, [low])
+    axis = canvas.axes[0]
+    np.testing.assert_allclose(axis.lines[0].get_ydata(), accuracy.mean(axis=0))
+    assert len(axis.lines) == (3 if seeds == 2 else 1)
+    assert len(axis.collections) == (seeds > 2)
+    if seeds == 2:
+        np.testing.assert_allclose([list(line.get_ydata()) for line in axis.lines[1:]], accuracy)
+    if seeds > 2:
+        half = scipy.stats.t.ppf(0.975, seeds - 1) * accuracy.std(axis=0, ddof=1) / math.sqrt(seeds)
+        ends = axis.collections[0].get_paths()[0].vertices[:, 1]
+        assert {float(f"{end:.9g}") for end in ends} == {
+            float(f"{end:.9g}") for end in (*(accuracy.mean(axis=0) - half), *(accuracy.mean(axis=0) + half))
+        }
+    assert canvas.axes[3].get_yscale() == "linear"
+    assert all(float(tick).is_integer() for tick in canvas.axes[3].get_xticks())
+    wide = Figure()
+    draw(wide, [low, far])
+    assert wide.axes[3].get_yscale() == "log"
 
 
 def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:

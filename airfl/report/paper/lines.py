@@ -14,7 +14,7 @@ from airfl.analysis.results.averages import NOT_NEGATIVE, average
 from airfl.analysis.results.averages import PERCENT as PERCENTS
 from airfl.analysis.results.result import Group
 from airfl.errors import UserError
-from airfl.report.figures import look
+from airfl.report.figures import frame, look
 from airfl.report.paper.look import set_scale, text
 
 if TYPE_CHECKING:
@@ -129,22 +129,7 @@ def draw_panel(axis: Axes, lines: Sequence[Line], x: str, y: str) -> None:
     if is_wide(means, WIDE_LOSSES.get(y, math.inf)):
         set_scale(axis, means.tolist(), "y")
     elif means.size:
-        _frame(axis, means, _known([end for line in lines for end in (line.low, line.high, line.runs.ravel())]))
-
-
-def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
-    """Set the range of y, so that the means fill at least a third of it however wide the bands are.
-
-    The range is not extended below 0 unless a mean is negative.
-    """
-    lowest, highest = float(means.min()), float(means.max())
-    room = highest - lowest
-    if not room or not ends.size:
-        return
-    lowest = max(min(lowest, float(ends.min())), lowest - room)
-    highest = min(max(highest, float(ends.max())), highest + room)
-    margin = 0.05 * (highest - lowest)
-    axis.set_ylim(lowest - margin if means.min() < 0 else max(lowest - margin, 0.0), highest + margin)
+        frame(axis, means, _known([end for line in lines for end in (line.low, line.high, line.runs.ravel())]))
 
 
 def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
