@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import weakref
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
     from airfl.learning.own_task import Task
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,8 @@ def run(
                 if is_complete(folder, settings, task):
                     raise UserError(f"{folder}: holds a complete run; open it with airfl.open_trace, or choose another")
                 saved = read_saved(folder)
+                if saved and saved.rounds:
+                    log.info("%s: resumed after round %d of %d", folder, saved.rounds, settings.run.rounds)
             chosen = _as_begun(saved, folder, settings, torch_device) if saved else settings
             torch.set_num_threads(chosen.run.threads or threads)
             raw = data or load_data(settings.task, data_folders(data_dir), task)

@@ -22,6 +22,8 @@ from airfl.privacy.events import (
 )
 
 Sampling = Literal["poisson", "without_replacement", "none"]
+LEAST_NOISE = 1e-10
+"""Least noise multiplier that is computed with; epsilon of a round is then about 5e19."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,10 @@ class AccountedRun:
             raise UserError("privacy: give CONFIG, or exactly one of --noise-multiplier and --epsilon")
         if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
             raise UserError(f"--noise-multiplier must be at least 0, got {self.noise_multiplier:g}")
+        if self.noise_multiplier and self.noise_multiplier < LEAST_NOISE:
+            raise UserError(
+                f"--noise-multiplier must be at least {LEAST_NOISE:g}, or 0 for no noise, got {self.noise_multiplier:g}"
+            )
         if self.epsilon is not None and not 0 < self.epsilon < math.inf:
             raise UserError(f"--epsilon must be positive and finite, got {self.epsilon:g}")
         if not 0 < self.sampling_rate <= 1:

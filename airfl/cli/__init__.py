@@ -91,6 +91,8 @@ app.add_typer(channel_app, rich_help_panel=heading)
 
 RETRY_S = 0.01
 """Time after which an interrupt that was ignored is repeated."""
+_asked_to_end: list[int] = []
+"""Signals that were turned into a KeyboardInterrupt."""
 
 
 def main() -> None:
@@ -125,12 +127,15 @@ def main() -> None:
         prefix = f"{error.filename}: " if error.filename else "failed: "
         _end(f"{prefix}{error.strerror or error} (AIRFL_TRACEBACK=1 shows the traceback)", 1)
     except Exception as error:
+        if _asked_to_end:  # compiled code has turned the KeyboardInterrupt into another exception
+            _end("interrupted", 130)
         usage = getattr(error, "format_message", None)
         if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` without arguments
             typer.echo(usage(), err=True)
             sys.exit(2)
         if usage:
-            _end(f"{usage()}{how_to_call(error)}", getattr(error, "exit_code", 2))
+            message = usage().replace("Value error, ", "")  # of pydantic, which checks a Literal
+            _end(f"{message}{how_to_call(error)}", getattr(error, "exit_code", 2))
         if os.environ.get("AIRFL_TRACEBACK"):
             raise
         _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows the traceback)", 1)
@@ -146,6 +151,7 @@ def _handle_signals(handler: Callable[[int, FrameType | None], object] | signal.
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
     """Raise KeyboardInterrupt, so that the command can clean up; a second signal ends the process at once."""
     _handle_signals(lambda number, frame: os._exit(130))
+    _asked_to_end.append(number)
     raise KeyboardInterrupt
 
 

@@ -66,10 +66,22 @@ Device = Annotated[
         autocompletion=completion.one_of(lambda: KINDS),
     ),
 ]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="folder of data sets, searched before AIRFL_DATA and ./data", show_default=False),
-]
+
+
+def _existing(context: typer.Context, folder: Path | None) -> Path | None:
+    if folder is not None and not folder.is_dir() and not context.resilient_parsing:
+        found = "a file, not a folder; give the folder that holds it" if folder.exists() else "no such folder"
+        raise UserError(f"--data-dir {folder}: {found}; `airfl data path` lists the folders that are searched")
+    return folder
+
+
+_DATA_DIR: dict[str, Any] = {
+    "metavar": "DIR",
+    "help": "folder of data sets, searched before AIRFL_DATA and ./data",
+    "show_default": False,
+}
+DataDir = Annotated[Path | None, typer.Option(**_DATA_DIR, callback=_existing)]
+NewDataDir = Annotated[Path | None, typer.Option(**_DATA_DIR)]
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="folders of sweeps, comparisons or runs")]
 Shard = Annotated[
     str | None,

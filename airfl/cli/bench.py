@@ -57,13 +57,14 @@ def bench(
 def _summary(result: Bench) -> str:
     """Return one line on the speed, the memory, and what was measured."""
     from airfl.config.part_keys import name_of
+    from airfl.runtime.numbers import counted
 
     settings = result.settings
     return (
         f"{settings.scheme.name}, {name_of(settings.task.model)} (d = {result.dimension:,}), {settings.run.selected} "
         f"of {settings.run.devices:,} devices: {result.rounds_per_second:.4g} rounds/s (median of "
         f"{len(result.seconds)}, spread {100 * result.spread:.0f}%); {result.device}, engine {settings.local.engine}, "
-        f"chunk {settings.run.chunk}, {settings.run.threads} threads; "
+        f"chunk {settings.run.chunk}, {counted(settings.run.threads or 0, 'thread')}; "
         f"peak memory {result.peak_memory_bytes / 1e6:,.0f} MB"
     )
 

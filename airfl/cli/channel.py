@@ -13,6 +13,7 @@ from airfl.cli import completion
 from airfl.cli.app import AsJson, print_list, print_table, say
 from airfl.cli.help import Command, Commands
 from airfl.errors import UserError
+from airfl.runtime.numbers import counted
 
 channel_app = typer.Typer(
     name="channel",
@@ -84,7 +85,7 @@ def import_(
         raise UserError(f"{source}: {error}") from None
     for note in imported.notes:
         say(note)
-    say(f"written: {out}: {', '.join(f'{n:,} {what}' for what, n in imported.sizes().items())}")
+    say(f"written: {out}: {', '.join(counted(n, what.removesuffix('s')) for what, n in imported.sizes().items())}")
 
 
 @channel_app.command(cls=Command, epilog="airfl channel show channel.npy --out figures")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, DataDir, print_list, say, show
+from airfl.cli.app import AsJson, NewDataDir, print_list, say, show
 from airfl.cli.help import Command, Commands
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -36,7 +36,7 @@ def get(
             autocompletion=completion.one_of(completion.downloads),
         ),
     ],
-    data_dir: DataDir = None,
+    data_dir: NewDataDir = None,
 ) -> None:
     """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
     from airfl.learning.tasks.datasets import DATASETS, data_folders
@@ -51,7 +51,7 @@ def get(
 
 
 @data_app.command(cls=Command, epilog="airfl data path")
-def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def path(data_dir: NewDataDir = None, as_json: AsJson = False) -> None:
     """Folders searched for data sets, and which are available."""
     from airfl.cli.checkup.places import found_datasets
     from airfl.learning.tasks.datasets import data_folders

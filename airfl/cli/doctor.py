@@ -101,7 +101,7 @@ def _missing(checkup: Checkup) -> list[str]:
                 "none of CXX, g++, clang++, cl; long runs of small models, and noise, are slower without one",
             )
         )
-    missing += [_row(name, state) for name, state in checkup.data.items() if state and not Path(state).is_dir()]
+    missing += [_row(name, state) for name, state in checkup.data.items() if state and not _is_available(state)]
     missing += [
         _row(folder.path, f"cannot be written; holds {folder.holds}") for folder in checkup.kept if not folder.writable
     ]
@@ -113,7 +113,13 @@ def _versions(checkup: Checkup, base: bool) -> str:
 
 
 def _names(checkup: Checkup, available: bool) -> str:
-    return ", ".join(name for name, state in checkup.data.items() if (state is not None) == available)
+    return ", ".join(name for name, state in checkup.data.items() if _is_available(state) == available)
+
+
+def _is_available(state: str | None) -> bool:
+    from airfl.cli.checkup.places import GENERATED
+
+    return state is not None and (state == GENERATED or Path(state).is_dir())
 
 
 def _row(heading: str, text: str) -> list[str]:
@@ -121,7 +127,7 @@ def _row(heading: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
         WIDTH,
-        initial_indent=heading.ljust(COLUMN),
+        initial_indent=f"{heading} ".ljust(COLUMN),
         subsequent_indent=" " * COLUMN,
         break_on_hyphens=False,
         break_long_words=False,

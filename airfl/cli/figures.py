@@ -31,7 +31,7 @@ def figures(
     """Draw the figures and tables of the papers."""
     from airfl.report.paper.figures import draw_figures, find_figure
     from airfl.report.paper.selection import read_conditions, select
-    from airfl.storage.output_files import check_can_be_folder
+    from airfl.storage.output_files import check_can_be_folder, no_empty_folder
 
     names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
     for name in names or []:
@@ -45,5 +45,6 @@ def figures(
     for line in read.unreadable.values():
         say(f"left out: {line}")
     selected = select(read, conditions)
-    files = draw_figures(selected, out, names, lambda line: say(f"left out: {line}"))
+    with no_empty_folder(out):
+        files = draw_figures(selected, out, names, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

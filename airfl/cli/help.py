@@ -7,11 +7,26 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from airfl.errors import UserError
+
 INDENT = "  "
+PATHS = ("DIR", "FOLDER", "FILE")
+"""Metavars of options that are paths."""
 
 
 class Command(TyperCommand):
     """A command, with an example as its epilog."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an empty path, which would be the current folder, as where a variable of a script is not set."""
+        if ctx.resilient_parsing:
+            return list(super().parse_args(ctx, args))
+        paths = {name for p in self.params if p.metavar in PATHS for name in p.opts}
+        for option, value in zip(args, [*args, None][1:], strict=True):
+            if (option in paths and value == "") or (option.endswith("=") and option[:-1] in paths):
+                raise UserError(f"{option.rstrip('=')} is empty; give a path, or . for the current folder")
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the metavars of the arguments, with optional ones in brackets, and the required options."""
@@ -68,8 +83,16 @@ class Commands(TyperGroup):
 
 
 def how_to_call(error: Exception) -> str:
-    """Return the usage line to append to an error about a missing parameter, else an empty string."""
+    """Return what to append to an error: the usage line where a parameter is missing, the setting that an unknown
+    option may stand for; else an empty string."""
     context = getattr(error, "ctx", None)
-    if context is None or type(error).__name__ != "MissingParameter":
+    option = str(getattr(error, "option_name", ""))
+    if context is None:
         return ""
-    return f" {context.get_usage()}"
+    kind, has_settings = type(error).__name__, any(p.name == "overrides" for p in context.command.params)
+    if kind == "NoSuchOption" and has_settings and option.startswith("--"):
+        from airfl.config.given import keys_named
+
+        keys = keys_named(option.removeprefix("--").replace("-", "_"))
+        return f"; did you mean {keys[0]}=...?" if keys else ""
+    return f" {context.get_usage()}" if kind == "MissingParameter" else ""

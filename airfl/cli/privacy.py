@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
 from airfl.cli import completion
 from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, Plugins, Styled, check_style_of, print_table, say
 from airfl.errors import UserError
+
+if TYPE_CHECKING:
+    from airfl.config import Settings
 
 Sampling = Literal["poisson", "without_replacement", "none"]
 Adjacency = Literal["add_remove", "replace_one"]
@@ -72,6 +75,9 @@ def privacy(
         else:
             print_table(bare_table(figures))
         return
+    from airfl.config import load_settings
+
+    settings = load_settings(config, overrides or [])
     _check_not_given(
         {
             "--noise-multiplier": noise_multiplier,
@@ -82,13 +88,12 @@ def privacy(
             "--sampling-rate": None if sampling_rate == 1 else sampling_rate,
             "--rounds": None if rounds == 1 else rounds,
             "--accountant": None if accountant == "auto" else accountant,
-        }
+        },
+        settings,
     )
-    from airfl.config import load_settings
     from airfl.report.figures import check_new_figures
     from airfl.report.privacy import FILES, plot_privacy, privacy_table
 
-    settings = load_settings(config, overrides or [])
     if plot:
         check_new_figures(plot, FILES)
 
@@ -105,7 +110,7 @@ def privacy(
         say("written: " + ", ".join(str(file) for file in files))
 
 
-def _check_not_given(options: dict[str, Any]) -> None:
+def _check_not_given(options: dict[str, Any], settings: Settings) -> None:
     """Raise UserError for an option that CONFIG replaces by a setting."""
     keys = {
         "--noise-multiplier": "scheme.noise_multiplier",
@@ -118,4 +123,7 @@ def _check_not_given(options: dict[str, Any]) -> None:
     }
     for name, value in options.items():
         if value is not None:
-            raise UserError(f"{name}: cannot be combined with CONFIG; give {keys[name]}=... instead")
+            instead = f"give {keys[name]}=... instead"
+            if name == "--noise-multiplier" and not hasattr(settings.scheme, "noise_multiplier"):
+                instead = f"leave it out, as scheme {settings.scheme.name!r} has no such parameter"
+            raise UserError(f"{name}: cannot be combined with CONFIG; {instead}")

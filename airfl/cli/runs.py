@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -26,11 +28,23 @@ from airfl.cli.app import (
     table_after,
 )
 from airfl.core.device import check_kind
-from airfl.errors import DivergedError, UserError
+from airfl.errors import DivergedError, RunInterruptedError, UserError
 from airfl.runtime.notebook.style import Style
+from airfl.runtime.numbers import counted
 
 Resume = Annotated[bool, typer.Option("--resume", help="resume an interrupted run in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="write scalars of every round to OUT/tensorboard")]
+
+
+@contextmanager
+def _resumable(out: Path, name: str) -> Iterator[None]:
+    """Say how to go on where an interrupt ends the block at once and the file is there that shows what was begun."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (out / name).exists():
+            raise
+        raise RunInterruptedError(f"{out}: interrupted; resume it with the same command and --resume") from None
 
 
 def run(
@@ -49,7 +63,7 @@ def run(
     from airfl.core.callbacks.tensorboard import TensorBoard, check_live
     from airfl.core.preflight import check_recipe
     from airfl.learning.chosen_task import check_fit
-    from airfl.storage.output_files import check_can_be_folder, check_no_run
+    from airfl.storage.output_files import CHECKPOINT_NAME, check_can_be_folder, check_no_run
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
@@ -71,12 +85,12 @@ def run(
 
     if resume and is_complete(out, settings):
         summary = summary_of(out)
-        say(f"{out}: already complete, {summary.rounds} rounds; nothing to do")
+        say(f"{out}: already complete, {counted(summary.rounds, 'round')}; nothing to do")
         print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{out}"))
         return
     name = settings.scheme.name
     callbacks = [TensorBoard()] if tensorboard else []
-    with round_progress([planned(name, settings)]) as progress:
+    with _resumable(out, CHECKPOINT_NAME), round_progress([planned(name, settings)]) as progress:
         report = progress.reporter(name)
         done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks)
     summary = done.summary()
@@ -108,6 +122,7 @@ def compare(
     from airfl.core.preflight import check_recipe
     from airfl.learning.chosen_task import check_fit
     from airfl.report.comparison import check_copies, check_report
+    from airfl.storage.output_files import ROWS_NAME
     from airfl.study.rows import check_comparison
     from airfl.study.shards import shard_of
 
@@ -137,7 +152,7 @@ def compare(
     from airfl.study.compare import plan_of
 
     callbacks = [TensorBoard(out / FOLDER)] if tensorboard else []
-    with round_progress(plan_of(rows, seeds)) as progress:
+    with _resumable(out, ROWS_NAME), round_progress(plan_of(rows, seeds)) as progress:
         report = progress.labelled_reporter()
         results = compare_rows(
             rows,
@@ -215,15 +230,19 @@ def plot(
 ) -> None:
     """Plot learning over rounds, energy, resources; privacy."""
     from airfl.analysis.results import read_some_results
+    from airfl.analysis.results.units import check_one_unit
     from airfl.report.comparison import FIGURES, write_figures
     from airfl.report.figures import check_new_figures
     from airfl.report.paper.names import group_names
+    from airfl.storage.output_files import no_empty_folder
 
     check_new_figures(out, FIGURES, "--out")
     results = read_some_results(folders)
     for line in results.unreadable.values():
         say(f"left out: {line}")
+    check_one_unit("plot", (run.digest.summary.energy_units for run in results.runs))
     names = group_names(results.groups, results.axes)
     groups = [(name, [run.folder for run in group.runs]) for name, group in zip(names, results.groups, strict=True)]
-    files = write_figures(groups, out, lambda line: say(f"left out: {line}"), style)
+    with no_empty_folder(out):
+        files = write_figures(groups, out, lambda line: say(f"left out: {line}"), style)
     say("written: " + ", ".join(str(file) for file in files))

@@ -50,6 +50,10 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike) and bool(os.fspath(value))
 
 
+def _is_folder(value: object) -> bool:
+    return value is None or (_is_path(value) and os.path.isdir(value))  # type: ignore[arg-type]
+
+
 def _is_count(value: object) -> bool:
     try:
         return not isinstance(value, bool) and operator.index(value) >= 1  # type: ignore[arg-type]
@@ -86,7 +90,7 @@ SWITCH = (_is_bool, "True or False")
 FOLDER = (_is_path, "the path of a folder, for instance 'runs/first'")
 EXPECTED: dict[str, tuple[Callable[[object], bool], str]] = {
     "out": FOLDER,
-    "data_dir": FOLDER,
+    "data_dir": (_is_folder, "the path of an existing folder"),
     "device": (_is_device, "'cpu', 'cuda' or 'cuda:1'"),
     "seeds": COUNT,
     "shared_dir": FOLDER,

@@ -28,7 +28,7 @@ from airfl.config.part_keys import NamedPart, PartTable
 from airfl.config.plugins import load_plugins
 from airfl.config.privacy import ACCOUNTANT
 from airfl.config.problems import first_line
-from airfl.config.radio import COMBINER, FADING, POLICY, RULE
+from airfl.config.radio import COMBINER, FADING, INTERFERENCE, POLICY, RULE
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.config.task import DATASET, MODEL, PARTITION
@@ -43,7 +43,7 @@ NAMED: dict[str, NamedPart[Any]] = {
     one.key: one
     for one in (
         *(RULE, PARTITION, MODEL, DATASET, ACCOUNTANT),
-        *(FADING, COMBINER, POLICY, ALLOCATION, ERROR_MODEL),
+        *(FADING, INTERFERENCE, COMBINER, POLICY, ALLOCATION, ERROR_MODEL),
     )
 }
 """Dotted keys that hold a part, with their declarations."""

@@ -123,7 +123,8 @@ class NamedPart(Generic[P]):
     def flattened(self, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str] = ()) -> Any:
         """Return a section's data with a part that is a table or an object replaced by its name and the section's keys.
 
-        The part stays an object if it is user-defined, or if the section's keys cannot express it.
+        The part stays an object if the section's keys cannot express it, or if it is user-defined and has parameters
+        that are not keys of the section, whatever their values: a trace then has them all.
 
         Args:
             data: The data given to the section.
@@ -136,24 +137,44 @@ class NamedPart(Generic[P]):
         value = data.get(slot) if isinstance(data, dict) else None
         if value is None or isinstance(value, str):
             return data
-        part = self._part(value)
+        part = self._part(self._completed(value, data, keys, shared))
         own = parameters_of(type(part))
+        keyed = tuple(parameter for parameter in own if parameter.key in keys)
+        for parameter in keyed:
+            of_part, of_key = getattr(part, parameter.name), data.get(parameter.key)
+            if parameter.key not in shared and of_key not in (None, of_part, keys[parameter.key].default):
+                raise ValueError(
+                    f"{section}.{parameter.key}: {of_key!r} contradicts {parameter.name} of {self.key} = {part!r}; set "
+                    "only one of the two"
+                )
         registered = part.name in self.registry and self.registry[part.name] is type(part)
-        if not registered or self._stays_object(type(part)):
+        if not registered or (self._is_own(type(part)) and (not own or len(keyed) < len(own))):
             return {**data, slot: part}
         for parameter in own:
             implied = data.get(parameter.key, parameter.default) if parameter.key in shared else parameter.default
             if (parameter.key not in keys or parameter.key in shared) and getattr(part, parameter.name) != implied:
                 return {**data, slot: part}
-        own = tuple(parameter for parameter in own if parameter.key in keys)
-        for parameter in own:
-            of_part, of_key = getattr(part, parameter.name), data.get(parameter.key)
-            if of_key not in (None, of_part, keys[parameter.key].default):
-                raise ValueError(
-                    f"{section}.{parameter.key}: {of_key!r} contradicts {parameter.name} of {self.key} = {part!r}; set "
-                    "only one of the two"
-                )
-        return {**data, slot: part.name, **{parameter.key: _listed(getattr(part, parameter.name)) for parameter in own}}
+        values = {parameter.key: _listed(getattr(part, parameter.name)) for parameter in keyed}
+        return {**data, slot: part.name, **values}
+
+    def _completed(self, value: object, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str]) -> object:
+        """Return a user-defined part with the values of the section's keys, as a table, if any of them sets a parameter
+        that has its default; other values unchanged."""
+        held = value.part if isinstance(value, PartTable) else value
+        table = {"name": type(held), **held.values()} if isinstance(held, Part) else held
+        if not isinstance(table, Mapping):
+            return value
+        name: Any = table.get("name")
+        part = name if isinstance(name, type) else self.registry.get(name)
+        if part is None or not issubclass(part, Part) or not self._is_own(part):
+            return value
+        given = {
+            one.name: data[one.key]
+            for one in parameters_of(part)
+            if one.key in keys and one.key not in shared and table.get(one.name, one.default) == one.default
+            if data.get(one.key) not in (None, keys[one.key].default)
+        }
+        return {**table, **given} if given else value
 
     def keys_read(self, data: Any) -> set[str]:
         """Return the keys that the part of a section reads its parameters from, according to the section's data."""
@@ -231,18 +252,15 @@ class NamedPart(Generic[P]):
                 raise ValueError(
                     f"unknown {self.registry.kind} {shown_value(value)}{nearest(value, self.names)}{self._allowed()}"
                 )
-            return self._part(value) if self._stays_object(self.registry[value]) else value
+            part = self.registry[value]
+            reads_keys = any(parameter.key for parameter in parameters_of(part))
+            return self._part(value) if self._is_own(part) and not reads_keys else value
         return self._part(value)
 
-    def _stays_object(self, part: type[P]) -> bool:
-        """Return whether the part is held as an object even if it is given by name.
-
-        This holds for user-defined parts, whose code is sent to other processes and is part of fingerprints, unless
-        they read parameters from the section's keys.
-        """
-        return part.name not in self.registry.classes.values() and not any(
-            parameter.key for parameter in parameters_of(part)
-        )
+    def _is_own(self, part: type[Part]) -> bool:
+        """Return whether the part is user-defined, so that its code is sent to other processes and is part of
+        fingerprints."""
+        return part.name not in self.registry.classes.values()
 
     def _allowed(self) -> str:
         return f" (allowed: {', '.join(self.names)})"

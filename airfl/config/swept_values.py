@@ -24,15 +24,16 @@ _OPENING, _CLOSING = "[{(", "]})"
 def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
     """Split overrides into those with one value, unchanged, and those with several: key -> values.
 
-    The last override of a key counts. Raises UserError for an empty range or value, or a value that is given twice.
+    The last override of a key counts. Raises UserError for an empty range or value, a value that is given twice, or
+    several values that a later override would replace.
     """
+    check_kept(overrides)
     fixed: dict[str, str] = {}
     axes: dict[str, list[Any]] = {}
     for text in overrides:
         key, equals, value = text.partition("=")
         key = key.strip()
         fixed.pop(key, None)
-        axes.pop(key, None)
         parts = _split(value.strip()) if equals else []
         if len(parts) < 2 and not _RANGE.fullmatch(value.strip()):
             _refuse_two_parts(text, value.strip())
@@ -41,6 +42,21 @@ def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]
         axes[key] = [item for part in parts for item in _values(text, part)]
         check_different(key, axes[key])
     return list(fixed.values()), axes
+
+
+def check_kept(overrides: Sequence[str]) -> None:
+    """Raise UserError for several values of a key that a later override would replace."""
+    given: dict[str, str] = {}
+    for text in overrides:
+        key, _, value = (part.strip() for part in text.partition("="))
+        before = given.get(key, "")
+        if len(_split(before)) > 1 or _is_range(before):
+            raise UserError(f"{key}: is given twice, {before} and {value}; give all of its values at once")
+        given[key] = value
+
+
+def _is_range(value: str) -> bool:
+    return bool(_RANGE.fullmatch(value) or _INTERVAL.fullmatch(value))
 
 
 @dataclass(frozen=True)
@@ -114,7 +130,11 @@ def _values(text: str, part: str) -> list[Any]:
         _refuse_two_parts(text, part)
         return [read_value(part)]
     low, high, step = (Decimal(number) for number in bounds.groups())
-    if step == 0 or (high - low) / step < 0:
+    if step == 0:
+        raise UserError(
+            f"override {text!r}: the step of the range {part} must not be 0; lo:hi:step, for instance 1:9:2"
+        )
+    if (high - low) / step < 0:
         raise UserError(f"override {text!r}: the range {part} is empty; lo:hi:step counts from lo to hi, both included")
     steps = (high - low) / step
     if steps >= MOST_VALUES:

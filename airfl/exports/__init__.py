@@ -15,9 +15,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airfl.errors import UserError, unknown_name
+from airfl.errors import MachineError, UserError, unknown_name
 from airfl.storage.input_files import as_path
-from airfl.storage.output_files import SHARDS_NAME, TRACE_NAME, check_can_be_folder, put_new
+from airfl.storage.output_files import (
+    BEGUN,
+    SHARDS_NAME,
+    TRACE_NAME,
+    check_can_be_folder,
+    is_only_begun,
+    no_empty_folder,
+    put_new,
+)
 
 if TYPE_CHECKING:
     from airfl.exports.format import Format
@@ -55,6 +63,8 @@ def find_traces(path: str | Path) -> list[tuple[Path, Path]]:
         return [(path / TRACE_NAME, Path())]
     found = sorted(file for file in path.rglob(TRACE_NAME) if SHARDS_NAME not in file.parts and file.is_file())
     if not found:
+        if is_only_begun(path):
+            raise UserError(f"{path}: {BEGUN}")
         raise UserError(f"{path}: no run ({TRACE_NAME}) in this folder or below; check the path")
     return [(file, file.parent.relative_to(path)) for file in found]
 
@@ -74,7 +84,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     Raises:
         UserError: If a trace cannot be exported or a file already exists. Then nothing is written.
     """
-    from airfl.exports.format import under_true_names
+    from airfl.exports.format import state_of, under_true_names
     from airfl.storage.trace import open_trace
 
     check_format(to)
@@ -89,9 +99,8 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
             form.check(trace)
             status, left_out = str(trace.attrs["status"]), form.left_out(trace)
             if status != "complete":
-                messages.append(
-                    f"{file}: the run's status is {status!r}; its {trace.sizes['round']} finished rounds are exported"
-                )
+                rounds = trace.sizes["round"]
+                messages.append(f"{file}: the run is {state_of(status)}; its {rounds} finished rounds are exported")
             if left_out:
                 messages.append(f"{file}: {left_out}")
     written = []
@@ -134,16 +143,20 @@ def _check_target(folder: Path, form: Format) -> None:
 
 def _write(form: Format, write: Callable[[Path], None], folder: Path) -> list[Path]:
     """Write all files of a folder, or none: they are written to a temporary folder and moved when complete."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written to ({error.strerror})") from None
-    try:
-        write(temporary)
-        _check_target(folder, form)
-        for name in form.files:
-            put_new(temporary / name, folder / name)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with no_empty_folder(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(prefix=".export-", dir=folder))
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be written to ({error.strerror})") from None
+        try:
+            write(temporary)
+            _check_target(folder, form)
+            for name in form.files:
+                put_new(temporary / name, folder / name)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise MachineError(f"{folder}: cannot be written to ({reason}); fix this, then export again") from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     return [folder / name for name in form.files]

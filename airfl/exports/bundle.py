@@ -23,7 +23,7 @@ from airfl.core.checkpoint.fingerprint import recorded_files
 from airfl.core.summary import summarise
 from airfl.errors import UserError
 from airfl.exports import csv
-from airfl.exports.format import Format, signals_left_out, under_true_names
+from airfl.exports.format import Format, signals_left_out, state_of, under_true_names
 from airfl.runtime.text import inert
 from airfl.storage.bundle import BLOCK_BYTES, BUNDLE_NAME, CRATE, MANIFEST, RUNS, SCHEMA, digests, writing
 from airfl.storage.input_files import open_regular
@@ -81,8 +81,8 @@ def check(trace: xarray.Dataset) -> None:
     source, status = trace.encoding["source"], trace.attrs["status"]
     if status != "complete":
         raise UserError(
-            f"{source}: the run's status is {status!r}, and a bundle holds complete runs; finish it with --resume, or "
-            "use --to csv"
+            f"{source}: the run is {state_of(status)}, and a bundle holds complete runs; finish it with "
+            "--resume, or use --to csv"
         )
     own = [trace.attrs[OWN_TASK]] if OWN_TASK in trace.attrs else list(json.loads(trace.attrs.get(OWN_PARTS, "{}")))
     if own:

@@ -71,6 +71,11 @@ def about(trace: xarray.Dataset) -> dict[str, Any]:
     }
 
 
+def state_of(status: str) -> str:
+    """Return the word for a run's status, as in the tables of `airfl results`."""
+    return "unfinished" if status == "running" else status
+
+
 def under_true_names(trace: xarray.Dataset) -> xarray.Dataset:
     """Rename variables whose name ends in "_j" but that are not in joules: energy_j becomes energy_normalised."""
     names = {str(name): true_name(str(name), str(array.attrs.get("units"))) for name, array in trace.data_vars.items()}

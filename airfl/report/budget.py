@@ -11,7 +11,7 @@ from airfl.analysis.budget import Budget
 from airfl.report.figures import COLOURS, check_new_figures, lighten, write_figure
 from airfl.report.terminal import AT_BOUND, two_columns
 from airfl.runtime.notebook.style import PAGE, Style
-from airfl.runtime.numbers import figure, scientific
+from airfl.runtime.numbers import counted, figure, scientific
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +24,7 @@ BINS = 40
 
 def budget_table(budget: Budget, delta: float) -> Table:
     """Return a table of two columns, quantity and value."""
-    return two_columns(f"{budget.scheme}: {budget.rounds:,} rounds", AT_BOUND, _lines(budget, delta))
+    return two_columns(f"{budget.scheme}: {counted(budget.rounds, 'round')}", AT_BOUND, _lines(budget, delta))
 
 
 def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ def draw_budget(drawing: Figure, budget: Budget) -> None:
     )
     for axis in (left, right):
         lighten(axis)
-    drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {budget.rounds:,} rounds", fontsize="medium")
+    drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {counted(budget.rounds, 'round')}", fontsize="medium")
 
 
 def _draw_coefficients(axis: Axes, budget: Budget) -> None:

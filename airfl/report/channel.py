@@ -11,6 +11,7 @@ import numpy as np
 
 from airfl.report.figures import COLOURS, check_new_figures, write_figure
 from airfl.report.terminal import two_columns
+from airfl.runtime.numbers import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +29,10 @@ SIZE = (5.6, 3.6)
 def statistics_table(found: ChannelStatistics) -> Table:
     """Return a table of two columns, quantity and value."""
     layout, values = found.layout, found.figures()
-    of_axes = [f"{layout.rounds:,} rounds", f"{layout.devices:,} devices", f"{layout.antennas:,} antennas"]
-    of_axes += [f"{layout.paths:,} paths"] if layout.paths else []
-    of_axes += (
-        [] if layout.paths or layout.flat else [f"{layout.blocks:,} blocks", f"{layout.subcarriers:,} subcarriers"]
-    )
+    of_axes = [counted(layout.rounds, "round"), counted(layout.devices, "device"), counted(layout.antennas, "antenna")]
+    of_axes += [counted(layout.paths, "path")] if layout.paths else []
+    if not (layout.paths or layout.flat):
+        of_axes += [counted(layout.blocks, "block"), counted(layout.subcarriers, "subcarrier")]
     beyond = "above 1 GHz" if layout.paths else "above half of the band"
     lines = [
         ("carrier", _told(values["carrier_hz"], "Hz")),
@@ -89,7 +89,7 @@ def _decibels(value: float | None) -> str:
 
 def _k_factor(found: ChannelStatistics) -> str:
     if math.isnan(found.k_factor):
-        return f"not estimated: {found.k_samples} values of a device, at least 32 are needed"
+        return f"not estimated: {counted(found.k_samples, 'value')} of a device, at least 32 are needed"
     if math.isinf(found.k_factor):
         return "infinite: |h| is constant"
     in_db = f" ({10 * math.log10(found.k_factor):.1f} dB)" if found.k_factor > 0 else ""

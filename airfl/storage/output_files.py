@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from airfl.errors import UserError
@@ -32,6 +32,8 @@ HOLDS = {
     SHARDS_NAME: "a sweep or a comparison that several processes write",
 }
 """What a folder contains, by the names of files that show it."""
+BEGUN = "begun, no round stored yet; resume it with --resume"
+"""What to tell of a folder that `is_only_begun`."""
 
 
 def current_folder() -> Path | None:
@@ -40,6 +42,13 @@ def current_folder() -> Path | None:
         return Path.cwd()
     except FileNotFoundError:
         return None
+
+
+def is_only_begun(folder: Path) -> bool:
+    """Whether a run or a comparison was begun in a folder and ended before it had stored a round."""
+    if (folder / ROWS_NAME).exists():
+        return not any(folder.glob(f"*/*/{TRACE_NAME}"))
+    return (folder / CHECKPOINT_NAME).is_dir() and not (folder / TRACE_NAME).exists()
 
 
 def is_a_name(text: str) -> bool:
@@ -167,6 +176,9 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
+    except OSError as error:
+        _name(error, path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -178,8 +190,30 @@ def making_new(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         put_new(temporary, path)
+    except OSError as error:
+        _name(error, path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """Remove the folder and its parents again if the block makes them, fails, and leaves nothing in them."""
+    made = [part for part in (folder, *folder.parents) if not os.path.lexists(part)]
+    try:
+        yield
+    except BaseException:
+        for part in made:
+            with suppress(OSError):
+                part.rmdir()
+        raise
+
+
+def _name(error: OSError, path: Path) -> None:
+    """Name the file in an error of writing to it, which does not, such as that of a full disk."""
+    if error.filename is None and error.errno is not None:
+        error.filename = str(path)
 
 
 def _beside(path: Path) -> Path:

@@ -34,12 +34,18 @@ plot nowhere -> nowhere ... no such folder
 plot TESTS -> holds no run
 config -> --schema
 rnu -> rnu
+run DEMO --rounds 3 -> No such option: --rounds ... did you mean run.rounds=...?
+run DEMO --out= -> --out is empty; give a path
+plot TESTS --style foo -> airfl: Invalid value for '--style': 'foo' is not one of
+results DEMO -> demo.toml: a file, not a folder
 bench -> bench: CONFIG is missing
 bench DEMO run.rounds=none -> run.rounds
 bench DEMO --rounds 0 -> --rounds must be at least 1, got 0
 bench DEMO --device gpu -> --device: unknown value 'gpu'
 sweep DEMO scheme.ration=0.1,0.2 -> scheme.ration: scheme 'pfels' has no ration; did you mean ratio
 sweep DEMO scheme.ratio=1:0:0.5 -> the range 1:0:0.5 is empty
+sweep DEMO scheme.ratio=0.1:0.5:0 -> the step of the range 0.1:0.5:0 must not be 0
+sweep DEMO scheme.ratio=0.1:0.5:0.2 scheme.ratio=0.1 -> scheme.ratio: is given twice, 0.1:0.5:0.2 and 0.1
 sweep DEMO scheme.ratio=0.1,2 -> scheme.ratio
 sweep DEMO scheme.ratio=0.1,0.2 --jobs 2 --cluster tcp://127.0.0.1:1 -> give only one
 sweep DEMO scheme.ratio=0.1,0.2 --jobs -1 -> --jobs
@@ -61,6 +67,7 @@ tune DEMO {HELD_OUT} {RATE}=0.1,0.2 --schemes pfelz -> did you mean pfels
 privacy -> exactly one of --noise-multiplier and --epsilon
 privacy {BARE} --epsilon 1 -> exactly one of --noise-multiplier and --epsilon
 privacy --noise-multiplier -1 --delta 1e-3 -> --noise-multiplier must be at least 0, got -1
+privacy --noise-multiplier 1e-200 --delta 1e-5 -> must be at least 1e-10, or 0 for no noise, got 1e-200
 privacy {NOISE} -> --delta is missing
 privacy {NOISE} --delta 2 -> --delta must be between 0 and 1, got 2
 privacy {NOISE} --delta 1e-3 --sampling-rate 1.5 -> --sampling-rate must be above 0 and at most 1, got 1.5
@@ -72,6 +79,8 @@ privacy {BARE} --adjacency replace_one -> no bound for a Poisson sample under re
 privacy --epsilon 1e-12 --delta 1e-12 --rounds 1000000 -> --epsilon: no noise multiplier
 privacy {BARE} --plot somewhere -> need CONFIG
 privacy DEMO --rounds 5 -> give run.rounds=... instead
+privacy DEMO {NOISE} -> leave it out, as scheme 'pfels' has no such parameter
+privacy DEMO scheme.name=dp-fedavg {NOISE} -> give scheme.noise_multiplier=... instead
 privacy DEMO --accountant rdp -> give privacy.accountant=... instead
 privacy DEMO privacy.accountant=pld -> privacy.accountant: accountant 'pld' has no bound for a sample of fixed
 privacy nothing.toml -> no such settings file
@@ -89,7 +98,7 @@ def test_one_line_says_what_is_wrong_and_nothing_is_written(command: str, said: 
     out = tmp_path / "out"
     places = {"DEMO": DEMO, "TESTS": ROOT / "tests", "OUT": out}
     words = [places.get(word, word) for word in command.split()]
-    if words[0] in TO_OUT and "--out" not in words:
+    if words[0] in TO_OUT and not {"--out", "--out="} & set(words):
         words += ["--out", out]
     line = refused(airfl(*words))
     for part in said.split(" ... "):

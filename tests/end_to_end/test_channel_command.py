@@ -28,7 +28,7 @@ def street(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("imported") / "street.h5"
     done = succeeded(airfl("channel", "import", "deepmimo", STREET, "--reachable", "--out", file))
     assert "base station 0:0 of 0:0; receivers 1 of 1" in done.stderr
-    assert f"written: {file}: 1 rounds, 12 devices, 1 antennas, 6 paths" in done.stderr
+    assert f"written: {file}: 1 round, 12 devices, 1 antenna, 6 paths" in done.stderr
     return file
 
 

@@ -48,7 +48,8 @@ def test_compare_then_plot(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp_path: Path) -> None:
-    running = begun("run", DEMO, *SMALL, "run.rounds=100000", "run.evaluate_every=100000", "--out", tmp_path / "a")
+    words = ("run", DEMO, *SMALL, "run.rounds=100000", "run.evaluate_every=100000", "--out", tmp_path / "a")
+    running = begun(*words)
     running.until(lambda: "round 1/100000" in running.stderr)
     running.send(signal.SIGINT)
     assert running.wait() == 130
@@ -58,7 +59,12 @@ def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp
     assert told[-1].endswith("resume it with the same command and --resume")
     with h5py.File(tmp_path / "a" / "trace.h5") as trace:
         assert trace.attrs["status"] == "running"
-        assert trace["energy_j"].shape[0] >= 1
+        rounds = trace["energy_j"].shape[0]
+        assert rounds >= 1
+    running = begun(*words, "--resume")
+    running.until(lambda: f"{tmp_path / 'a'}: resumed after round {rounds} of 100000" in running.stderr)
+    running.send(signal.SIGINT)
+    assert running.wait() == 130
 
 
 def test_rows_of_the_demo_are_the_six_of_the_figure() -> None:

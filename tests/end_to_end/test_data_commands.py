@@ -71,3 +71,22 @@ def test_data_dir_comes_before_everything_else(command: str, tmp_path: Path) -> 
     assert done.returncode == 2
     assert str(tmp_path / "fashion-mnist-sample" / "t10k-labels-idx1-ubyte.gz") in done.stderr.splitlines()[-1]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", DEMO, *SMALL, "--out", "out"), "no such folder"),
+        (("privacy", DEMO), "no such folder"),
+        (("doctor",), "a file, not a folder"),
+    ],
+)
+def test_a_data_dir_that_is_no_folder_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """Other data would be taken, and nobody would know."""
+    given = tmp_path / "given"
+    if said == "a file, not a folder":
+        given.touch()
+    done = airfl(*words, "--data-dir", given, cwd=tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert f"--data-dir {given}: {said}" in done.stderr
+    assert not (tmp_path / "out").exists()

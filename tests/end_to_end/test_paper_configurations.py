@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-import airfl.learning.evaluation
+import airfl.learning.task
 from airfl.config import Settings, load_rows, load_settings
 from airfl.core.preflight import check_recipe
 from airfl.core.round import run_round
@@ -68,7 +68,7 @@ def needs(dataset: str) -> pytest.MarkDecorator:
 
 def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch, samples: int = 50) -> World:
     """The world of the settings, evaluated on few samples: the models take milliseconds a sample."""
-    monkeypatch.setattr(airfl.learning.evaluation, "TRAINING_SAMPLES", samples)
+    monkeypatch.setattr(airfl.learning.task, "TRAINING_SAMPLES", samples)
     world = build_world(settings, torch.device("cpu"), FOLDERS)
     test = replace(world.task.test, inputs=world.task.test.inputs[:samples], targets=world.task.test.targets[:samples])
     return replace(world, task=replace(world.task, test=test))

@@ -96,6 +96,12 @@ def test_no_noise_is_inf() -> None:
     assert (found["epsilon_round"], found["epsilon"]) == ("inf", "inf")
 
 
+def test_hardly_any_noise_is_many_but_few_digits() -> None:
+    done = succeeded(airfl("privacy", "--noise-multiplier", 1e-10, "--delta", 1e-5))
+    assert "5.00e19" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) < 80
+
+
 def test_bare_numbers_for_people() -> None:
     done = succeeded(airfl("privacy", *ISSUE, "--sampling", "without_replacement"))
     for text in ("57.64", "45.11", "7.102", "1.769", "replace-one", "samples of fixed size"):

@@ -12,6 +12,7 @@ import airfl
 from airfl.core.checkpoint import read_saved
 from tests.conftest import ROOT
 from tests.processes import Child, Parent, mounted, read_only
+from tests.processes import airfl as command
 from tests.reliability.finished import finish, is_complete, rows, settings
 from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import FULL, Measured, cases
@@ -133,3 +134,27 @@ def test_data_that_cannot_be_written_beside(parent: Parent, tmp_path: Path) -> N
             assert child.wait() == 0, child.stderr
             assert "Traceback" not in child.stderr
             finish(out, *SHORT)
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        (("export", "--to", "npz", "--out"), "exported"),
+        (("plot", "--out"), "figures"),
+        (("report", "--out"), "report.html"),
+    ],
+)
+def test_a_full_disk_names_what_was_to_be_written(
+    words: tuple[str, ...], made: str, finished: Path, tmp_path: Path
+) -> None:
+    """And no empty folder stays there."""
+    disk = tmp_path / "disk"
+    with mounted(disk, "-t", "tmpfs", "-o", "size=64k", "airfl"):
+        free = os.statvfs(disk)
+        (disk / "fill").write_bytes(bytes(max(free.f_bavail * free.f_frsize - 8192, 0)))
+        done = command(words[0], finished.parent, *words[1:], disk / made)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert FULL_DISK in line
+        assert line.startswith(f"airfl: {disk / made}")
+        assert [path.name for path in disk.iterdir()] == ["fill"]

@@ -96,7 +96,7 @@ def test_who_asks_twice_does_not_wait(parent: Parent, tmp_path: Path) -> None:
     child = begun(parent, out, *LONG)
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # so that both are there at once
         child.send(number)
-    assert child.refused(130) == "airfl: interrupted"
+    assert child.refused(130) == f"airfl: {out}: interrupted; resume it with the same command and --resume"
     assert "stopping after this round" in child.stderr
     finish(out, *LONG)
 
@@ -108,7 +108,8 @@ def test_sigterm_before_the_first_round(parent: Parent, tmp_path: Path) -> None:
     child.send(signal.SIGTERM)
     assert child.wait() in (130, 0)
     if not is_complete(out):
-        child.refused(130)
+        begun = (out / "checkpoint").exists()
+        assert ("resume it with the same command and --resume" in child.refused(130)) == begun
     finish(out, *SHORT)
 
 
@@ -144,6 +145,26 @@ class Deleted:
 def command(standalone_mode):
     Deleted()
     time.sleep(20)
+
+cli.app = command
+cli.main()
+""")
+    assert parent.start(script=file).refused(130) == "airfl: interrupted"
+
+
+def test_an_interrupt_that_compiled_code_renames_is_one(parent: Parent, tmp_path: Path) -> None:
+    """pydantic's validators turn it into a SchemaError, for instance, while airfl starts."""
+    file = tmp_path / "renamed.py"
+    file.write_text("""
+import os, signal, time
+from airfl import cli
+
+def command(standalone_mode):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(20)
+    except KeyboardInterrupt:
+        raise ValueError("KeyboardInterrupt")
 
 cli.app = command
 cli.main()

@@ -62,6 +62,17 @@ def test_this_machine_has_the_base() -> None:
     assert not [line for line in report_lines(found) if len(line) > WIDTH and "/" not in line.split()[-1]]
 
 
+def test_data_that_is_generated_is_not_missing(tmp_path: Path) -> None:
+    broken = "t10k-labels: is missing"
+    data = {"synthetic": places.GENERATED, "gaussian-classes": places.GENERATED, "mnist": None, "svhn": str(tmp_path)}
+    lines = report_lines(checkup(GOOD, data=data))
+    assert lines[-1] == "nothing is missing"
+    assert any(line.endswith("available: synthetic, gaussian-classes, svhn") for line in lines)
+    lines = report_lines(checkup(GOOD, data={**data, "shakespeare-plays": broken}))
+    assert lines[-2:] == ["missing or not working:", f"shakespeare-plays {broken}"]
+    assert any("not available: mnist, shakespeare-plays;" in line for line in lines)
+
+
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or too old."""
     monkeypatch.setattr(packages, "BASE", {"no-such-package": ("no_such_package", "nothing")})

@@ -298,13 +298,22 @@ def test_failed_and_missing_points_are_told(swept: Page, page: Page) -> None:
     assert "Not tuned:" not in swept.text  # one scheme is compared with itself
 
 
+def test_the_commands_shown_are_accepted(comparison: Path, sweep: Path) -> None:
+    """`airfl export` takes one folder, the others take all of them."""
+    found = Page(html_page(PageView(read_results([comparison, sweep]), (comparison, sweep))))
+    assert f"airfl figures {comparison} {sweep} --out FOLDER\n" in found.source
+    for number, folder in enumerate((comparison, sweep), 1):
+        assert f"airfl export {folder} --to csv --out FOLDER-{number}" in found.source
+    assert f"airfl export {sweep} --to csv --out FOLDER<" in shown(read_results(sweep), sweep).source
+
+
 def test_a_run_broken_off_before_an_evaluation(sweep: Path) -> None:
     """Nothing is known of its accuracy; the page says what is."""
     run = summarised(read_results(sweep).runs[0], test_accuracy=math.nan, status="failed")
     course = {name: values[:0] for name, values in run.digest.course.items()}
     broken = replace(run, digest=replace(run.digest, course=course))
     found = shown(Results((broken,), ("scheme.ratio",)), sweep)
-    assert "1 run with the status failed" in found.text
+    assert "1 failed run: taken as far as the trace goes" in found.text
     assert "No run was evaluated." in found.text
     (epsilon,) = numbers(found, "comparison-table", "ε run")
     assert epsilon > 0

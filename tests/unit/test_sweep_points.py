@@ -37,15 +37,18 @@ def test_values_and_inclusive_ranges(text: str, values: list) -> None:
 
 
 def test_one_value_is_no_axis_and_the_last_of_a_key_wins() -> None:
-    assert split_axes(["a.b=1,2", "c.d=[1,2]", "a.b=3"]) == (["c.d=[1,2]", "a.b=3"], {})
+    assert split_axes(["a.b=2", "c.d=[1,2]", "a.b=3"]) == (["c.d=[1,2]", "a.b=3"], {})
     assert split_axes(["a.b=3", "a.b=1,2"]) == ([], {"a.b": [1, 2]})
+    for several in ("1,2", "0.1:0.5:0.2"):
+        with pytest.raises(UserError, match=f"a.b: is given twice, {several} and 3"):
+            split_axes([f"a.b={several}", "c.d=4", "a.b=3"])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a.b=5:0:1", "range 5:0:1 is empty"),
-        ("a.b=0:5:0", "range 0:5:0 is empty"),
+        ("a.b=0:5:0", "the step of the range 0:5:0 must not be 0"),
         ("a.b=0:5", "a range must be lo:hi:step"),
         ("a.b=1,,2", "a value between commas is empty"),
         ("a.b=1,2,1", "1 is given twice"),

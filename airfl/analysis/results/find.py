@@ -9,9 +9,7 @@ from pathlib import Path
 from airfl.errors import UserError
 from airfl.storage.addresses import address
 from airfl.storage.input_files import LIST_BYTES, read_regular
-from airfl.storage.output_files import CHECKPOINT_NAME, HOLDS, ROWS_NAME, SWEEP_NAME, TRACE_NAME, is_a_name
-
-BEGUN = "begun, no round stored yet; resume it with --resume"
+from airfl.storage.output_files import BEGUN, HOLDS, ROWS_NAME, SWEEP_NAME, TRACE_NAME, is_a_name, is_only_begun
 
 
 def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
@@ -37,18 +35,11 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
 
 def without_runs(folder: Path) -> str:
     """Return what to tell where a folder was given in which no run is found."""
-    if has_begun(folder):
+    if is_only_begun(folder):
         return f"{folder}: {BEGUN}"
     if left := left_out(folder):
         return f"{folder}: holds no run ({TRACE_NAME}) itself; {'; '.join(left.values())}"
     return f"{folder}: holds no run ({TRACE_NAME}), nor do its subfolders; check the path"
-
-
-def has_begun(folder: Path) -> bool:
-    """Whether a run or a comparison was begun in a folder and ended before it had stored a round."""
-    if (folder / ROWS_NAME).exists():
-        return not any(folder.glob(f"*/*/{TRACE_NAME}"))
-    return (folder / CHECKPOINT_NAME).is_dir() and not (folder / TRACE_NAME).exists()
 
 
 def left_out(folder: Path) -> dict[str, str]:
@@ -62,7 +53,7 @@ def left_out(folder: Path) -> dict[str, str]:
                 lines[str(below)] = f"{below} ({HOLDS[name]}); give it as a folder of its own"
                 break
         else:
-            if has_begun(below):
+            if is_only_begun(below):
                 lines[str(below)] = f"{below}: {BEGUN}"
     return lines
 

@@ -41,7 +41,7 @@ class Checkup:
         machine: Processor, memory and accelerators.
         compiler: The C++ compiler that the compiled engine would use.
         data_folders: Folders that are searched for data sets.
-        data: Data set -> its folder, or the problem with its files; None if it was not found.
+        data: Data set -> its folder, that it is generated, or the problem with its files; None if it was not found.
         kept: Cache folders.
         environment: Name -> value of the environment variables that airfl reads and that are set.
     """

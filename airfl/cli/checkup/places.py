@@ -14,6 +14,9 @@ from airfl.errors import UserError
 from airfl.storage.cache import can_be_written as writable
 from airfl.storage.cache import lasting_folder
 
+GENERATED = "generated when a run starts"
+"""In place of the folder of a data set that has no files."""
+
 
 @dataclass(frozen=True)
 class CacheFolder:
@@ -31,7 +34,7 @@ class CacheFolder:
 
 
 def found_datasets(folders: Sequence[Path]) -> dict[str, str | None]:
-    """Return data set -> its folder, or the problem with its files; None if it was not found."""
+    """Return data set -> its folder, GENERATED, or the problem with its files; None if it was not found."""
     from airfl.learning.tasks.datasets import DATASETS
 
     return {name: _location(name, folders) for name in DATASETS}
@@ -41,7 +44,7 @@ def _location(name: str, folders: Sequence[Path]) -> str | None:
     from airfl.learning.tasks.datasets import DATASETS, GeneratedDataset, find_dataset
 
     if issubclass(DATASETS[name], GeneratedDataset):
-        return "generated when a run starts"
+        return GENERATED
     try:
         folder = find_dataset(name, folders)
     except UserError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.analysis.results.digest import digest_of
-from airfl.analysis.results.find import read_rows
+from airfl.analysis.results.find import read_rows, without_runs
 from airfl.analysis.results.result import plain
 from airfl.analysis.results.sweep_folder import RUNNING_NAME, read_listing
 from airfl.core.checkpoint import ABOUT_NAME
@@ -220,7 +220,7 @@ def check_watchable(folder: Path) -> None:
     except OSError as error:
         raise UserError(f"{folder}: cannot be read ({error.strerror})") from None
     if kind == NOTHING and others:
-        raise UserError(f"{folder}: holds no run ({TRACE_NAME}), nor do its subfolders; check the path")
+        raise UserError(without_runs(folder))
 
 
 def points_in(folder: Path) -> tuple[str, list[Point]]:

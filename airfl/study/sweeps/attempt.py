@@ -44,13 +44,16 @@ def attempt(
     Raises RunInterruptedError if it was asked to stop.
     """
 
+    # A worker of a cluster may lack the folder. It then has the data from the scheduler, or looks in the other folders.
+    data_dir = job.data_dir if job.data_dir and job.data_dir.is_dir() else None
+
     def start(resume: bool) -> None:
         run(
             job.settings,
             folder,
             job.device,
             after_a_round,
-            job.data_dir,
+            data_dir,
             data,
             resume=resume,
             finish_rounds=finish_rounds,

@@ -1,6 +1,8 @@
 """Search paths of data sets."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import airfl
 from airfl.learning.tasks.datasets import DATASETS, cifar10, data_folders, femnist, find_dataset, mnist
 from airfl.learning.tasks.datasets import load_dataset as load_from
+from tests.refusals import one_line
 from tests.unit.datasets.support import put, refusal, same
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch
 from tests.unit.datasets.test_compact_femnist import compact, put_compact
@@ -77,3 +80,13 @@ def test_a_missing_data_set_is_told_with_what_to_do(tmp_path: Path, kept: Path, 
     for part in (str(tmp_path / "two"), f"`airfl data get {name}`", "--data-dir", "AIRFL_DATA", f"{name}/"):
         assert part in line
     assert not kept.exists()
+
+
+@pytest.mark.parametrize("function", [airfl.run, airfl.privacy, airfl.link_budget])
+def test_a_data_dir_that_is_no_folder_is_refused(function: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for given in (tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(
+            airfl.UserError, match=one_line("data_dir must be the path of an existing folder", str(given))
+        ):
+            function("demo", data_dir=given)

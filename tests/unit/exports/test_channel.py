@@ -157,7 +157,7 @@ def test_every_round_is_there_of_a_run_that_failed(tmp_path: Path) -> None:
     with h5py.File(file) as channel:
         assert channel["gains"].shape == (3, 40, 1)
     assert len(said) == 1
-    assert "status is 'failed'; its 2 finished rounds" in said[0]
+    assert "the run is failed; its 2 finished rounds" in said[0]
 
 
 def test_a_replay_is_exported_like_any_other_channel(tmp_path: Path) -> None:

@@ -7,18 +7,19 @@ from collections import Counter
 from typing import Any
 
 from airfl.report.page.view import PageView
-from airfl.report.table import untuned
+from airfl.report.table import STATES, untuned
+from airfl.runtime.numbers import counted
 from airfl.version import __version__
 
-COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv --out FOLDER"))
+COMMANDS = (("results", ""), ("figures", " --out FOLDER"))
 
 
 def header(view: PageView) -> dict[str, Any]:
     """Return title, counts, notes, failed points with their causes, and runs that cannot be read."""
     failed = [{"folder": folder, "cause": cause} for folder, cause in view.results.failed.items()]
     unreadable = [{"folder": "", "cause": line} for line in view.results.unreadable.values()]
-    faults = [(f"{_counted(len(failed), 'point')} failed:", failed)] if failed else []
-    faults += [(f"{_counted(len(unreadable), 'run')} left out:", unreadable)] if unreadable else []
+    faults = [(f"{counted(len(failed), 'point')} failed:", failed)] if failed else []
+    faults += [(f"{len(unreadable):,} left out:", unreadable)] if unreadable else []
     return {
         "folders": view.folders,
         "what_was_run": _what_was_run(view),
@@ -35,7 +36,7 @@ def _what_was_run(view: PageView) -> str:
     seeds = sorted({len(group.runs) for group in view.groups})
     rounds = sorted({run.digest.summary.rounds for run in view.results.runs})
     parts = [
-        f"{_counted(runs, 'run')} in {_counted(groups, 'group')}",
+        f"{counted(runs, 'run')} in {counted(groups, 'group')}",
         f"{_span(seeds)} seed{'' if seeds == [1] else 's'} a group",
         f"{_span(rounds)} round{'' if rounds == [1] else 's'}",
         f"scheme{'' if len(schemes) == 1 else 's'}: {', '.join(schemes)}",
@@ -49,11 +50,11 @@ def _warnings(view: PageView) -> list[str]:
     """Return notes on runs that were not tuned, are missing, or were interrupted."""
     said = [text] if (text := untuned(view.rows).strip()) else []
     if view.results.missing:
-        said.append(f"{_counted(view.results.missing, 'point')} of the sweep not yet run: the page is not complete.")
+        said.append(f"{counted(view.results.missing, 'point')} of the sweep not yet run: the page is not complete.")
     states = Counter(run.digest.summary.status for run in view.results.runs)
     for status, count in states.items():
         if status != "complete":
-            said.append(f"{_counted(count, 'run')} with the status {status}: taken as far as the trace goes.")
+            said.append(f"{counted(count, f'{STATES.get(status, status)} run')}: taken as far as the trace goes.")
     stopped = sorted({run.digest.summary.rounds for run in view.results.runs if run.digest.summary.stopped_early})
     if stopped:
         said.append(f"Runs were stopped early, after {_span(stopped)} rounds: their costs and ε are of those rounds.")
@@ -61,12 +62,12 @@ def _warnings(view: PageView) -> list[str]:
 
 
 def _commands(view: PageView) -> list[str]:
-    folders = " ".join(shlex.quote(str(folder)) for folder in view.folders)
-    return [f"airfl {name} {folders}{options}" for name, options in COMMANDS]
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+    folders = [shlex.quote(str(folder)) for folder in view.folders]
+    outs = ["FOLDER"] if len(folders) == 1 else [f"FOLDER-{number}" for number in range(1, len(folders) + 1)]
+    return [
+        *(f"airfl {name} {' '.join(folders)}{options}" for name, options in COMMANDS),
+        *(f"airfl export {folder} --to csv --out {out}" for folder, out in zip(folders, outs, strict=True)),
+    ]
 
 
 def _span(values: list[int]) -> str:
