@@ -13,7 +13,7 @@ from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, wr
 from airfl.report.table import BETA_TELLS
 from airfl.report.terminal import AT_BOUND, two_columns
 from airfl.runtime.notebook.style import PAGE, Style
-from airfl.runtime.numbers import figure
+from airfl.runtime.numbers import counted, figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,8 @@ OBSERVERS = {"third_party": "a third party who observes the broadcasts", "server
 def privacy_table(privacy: RunPrivacy) -> Table:
     """Return a table of two columns, quantity and value."""
     guarantee = privacy.statement
-    title = f"{privacy.scheme}: {privacy.rounds:,} rounds, {privacy.selected:,} of {privacy.devices:,} devices"
+    rounds, devices = counted(privacy.rounds, "round"), counted(privacy.devices, "device")
+    title = f"{privacy.scheme}: {rounds}, {privacy.selected:,} of {devices}"
     caption = (
         f"{guarantee.level} level, {ADJACENCIES[guarantee.adjacency]}, {SAMPLINGS[guarantee.sampling]}"
         f"{', which the state of devices may reveal' if guarantee.remembered else ''}; "
@@ -111,7 +112,7 @@ def bare_table(figures: dict[str, Any]) -> Table:
     names = {
         "noise_multiplier": "noise multiplier, σ/C",
         "epsilon_round": "ε of one round, exact",
-        "epsilon": f"ε of {figures['rounds']:,} round{'' if figures['rounds'] == 1 else 's'}",
+        "epsilon": f"ε of {counted(figures['rounds'], 'round')}",
         "epsilon_lower": "proven lower bound",
         "epsilon_at_least": "lower bound on ε from a pair of neighbours",
         "epsilon_as_poisson": "ε accounted as Poisson",

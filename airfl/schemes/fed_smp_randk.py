@@ -9,6 +9,7 @@ from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import Scheme
 from airfl.uplinks.stages import Clip, GaussianNoise, RandK, kept_entries
+from channels.part import parameter
 
 
 class FedSmpRandK(Scheme):
@@ -22,14 +23,15 @@ class FedSmpRandK(Scheme):
 
     ratio: float = parameters.ratio()
     noise_multiplier: float | None = parameters.noise_multiplier()
+    unscaled: bool = parameter(False, description="leave out the factor d/k before the clip")
 
     def recipe(self, problem: Problem) -> Recipe:
         """Sparsify, clip, perturb and average (algorithm 2 with rand-k)."""
         settings, dimension = problem.settings, problem.dimension
-        target = noise_target(problem, self.noise_multiplier)
+        target, kept = noise_target(problem, self.noise_multiplier), kept_entries(self.ratio, dimension)
         return Recipe(
             stages=(
-                RandK(dimension, kept_entries(self.ratio, dimension), amplify=True),  # lines 8, 46: d/k before the clip
+                RandK(dimension, kept, amplify=not self.unscaled),  # lines 8, 46: d/k before the clip
                 Clip(settings.local.update_bound),  # line 50
                 GaussianNoise(noise_std(problem, self.noise_multiplier)),  # line 51
             ),

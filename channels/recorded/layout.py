@@ -119,6 +119,9 @@ def layout_of(source: Source, variable: str | None = None) -> Layout:
     return layout
 
 
+REPEATED = '; take fewer rounds, or repeat the recorded ones (replay_rounds = "wrap" or "shuffle")'
+
+
 def check_lengths(layout: Layout, shape: tuple[int, ...], required: tuple[int, int, int]) -> None:
     """Raise RecordingError if the file holds fewer rounds, devices or antennas than required."""
     axes = PATH_AXES if layout.paths else AXES if layout.flat else MORE_AXES
@@ -127,7 +130,7 @@ def check_lengths(layout: Layout, shape: tuple[int, ...], required: tuple[int, i
         if held < needed:
             raise RecordingError(
                 f"{shown(layout.name)!r} holds {held:,} of the {needed:,} {what} that the run needs; its shape {shape} "
-                f"is read as {axes}"
+                f"is read as {axes}{REPEATED if what == 'rounds' else ''}"
             )
 
 

@@ -4,6 +4,7 @@ python experiments/papers/fed_smp.py table-1 [--seeds 1] [--jobs 2] [--data DIR]
 python experiments/papers/fed_smp.py table-1 --check     # re-make the first point of the committed data
 python experiments/papers/fed_smp.py table-1 --show      # print the committed data
 python experiments/papers/fed_smp.py figure-2            # draw it from the data of tables I to III
+python experiments/papers/fed_smp.py unscaled --jobs 2   # rand-k of table I without d/k before the clip
 
 Rows and settings are those of experiments/configs/papers/fed-smp-*.toml. Tables I, IV and V take Fashion-MNIST
 (`airfl data get fashion-mnist`, or Debian's package dataset-fashion-mnist with --data /usr/share/datasets), II, VI and
@@ -129,6 +130,15 @@ def without_noise(ratios: Sequence[float]) -> Experiment:
     return Experiment("fed-smp-figure-3", FASHION, rows=rows, extras=LOSS)
 
 
+def unscaled(ratios: Sequence[float]) -> Experiment:
+    """Return the experiment of table I's rows of rand-k without the factor d/k of line 46 of algorithm 2."""
+    settings = ["scheme.name=fed-smp-randk", "scheme.unscaled=true"]
+    labels = {ratio: f"{RANDK} without d/k, p = {ratio:g}" for ratio in ratios}
+    published = {label: TABLE_1[f"{RANDK}, p = {ratio:g}"] for ratio, label in labels.items()}
+    rows = {label: [*settings, f"scheme.ratio={ratio}"] for ratio, label in labels.items()}
+    return Experiment("fed-smp-unscaled", FASHION, published, rows, extras=LOSS)
+
+
 EXPERIMENTS = {
     "table-1": Experiment("fed-smp-table-1", FASHION, TABLE_1, extras=LOSS),
     "table-2": Experiment("fed-smp-table-2", SVHN, TABLE_2, extras=LOSS),
@@ -140,6 +150,7 @@ EXPERIMENTS = {
     "table-8": tradeoff("table-8", SHAKESPEARE, PLAYS),
     "table-9": tradeoff("table-9", SHAKESPEARE, PLAYS),
     "figure-3": without_noise((0.005, 0.1, 0.8, 0.001, 0.01, 0.2, 0.4)),
+    "unscaled": unscaled((0.005, 0.1, 0.001, 0.01, 0.2, 0.4, 0.8)),
 }
 OPTIMAL = {"table-1": (0.005, 0.4), "table-2": (0.01, 0.4), "table-3": (0.05, 0.2)}
 """Ratios of top-k and rand-k in figure 2."""

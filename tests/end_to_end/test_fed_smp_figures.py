@@ -47,7 +47,8 @@ def test_rows_have_the_settings_that_their_labels_say(name: str) -> None:
     for label, one in settings.items():
         scheme, *rest = label.split(", ")
         values = {key: float(value) for key, value in (part.split(" = ") for part in rest)}
-        assert one.scheme.name == scheme.lower()
+        assert one.scheme.name == scheme.lower().removesuffix(" without d/k")
+        assert one.scheme.values().get("unscaled", False) == ("without d/k" in scheme)
         assert one.scheme.values().get("ratio", 1) == values.get("p", 1)
         if "Fed-SMP" in label or label == "DP-FedAvg":
             default = 0.3 if "shakespeare" in one.task.dataset else 1.4
