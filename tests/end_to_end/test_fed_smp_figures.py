@@ -7,6 +7,7 @@ import dp_accounting
 import pytest
 from dp_accounting import rdp
 
+import airfl
 from experiments.papers import common, fed_smp
 from experiments.papers.common import Point, Runs
 from experiments.papers.fed_smp import EXPERIMENTS
@@ -91,9 +92,21 @@ def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[st
     ]
 
 
+def traffic(runs: dict[str, list[Point]]) -> dict[str, float | None]:
+    """MB until 72% are reached, of the lines of figure 2."""
+    settings = EXPERIMENTS["table-1"].settings()
+    return {
+        label: fed_smp.first_at(
+            runs[label], 72.0, airfl.link_budget(settings[label]).paper_cost_mb / settings[label].run.rounds
+        )
+        for label in fed_smp.lines_of_figure_2("table-1")
+    }
+
+
 def test_what_the_page_says_in_words() -> None:
     runs = {label: points for label, (points,) in common.by_label(common.read(DATA)).items()}
     assert {points[-1].round for points in runs.values()} == {180}
+    assert set(runs) == set(EXPERIMENTS["table-1"].published)
     words = " ".join((ROOT / "docs" / "papers.md").read_text().split())
     tops = {label: max(points, key=lambda point: point.accuracy) for label, points in runs.items()}
     best = {label: point.accuracy for label, point in tops.items()}
@@ -117,14 +130,18 @@ def test_what_the_page_says_in_words() -> None:
     assert rand("0.1") == max(accuracy for label, accuracy in best.items() if "randk" in label)
     assert f"to {rand('0.1'):.1f}%: {rand('0.1') - private:.1f} points ahead of DP-FedAvg's best" in words
     assert f"and {rand('0.1') - top('0.1'):.1f} ahead of top-k with the same p, where in the paper it is 2.9" in words
-    assert (
-        f"p = 0.005 it rises to {rand('0.005'):.1f}%, {top('0.005') - rand('0.005'):.1f} points behind top-k" in words
-    )
+    assert f"here it ends there at {rand('0.001'):.1f}%, and at p = 0.005 and 0.01 at" in words
+    assert f"at {rand('0.005'):.1f} and {rand('0.01'):.1f}%, where the paper has 56.0 and 65.6" in words
+    assert (paper[f"{fed_smp.RANDK}, p = 0.005"], paper[f"{fed_smp.RANDK}, p = 0.01"]) == (56.04, 65.61)
+    said = fed_smp.savings("table-1", traffic(runs))
+    assert [line.partition(": ")[2] for line in said] == ["99 % (paper: 99 %)", "60 % (paper: 70 %)"]
     falling = ["DP-FedAvg", *(f"Fed-SMP-topk, p = {p}" for p in ("0.1", "0.2", "0.8")), "Fed-SMP-randk, p = 0.8"]
     falls = [best[label] - runs[label][-1].accuracy for label in falling]
     assert {tops[label].round for label in falling} == {60}
     assert f"end {min(falls):.1f} to {max(falls):.1f} points lower" in words
-    rising = ("Fed-SMP-topk, p = 0.001", "Fed-SMP-randk, p = 0.005", "Fed-SMP-randk, p = 0.1", "FedAvg")
+    assert tops["Fed-SMP-topk, p = 0.4"].round == 80
+    small = (f"{fed_smp.RANDK}, p = {p}" for p in ("0.001", "0.005", "0.01", "0.1"))
+    rising = ("Fed-SMP-topk, p = 0.001", *small, "FedAvg")
     assert {tops[label].round for label in rising} == {180}
 
 

@@ -143,7 +143,7 @@ def test_one_bad_run_is_left_out_by_every_command(
     assert sum(len(group["seeds"]) for group in plain["groups"]) == 2
     said("report", from_outside)
     page = (from_outside / "report.html").read_text()
-    assert "1 run left out:" in page
+    assert "1 left out:" in page
     assert bad.parent.name in page
     said("plot", from_outside, "--out", from_outside / "plots")
     said("figures", from_outside, "--out", from_outside / "figures", "--only", "table")
