@@ -52,7 +52,7 @@ def release_event(scenario: Scenario, multiplier: float) -> Event:
 def worst_round_epsilon(
     scenario: Scenario, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]
 ) -> tuple[float, float]:
-    """Return the tight epsilon of the worst single round, and a lower bound on it, nan where none is known.
+    """Return an upper bound on epsilon of the worst single round, and a lower bound, nan where none is known.
 
     rounds: (noise multiplier, what beta disclosed) of each round.
     """

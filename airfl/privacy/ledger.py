@@ -57,7 +57,7 @@ class PrivacyFigures:
     """Epsilon after a round.
 
     Attributes:
-        epsilon_round: Tight epsilon of that round alone.
+        epsilon_round: Upper bound on epsilon of that round alone, tight without a random mask.
         epsilon: Composed so far, for the run's sampling; nan where it was not requested.
         epsilon_as_poisson: Composed so far as if the sampling were Poisson; nan where it was not requested or is not
             defined.
@@ -103,7 +103,8 @@ class PrivacyLedger:
         return self._entered.event
 
     def of_one_round(self, event: Event, disclosure: Disclosure | None = None) -> float:
-        """Return the tight epsilon of such a round alone, for the device with the largest; nothing is entered."""
+        """Return an upper bound on epsilon of such a round alone, for the device with the largest; nothing is entered.
+        It is tight without a random mask."""
         adjacency = self.statement.adjacency
         hidden = max(
             self._one_round(self.statement.of_round(one, disclosure), adjacency) for one in self.statement.of_all(event)

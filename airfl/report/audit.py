@@ -30,9 +30,9 @@ def audit_table(audit: Audit) -> Table:
 
 
 def verdict(audit: Audit) -> str:
-    """Return one sentence: whether the claim is refuted, and whether a tight epsilon is contradicted."""
+    """Return one sentence: whether the claim is refuted, and whether an accounted epsilon is contradicted."""
     contradictions = [
-        f"the tight epsilon of {figure(tight)} for {scope} is below the lower bound: the ledger or the channel is "
+        f"the accounted epsilon of {figure(tight)} for {scope} is below the lower bound: the ledger or the channel is "
         f"wrong, or an event of probability at most {_percent(1 - audit.confidence)} occurred"
         for tight, lower, scope in (
             (audit.epsilon_round, max(_number(audit.epsilon_lower), _number(audit.epsilon_lower_gaussian)), "a round"),
@@ -86,7 +86,7 @@ def _threat_model(audit: Audit) -> list[tuple[str, str]]:
 def _round(audit: Audit) -> list[tuple[str, str]]:
     lines = [
         ("ε claimed for a round, largest", figure(audit.epsilon_paper) if audit.claim_scope == "round" else "-"),
-        ("ε of the worst round, tight, for the sampling that is used", figure(audit.epsilon_round)),
+        ("ε of the worst round, at most, for the sampling that is used", figure(audit.epsilon_round)),
     ]
     if audit.trials:
         lines += [
@@ -101,7 +101,7 @@ def _run(audit: Audit) -> list[tuple[str, str]]:
     if audit.canaries:
         rounds = "1 round" if audit.rounds == 1 else f"{audit.rounds:,} rounds"
         lines += [
-            (f"ε of the run of {rounds}, tight", figure(audit.epsilon)),
+            (f"ε of the run of {rounds}, at most", figure(audit.epsilon)),
             (f"ε of the run is at least, {audit.canaries:,} canaries", figure(audit.epsilon_lower_one_run)),
         ]
     return lines

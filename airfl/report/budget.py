@@ -48,7 +48,7 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
             figure(budget.noise_multiplier_min),
         ),
         (f"{claimed} (δ = {delta:g})", figure(budget.epsilon_paper)),
-        ("ε of the worst round, tight, for the sampling that is used", figure(budget.epsilon_round_max)),
+        ("ε of the worst round, at most, for the sampling that is used", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
 

@@ -256,8 +256,8 @@ ROUND, THE_RUN, SURE = "the claim of 1.5 for a round", "the claim of 1.5 for the
         ),
         (
             {"epsilon_round": 1.8, **NOT_GAUSSIAN},
-            f"{ROUND} is false: at least 2 {SURE}; the tight epsilon of 1.8 for a round is below the lower bound: the "
-            "ledger or the channel is wrong, or an event of probability at most 5% occurred",
+            f"{ROUND} is false: at least 2 {SURE}; the accounted epsilon of 1.8 for a round is below the lower bound: "
+            "the ledger or the channel is wrong, or an event of probability at most 5% occurred",
         ),
     ],
 )

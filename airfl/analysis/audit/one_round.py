@@ -43,7 +43,7 @@ class Trial:
         took_part: Whether the canary's device took part, which the observer may not know.
         epsilon_paper: Epsilon that the scheme's paper claims for the round, or for a run of such rounds; nan without a
             claim.
-        epsilon_round: Tight epsilon of the round.
+        epsilon_round: Upper bound on epsilon of the round.
     """
 
     with_canary: float
@@ -56,11 +56,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class RoundAudit:
-    """The result of an audit of single rounds. Claimed and tight figures are the largest over the rounds.
+    """The result of an audit of single rounds. Claimed and accounted figures are the largest over the rounds.
 
     Attributes:
         epsilon_paper: Epsilon that the scheme's paper claims; nan without a claim.
-        epsilon_round: Tight epsilon of the round.
+        epsilon_round: Upper bound on epsilon of the round.
         epsilon_lower: Lower bound without assumptions.
         epsilon_lower_gaussian: Lower bound for Gaussian noise; nan where the noise is not Gaussian.
     """

@@ -34,8 +34,8 @@ class RunAudit:
         canaries: Number of planted canaries.
         epsilon_paper: Epsilon that the scheme's paper claims: the largest of a round, or of the run where the claim is
             for the run; nan without a claim.
-        epsilon_round: Tight epsilon of a round, the largest over rounds.
-        epsilon: Tight epsilon of the whole run.
+        epsilon_round: Upper bound on epsilon of a round, the largest over rounds.
+        epsilon: Upper bound on epsilon of the whole run.
         epsilon_lower: Lower bound on epsilon of the whole run.
     """
 
