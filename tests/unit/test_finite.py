@@ -201,7 +201,7 @@ def test_a_model_that_is_no_number_stops_a_run(policy: str, tmp_path: Path, monk
 def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^run.non_finite: [^\n]*soteriafl-sgd[^\n]*$"):
         run(tmp_path, "clip", "scheme.name=soteriafl-sgd")
-    run(tmp_path, "drop", "scheme.name=soteriafl-sgd")
+    run(tmp_path, "drop", "scheme.name=soteriafl-sgd", "scheme.noise_multiplier=0.0")
 
 
 def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
