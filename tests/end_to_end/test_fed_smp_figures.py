@@ -133,6 +133,11 @@ def test_what_the_page_says_in_words() -> None:
     assert f"here it ends there at {rand('0.001'):.1f}%, and at p = 0.005 and 0.01 at" in words
     assert f"at {rand('0.005'):.1f} and {rand('0.01'):.1f}%, where the paper has 56.0 and 65.6" in words
     assert (paper[f"{fed_smp.RANDK}, p = 0.005"], paper[f"{fed_smp.RANDK}, p = 0.01"]) == (56.04, 65.61)
+    without = common.by_label(common.read(common.RESULTS / "fed-smp-unscaled.csv"))
+    left_out = {p: common.best(without[f"{fed_smp.RANDK} without d/k, p = {p}"]) for p in ("0.005", "0.1")}
+    assert f"{left_out['0.005']:.1f}% at p = 0.005 (paper 56.0 ± 5.2, as written {rand('0.005'):.1f})" in words
+    assert f"{left_out['0.1']:.1f}% at p = 0.1 (paper 77.6, as written {rand('0.1'):.1f})" in words
+    assert f"which is {top('0.1') - left_out['0.1']:.1f} points behind top-k instead of 4.3 ahead" in words
     said = fed_smp.savings("table-1", traffic(runs))
     assert [line.partition(": ")[2] for line in said] == ["99 % (paper: 99 %)", "60 % (paper: 70 %)"]
     falling = ["DP-FedAvg", *(f"Fed-SMP-topk, p = {p}" for p in ("0.1", "0.2", "0.8")), "Fed-SMP-randk, p = 0.8"]
