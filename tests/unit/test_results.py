@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import airfl
-from airfl.analysis.results import read_results, read_some_results
+from airfl.analysis.results import read_results, read_some_results, sweep_folder
 from airfl.analysis.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
 from airfl.analysis.results.digest import CUMULATIVE, OBSERVED, digest_of, keep
 from airfl.analysis.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
 from airfl.analysis.results.result import Group, Results
-from airfl.analysis.results.sweep_folder import Entry, Listing, write_listing
+from airfl.analysis.results.sweep_folder import Entry, Listing, open_folder, write_listing
 from airfl.analysis.results.tidy import write
 from airfl.core.summary import summarise
 from airfl.errors import UserError
@@ -28,6 +28,7 @@ from airfl.exports import export
 from airfl.report.page import write_page
 from airfl.report.results import FIGURES, ordered, plain_results
 from airfl.storage.output_files import DIGEST_NAME
+from airfl.storage.shards import Shards
 from tests.conftest import small_settings
 from tests.refusals import one_line
 from tests.report_page import summarised
@@ -208,6 +209,25 @@ def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> No
         np.testing.assert_array_equal(csv[column], expected)
     with pytest.raises(UserError, match="already exists"):
         write(results.frame(), tmp_path / "tables")
+
+
+def test_a_list_that_another_shard_writes_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for the list of the sweep and that for other files."""
+    others = Listing(tmp_path, (Entry("0123456789ab", "", {"run.seed": 1}, 1),), command="sweep")
+    read = sweep_folder.read_shards
+
+    def after_another(root: Path) -> Shards:
+        if not (root / "sweep.json").exists():
+            write_listing(others)
+        return read(root)
+
+    monkeypatch.setattr(sweep_folder, "read_shards", after_another)
+    assert open_folder(tmp_path).entries == others.entries
+    (tmp_path / "thesis.tex").touch()
+    (tmp_path / "sweep.json").unlink()
+    monkeypatch.setattr(sweep_folder, "read_shards", read)
+    with pytest.raises(UserError, match="contains other files and no sweep"):
+        open_folder(tmp_path)
 
 
 def test_sorted_by_a_key_or_a_figure(results: Results) -> None:

@@ -143,6 +143,8 @@ def open_folder(root: Path, command: str = SWEEP) -> Listing:
     read_shards(root)  # refuses what others have put there
     check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
     if root.exists() and not all(is_left_over(file, SWEEP_NAME) for file in root.iterdir()):
+        if (root / SWEEP_NAME).exists():  # another shard has written it since
+            return open_folder(root, command)
         raise UserError(f"{root}: contains other files and no {SWEEP_NAME}; choose another --out")
     return Listing(root)
 
