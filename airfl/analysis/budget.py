@@ -177,7 +177,8 @@ def link_budget(
     binding = np.array([one.privacy_bound_binding for one in rounds])
     energy = np.array([one.energy for one in rounds])
     ledger, worst = build_ledger(scenario), release_event(scenario, multiplier)
-    largest, _ = worst_round_epsilon(scenario, ledger, ((one.noise_multiplier, one.told) for one in rounds))
+    told = ((one.noise_multiplier, one.told) for one in rounds)
+    largest, _ = worst_round_epsilon(scenario, ledger, told, np.arange(scenario.run.devices))
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),

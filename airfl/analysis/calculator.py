@@ -207,7 +207,10 @@ def privacy_of(
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(disclosure is not None for disclosure in rounds.disclosures)
     of_round, of_round_at_least = worst_round_epsilon(
-        scenario, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
+        scenario,
+        ledger,
+        zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True),
+        np.unique(np.concatenate(rounds.devices)),
     )
     alone = discloses or bool(statement.of_devices)  # the lower bound is that of single devices
     tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not alone, seen=statement.seen)

@@ -8,6 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.disclosure import Disclosure
@@ -50,11 +53,18 @@ def release_event(scenario: Scenario, multiplier: float) -> Event:
 
 
 def worst_round_epsilon(
-    scenario: Scenario, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]
+    scenario: Scenario,
+    ledger: PrivacyLedger,
+    rounds: Iterable[tuple[float, Disclosure | None]],
+    devices: NDArray[np.int64],
 ) -> tuple[float, float]:
     """Return an upper bound on epsilon of the worst single round, and a lower bound, nan where none is known.
 
-    rounds: (noise multiplier, what beta disclosed) of each round.
+    Args:
+        scenario: The scenario.
+        ledger: Its ledger.
+        rounds: (noise multiplier, what beta disclosed) of each round.
+        devices: The devices that take part in some round.
     """
     worst: dict[tuple[bool, int, int] | None, tuple[float, Disclosure | None]] = {}
     for multiplier, told in rounds:
@@ -62,8 +72,8 @@ def worst_round_epsilon(
         if kind not in worst or multiplier < worst[kind][0]:
             worst[kind] = multiplier, told
     events = [(release_event(scenario, least), told) for least, told in worst.values()]
-    upper, lower = (max(of(*one) for one in events) for of in (ledger.of_one_round, ledger.of_one_round_at_least))
-    return upper, lower
+    upper = max(ledger.of_one_round(event, told) for event, told in events)
+    return upper, max(ledger.of_one_round_at_least(event, told, devices) for event, told in events)
 
 
 def paper_cost_mb(scenario: Scenario) -> float:

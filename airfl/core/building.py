@@ -226,9 +226,7 @@ def _of_unequal(statement: Statement, recipe: Recipe, sizes: Ids) -> Statement:
     Where a scheme tells it only of the device with the fewest, no device is known that attains its epsilon.
     """
     release, least = recipe.release, int(sizes.min())
-    if not isinstance(release, RecordRelease) or (sizes == least).all():
-        return statement
-    if not release.is_private:
+    if not (isinstance(release, RecordRelease) and release.is_private) or (sizes == least).all():
         return statement
     if not release.by_samples:
         return replace(statement, attained=False)

@@ -113,12 +113,15 @@ class PrivacyLedger:
             return hidden
         return max(hidden, self._one_round(event, adjacency))
 
-    def of_one_round_at_least(self, event: Event, disclosure: Disclosure | None = None) -> float:
-        """Return a lower bound on epsilon of such a round alone, nan where none is known; nothing is entered."""
+    def of_one_round_at_least(self, event: Event, disclosure: Disclosure | None, devices: NDArray[np.int64]) -> float:
+        """Return a lower bound on epsilon of such a round alone, nan where none is known; nothing is entered.
+
+        devices: Those that take part in such rounds, which matters if they have different numbers of samples.
+        """
         statement = self.statement
         if has_binomial(event) or not statement.attained:
             return math.nan
-        alone = set(statement.of_devices) if statement.of_devices else {event}
+        alone = {statement.of_devices[one] for one in devices.tolist()} if statement.of_devices else {event}
         observed = [statement.of_round(one, disclosure) for one in alone]
         if disclosure is not None and len(disclosure.named):
             observed.append(event)
@@ -206,7 +209,10 @@ class PrivacyLedger:
         """Return the lower bounds on epsilon of the run and of its worst round, nan where none are known."""
         if self._binomial or not self.statement.attained:
             return math.nan, math.nan
-        of_rounds = [self.of_one_round_at_least(event, disclosure) for event, disclosure in self._worst.rounds]
+        of_rounds = [
+            self.of_one_round_at_least(event, disclosure, self._view.took_part)
+            for event, disclosure in self._worst.rounds
+        ]
         return self._view.at_least(self.released, self._delta), max(of_rounds, default=math.nan)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
@@ -263,6 +269,11 @@ class ObserverView:
         self._participation.enter(event, disclosure.named)
         if disclosure.exact:
             self._track(event, disclosure)
+
+    @property
+    def took_part(self) -> NDArray[np.int64]:
+        """The devices that are known to have taken part."""
+        return np.flatnonzero(self._participation.weights)
 
     def new_releases(self) -> Composed:
         """Return what was released since the previous call."""
@@ -381,7 +392,8 @@ class Participation:
         """The `weight` of what every device released, [devices]."""
         total = self._inverse_squares.copy()
         for release, counted in self._counts.items():
-            total += weight(release) * counted
+            who = counted > 0
+            total[who] += weight(release) * counted[who]
         return total
 
     def new_releases(self) -> Composed:

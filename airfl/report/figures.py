@@ -249,10 +249,12 @@ def draw(figure: Figure, curves: Sequence[LearningCurves]) -> None:
         axes[row, 0].set_ylabel(name)
     for row, quantity in enumerate(("accuracy", "loss")):
         means = np.concatenate([getattr(curve, quantity).mean(axis=0) for curve in drawn])
-        if quantity == "loss" and means.min() > 0 and means.max() > HUNDREDFOLD * means.min():
+        ends = np.concatenate([each[row] for each in bands])
+        means, ends = means[np.isfinite(means)], ends[np.isfinite(ends)]  # a run may have diverged
+        if means.size and quantity == "loss" and means.min() > 0 and means.max() > HUNDREDFOLD * means.min():
             axes[row, 0].set_yscale("log")
-        else:
-            frame(axes[row, 0], means, np.concatenate([ends[row] for ends in bands]))
+        elif means.size:
+            frame(axes[row, 0], means, ends)
     axes[1, 0].xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
     for column, name in enumerate(("round", f"energy of all devices ({' or '.join(units)})", "resource elements")):
         axes[1, column].set_xlabel(name)
@@ -294,5 +296,4 @@ def _against_rounds(
     intervals = [average(seeds, within) for seeds in values.T.tolist()]
     low, high = (np.array([getattr(one, end) for one in intervals]) for end in ("low", "high"))
     axis.fill_between(curve.rounds, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    ends = np.concatenate([low, high])
-    return np.asarray(ends[np.isfinite(ends)])
+    return np.concatenate([low, high])

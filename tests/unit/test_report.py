@@ -282,6 +282,10 @@ def test_learning_curves_have_the_intervals_of_the_tables(seeds: int) -> None:
     wide = Figure()
     draw(wide, [low, far])
     assert wide.axes[3].get_yscale() == "log"
+    for lost in (math.nan, math.inf):
+        diverged = replace(low, loss=np.full((seeds, 3), lost))
+        draw(Figure(), [low, diverged])
+        draw(Figure(), [diverged])
 
 
 def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:

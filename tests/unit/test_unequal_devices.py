@@ -66,6 +66,13 @@ def test_the_lower_bound_is_that_of_a_device_with_its_own_rounds() -> None:
     assert figures.epsilon >= max(paid)
 
 
+def test_a_device_that_never_takes_part_pays_for_no_round() -> None:
+    """Of 40 samples all are drawn, of 122 a third; only devices with 90 and 122 take part."""
+    figures = entered(scenario_of(*EQUAL_STEPS), [[3, 4], [4, 3]])
+    assert figures.epsilon_round_at_least == pytest.approx(opposite(90, 3), rel=0.01)
+    assert opposite(40, 3) > 1.5 * opposite(90, 3)
+
+
 def test_calibrated_noise_suffices_for_everybody() -> None:
     target = ("privacy.bound=accountant", "privacy.epsilon=2.0")
     without = [one for one in DP_FED if "noise_multiplier" not in one]
