@@ -6,7 +6,7 @@ It simulates the radio of a run with the same seed, round by round, as a link bu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,7 +203,7 @@ def privacy_of(
     least = float(rounds.multipliers.min())
     worst = release_event(scenario, least)
     view = observed(statement, rounds)
-    released = view.new_releases()
+    released = view.all_releases()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(disclosure is not None for disclosure in rounds.disclosures)
     of_round, of_round_at_least = worst_round_epsilon(
@@ -212,8 +212,9 @@ def privacy_of(
         zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True),
         np.unique(np.concatenate(rounds.devices)),
     )
-    alone = discloses or bool(statement.of_devices)  # the lower bound is that of single devices
-    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not alone, seen=statement.seen)
+    # The lower bound is that of single devices, where it is not that of them all.
+    alone = discloses or bool(statement.of_devices) or not view.grows
+    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not alone)
     lower = view.at_least(released, delta) if alone and not binomial else tight.lower
     upper, as_poisson, by_rdp = tight.upper, math.nan, math.nan
     if not binomial:
@@ -297,7 +298,7 @@ def released_as_poisson(statement: Statement, rounds: ReleasedRounds) -> Event:
     """Return what all rounds release by the literature's convention of Poisson sampling."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
-    return statement.of_round_as_poisson(observed(statement, rounds).new_releases())
+    return statement.of_round_as_poisson(observed(statement, rounds).all_releases())
 
 
 def curves(privacy: RunPrivacy) -> FiguresOverRounds:
@@ -326,15 +327,20 @@ def _curve(
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
     """Return epsilon after each number of rounds, by the accountant or, for None, a lower bound."""
-    running: list[Attained | NamedAccount] = [Attained(adjacency, statement.seen)]
-    if accountant is not None:
-        running = [account(accountant, adjacency) for _ in (None, *statement.worse)]
-    values = []
-    for new, _ in _increments(statement, rounds, at, upwards=accountant is None):
+
+    def opened() -> Sequence[Attained | NamedAccount]:
+        if accountant is None:
+            return [Attained(adjacency)]
+        return [account(accountant, adjacency) for _ in (None, *statement.worse)]
+
+    running, values = opened(), []
+    for new, view in _increments(statement, rounds, at, upwards=accountant is None):
+        if not view.grows:
+            running, new = opened(), view.all_releases()
         for one, released in zip(running, statement.of_all(new), strict=False):
             one.compose(change(released))
         values.append(max(one.epsilon(statement.delta_of_noise) for one in running))
-    return np.array(values)
+    return np.maximum.accumulate(np.array(values))
 
 
 def _increments(
@@ -361,7 +367,8 @@ def _curve_as_poisson(statement: Statement, rounds: ReleasedRounds, at: NDArray[
 
 def _curve_at_least(statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64]) -> Array:
     """Return the curve of the lower bound; where beta reveals devices, that of single devices."""
-    if all(disclosure is None for disclosure in rounds.disclosures) and not statement.of_devices:
+    alone = statement.of_devices or not observed(statement, rounds).grows
+    if all(disclosure is None for disclosure in rounds.disclosures) and not alone:
         return _curve(statement, rounds, at, None, statement.adjacency)
     so_far: list[tuple[Event, int]] = []
     values = []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.disclosure import Disclosure
-from airfl.privacy.events import Event
+from airfl.privacy.events import Event, masked
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.selection import ChannelRule, sampling_of
 from airfl.uplinks import LinkReport
@@ -28,7 +28,7 @@ def build_ledger(scenario: Scenario) -> PrivacyLedger:
     release = scenario.recipe.release
     release.check(sampling_of(scenario.rule))
     with accountant_of_settings():
-        return PrivacyLedger(scenario.statement, like=release.event(1.0))
+        return PrivacyLedger(scenario.statement, like=release_event(scenario, 1.0))
 
 
 def noise_multiplier(scenario: Scenario, report: LinkReport) -> float:
@@ -49,7 +49,7 @@ def noise_std(scenario: Scenario, report: LinkReport) -> float:
 
 def release_event(scenario: Scenario, multiplier: float) -> Event:
     """Return what a round with this noise multiplier releases about a device that takes part in it."""
-    return scenario.recipe.release.event(multiplier)
+    return masked(scenario.recipe.release.event(multiplier), scenario.bound.seen)
 
 
 def worst_round_epsilon(

@@ -15,7 +15,8 @@ from airfl.core.round_plan import plan_round
 from airfl.core.scenario import Scenario
 from airfl.core.scheduling import check_energy_budget
 from airfl.errors import AlignmentError, UserError
-from airfl.privacy.events import Composed
+from airfl.privacy.events import Composed, is_single, masked, repeated
+from airfl.privacy.record import Batches
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
 from airfl.schemes.calibrated import is_calibrated
@@ -215,12 +216,14 @@ def _statement(
     statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, adds_noise, silent)
     bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
     # What memories reveal about samples is also an upper bound: no neighbours are known that attain it.
-    attained = recipe.release.attained and not bounded and not statement.remembered
-    statement = replace(statement, attained=statement.attained and attained, seen=bound.seen)
-    return _of_unequal(statement, recipe, sizes)
+    attained = recipe.release.attained and bound.attained and not bounded and not statement.remembered
+    # Of several releases behind one mask, the least that neighbours pay is not known.
+    attained &= bound.seen == 1 or is_single(recipe.release.event(1.0))
+    statement = replace(statement, attained=statement.attained and attained)
+    return _of_unequal(statement, recipe, sizes, bound.seen)
 
 
-def _of_unequal(statement: Statement, recipe: Recipe, sizes: Ids) -> Statement:
+def _of_unequal(statement: Statement, recipe: Recipe, sizes: Ids, seen: float = 1.0) -> Statement:
     """Return the statement with what devices with different numbers of samples, [N], release about a record.
 
     Where a scheme tells it only of the device with the fewest, no device is known that attains its epsilon.
@@ -230,12 +233,17 @@ def _of_unequal(statement: Statement, recipe: Recipe, sizes: Ids) -> Statement:
         return statement
     if not release.by_samples:
         return replace(statement, attained=False)
-    released = {least: Composed(release.batches)}
-    released |= {size: Composed(batches) for size, batches in release.by_samples.items()}
+
+    def behind_mask(batches: Batches) -> Composed:
+        event = masked(Composed(batches), seen)
+        return event if isinstance(event, Composed) else repeated(event, 1)
+
+    released = {least: behind_mask(release.batches)}
+    released |= {size: behind_mask(batches) for size, batches in release.by_samples.items()}
     return replace(
         statement,
         participation=released[least],
-        worse=tuple(map(Composed, release.worse)),
+        worse=tuple(map(behind_mask, release.worse)),
         of_devices=tuple(released[size] for size in sizes.tolist()),
     )
 

@@ -41,7 +41,6 @@ def bounds(
     accountant: str | Accountant = "auto",
     tolerance: float = TOLERANCE,
     lower: bool = True,
-    seen: float = 1.0,
 ) -> Bounds:
     """Return bounds on epsilon of an event.
 
@@ -55,7 +54,6 @@ def bounds(
         accountant: The accountant of the upper bound, or its name.
         tolerance: Relative error that binning may add.
         lower: Whether to compute the lower bound as well; else it is nan.
-        seen: Share of the entries of a contribution that a mask leaves, for the lower bound, see `Attained`.
 
     Raises UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
     """
@@ -68,23 +66,18 @@ def bounds(
             upper, quieter = epsilon(event, adjacency, delta, chosen), event
         else:
             upper, quieter = _narrowed(event, adjacency, delta, chosen, tolerance)
-        return least(quieter, adjacency, delta, seen) if lower else math.nan, upper
+        return least(quieter, adjacency, delta) if lower else math.nan, upper
 
     if not chosen.slow or is_own(chosen):  # different user-defined accountants may share a name
         return Bounds(*compute())
     label = f"{opened.name} {chosen!r}" if chosen.changed() else opened.name
-    if seen != 1:
-        label = f"{label}, {seen!r} seen"
     key = label if lower else f"{label}, upper bound alone"
     return Bounds(*cached_figures(key, adjacency, delta, tolerance, event, compute))
 
 
-def least(event: Event, adjacency: Adjacency, delta: float, seen: float = 1.0) -> float:
-    """Return the epsilon that some pair of neighbours attains, a lower bound; nan where no such pair is known.
-
-    seen: share of the entries of a contribution that a mask leaves.
-    """
-    attained = Attained(adjacency, seen)
+def least(event: Event, adjacency: Adjacency, delta: float) -> float:
+    """Return the epsilon that some pair of neighbours attains, a lower bound; nan where no such pair is known."""
+    attained = Attained(adjacency)
     attained.compose(event)
     return attained.epsilon(delta)
 

@@ -203,6 +203,6 @@ def _smallest_population(enough: Callable[[int], bool], statement: Statement) ->
 
 
 @functools.lru_cache(maxsize=256)
-def calibrated(statement: Statement, epsilon: float, rounds: int, participations: int) -> float:
-    """Return `smallest_noise` of Gaussian rounds, memoised."""
-    return smallest_noise(statement, epsilon, rounds, participations)
+def calibrated(statement: Statement, epsilon: float, rounds: int, participations: int, seen: float = 1.0) -> float:
+    """Return `smallest_noise` of Gaussian rounds, memoised. seen: share that a mask leaves, see `Gaussian`."""
+    return smallest_noise(statement, epsilon, rounds, participations, lambda tried: Gaussian(tried, seen))

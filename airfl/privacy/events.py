@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from airfl.errors import UserError
@@ -29,13 +29,19 @@ class Gaussian:
     Attributes:
         noise_multiplier: Standard deviation of the noise over the largest contribution of the protected device or
             record; 0 without noise or without a bound on the contribution, inf for a sum that holds no data.
+        seen: Share of the square of any contribution that the release shows on average, because a random mask of its
+            own, which everybody knows and which does not depend on the data, is laid over the contribution; 1 without
+            a mask.
     """
 
     noise_multiplier: float
+    seen: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.noise_multiplier >= 0:
             raise ValueError(f"noise_multiplier must be at least 0, got {self.noise_multiplier}")
+        if not 0 < self.seen <= 1:
+            raise ValueError(f"seen must be above 0 and at most 1, got {self.seen}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +171,16 @@ def _of_sample(event: Sampled, noise: Noise) -> Release:
 
 
 def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
-    """Combine releases on the same sample into one: Gaussians compose to a Gaussian with 1/z^2 = sum 1/z_i^2."""
+    """Combine releases on the same sample into one: Gaussians without masks compose to one with 1/z^2 = sum 1/z_i^2."""
     inner = list(parts)
     if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], Noise):
         return inner[0][0]
     inverse = 0.0
     for release, count in inner:
+        if isinstance(release, Gaussian) and release.seen < 1:
+            raise UnsupportedEventError(
+                "no accountant has a bound for several masked releases on one sample; set seen = 1, which bounds them"
+            )
         if not isinstance(release, Gaussian):
             raise UnsupportedEventError(
                 f"no accountant has a bound for {type(release).__name__} in a sample with other releases or in a "
@@ -216,10 +226,45 @@ def has_binomial(event: Event) -> bool:
 
 def with_noise(release: Release, noise_multiplier: float) -> Release:
     """Return the same release with this Gaussian noise multiplier."""
-    noise = Gaussian(noise_multiplier)
+    noise = replace(noise_of(release), noise_multiplier=noise_multiplier)
     if isinstance(release, Sampled):
         return _of_sample(release, noise)
     return noise
+
+
+def without_mask(release: Release) -> Release:
+    """Return the same release without a mask, which releases at least as much."""
+    noise = Gaussian(noise_of(release).noise_multiplier)
+    return _of_sample(release, noise) if isinstance(release, Sampled) else noise
+
+
+def without_masks(event: Event) -> Composed:
+    """Return the event without masks over its Gaussian releases."""
+    return Composed(
+        tuple(
+            (without_mask(release) if isinstance(without_sample(release), Gaussian) else release, count)
+            for release, count in releases(event)
+        )
+    )
+
+
+def masked(event: Event, seen: float) -> Event:
+    """Return the event with a mask over its release that leaves this share of a contribution's square on average.
+
+    Several releases behind one mask are returned as they are, since the mask is not drawn anew for each of them; what
+    the mask hides is then not counted. So are events whose noise is not Gaussian.
+    """
+    found = list(releases(event))
+    if seen == 1 or not is_single(event) or not isinstance(without_sample(found[0][0]), Gaussian):
+        return event
+    release = found[0][0]
+    noise = replace(noise_of(release), seen=seen)
+    return _of_sample(release, noise) if isinstance(release, Sampled) else noise
+
+
+def is_single(event: Event) -> bool:
+    """Return whether an event is one release."""
+    return sum(count for _, count in releases(event)) == 1
 
 
 def scaled(event: Event, factor: float) -> Event:
@@ -228,7 +273,7 @@ def scaled(event: Event, factor: float) -> Event:
     if isinstance(event, Composed):
         return Composed(tuple((scaled(part, factor), count) for part, count in event.parts))
     if isinstance(event, Gaussian):
-        return Gaussian(event.noise_multiplier * factor)
+        return replace(event, noise_multiplier=event.noise_multiplier * factor)
     if isinstance(event, PoissonSampled):
         return PoissonSampled(event.rate, scaled(event.event, factor))
     if isinstance(event, FixedSizeSampled):
@@ -255,7 +300,7 @@ def opposite_pair(event: Event) -> Event:
     if isinstance(event, Composed):
         return Composed(tuple((opposite_pair(part), count) for part, count in event.parts))
     if isinstance(event, Gaussian):
-        return Gaussian(event.noise_multiplier / 2)
+        return replace(event, noise_multiplier=event.noise_multiplier / 2)
     if isinstance(event, FixedSizeSampled):
         return PoissonSampled(event.rate, opposite_pair(event.event))
     if isinstance(event, NonPrivate):

@@ -15,7 +15,7 @@ from airfl.storage.cache import make_cache_folder
 
 FILE_NAME = "privacy.sqlite"
 # Part of the cache key: raise it when the figures of the same event change.
-FORMAT = 4
+FORMAT = 5
 SECONDS_TO_WAIT = 2.0
 
 version = functools.cache(importlib.metadata.version)

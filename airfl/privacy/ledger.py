@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.privacy.accountants import account
-from airfl.privacy.accountants.bins import Bins, Released, on_lattice
+from airfl.privacy.accountants import NamedAccount, account
+from airfl.privacy.accountants.bins import Bins, Released, distinct, on_lattice
 from airfl.privacy.accountants.tight import epsilon_alone
 from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.disclosure import Disclosure, followed
@@ -34,6 +34,7 @@ from airfl.privacy.events import (
     releases,
     repeated,
     weight,
+    without_masks,
 )
 from airfl.privacy.statement import Statement
 
@@ -87,8 +88,8 @@ class PrivacyLedger:
         self.accountant = named.name
         self._delta = statement.delta_of_noise
         # One account for each number of samples that may be the worst.
-        self._own = [account(statement.accountant, statement.adjacency) for _ in (NOTHING, *statement.worse)]
-        self._poisson = [account("auto", "add_remove") for _ in (NOTHING, *statement.worse)]
+        self._own, self._poisson = self._new_accounts(), self._new_accounts_as_poisson()
+        self._reported = 0.0
         self._view = ObserverView(statement)
         self._pending: list[Event] = []
         self._entered = Tally(FEW)
@@ -125,7 +126,7 @@ class PrivacyLedger:
         observed = [statement.of_round(one, disclosure) for one in alone]
         if disclosure is not None and len(disclosure.named):
             observed.append(event)
-        return max(least(one, statement.adjacency, self._delta, statement.seen) for one in observed)
+        return max(least(one, statement.adjacency, self._delta) for one in observed)
 
     def of_one_round_as_poisson(self, event: Event) -> float:
         """Return the same for Poisson sampling; nan for binomial noise, which has no bound there."""
@@ -184,26 +185,42 @@ class PrivacyLedger:
         statement, rounds, self._pending = self.statement, self._pending, []
         observed = self._view.new_releases()
         self._entered.add(observed)
+        by_record = statement.level == "record"
+        if not self._view.grows:
+            observed = self._view.all_releases()
+            self._own = self._new_accounts()
+            self._poisson = self._new_accounts_as_poisson() if by_record else self._poisson
         for own, released in zip(self._own, statement.of_all(observed), strict=False):
             own.compose(self._rounded(released))
         if not self._binomial:
             # The convention treats a device as hidden even from an observer who knows who took part.
             convention = statement.of_round_as_poisson
-            if statement.level == "client":
-                self._poisson[0].compose(self._rounded(composed(map(convention, rounds))))
-            else:
+            if by_record:
                 for poisson, released in zip(self._poisson, statement.of_all(observed), strict=False):
                     poisson.compose(self._rounded(convention(released)))
+            else:
+                self._poisson[0].compose(self._rounded(composed(map(convention, rounds))))
         return self._figures()
+
+    def _new_accounts(self) -> list[NamedAccount]:
+        """Open one account for each number of samples that may be the worst."""
+        statement = self.statement
+        return [account(statement.accountant, statement.adjacency) for _ in (NOTHING, *statement.worse)]
+
+    def _new_accounts_as_poisson(self) -> list[NamedAccount]:
+        return [account("auto", "add_remove") for _ in (NOTHING, *self.statement.worse)]
 
     def _figures(self) -> tuple[float, float]:
         """Return epsilon and epsilon as Poisson of everything composed."""
-        own = max(one.epsilon(self._delta) for one in self._own)
-        return own, math.nan if self._binomial else max(one.epsilon(self._delta) for one in self._poisson)
+        # New accounts round in other places, and may report a little less than the previous ones.
+        self._reported = max(self._reported, *(one.epsilon(self._delta) for one in self._own))
+        poisson = math.nan if self._binomial else max(one.epsilon(self._delta) for one in self._poisson)
+        return self._reported, poisson
 
     def _rounded(self, event: Event) -> Event:
         """Return the event with its noise rounded down where there are many different rounds."""
-        return on_lattice([event], LATTICE) if self._entered.many else event
+        many = self._entered.many if self._view.grows else distinct(event) > FEW
+        return on_lattice([event], LATTICE) if many else event
 
     def _at_least(self) -> tuple[float, float]:
         """Return the lower bounds on epsilon of the run and of its worst round, nan where none are known."""
@@ -243,14 +260,16 @@ class ObserverView:
     """What the observer sees of a run: for an upper bound the most that any device may have released, for a lower bound
     what particular devices did release.
 
-    Devices that beta identifies are tracked individually, as in `Participation`. In addition every device counts as
-    hidden in every round, which is a bound also for those that were identified or excluded in it.
+    Devices that beta identifies are tracked individually, as in `Participation`, as if no mask were laid over what they
+    release in these rounds. In addition every device counts as hidden in every round, which is a bound also for those
+    that were identified or excluded in it.
     """
 
     def __init__(self, statement: Statement) -> None:
         self._statement = statement
         self._participation = Participation(statement.devices)
         self._new: dict[Event, int] = {}
+        self._all: list[tuple[Event, int]] = []
         self._tracked = followed(statement.devices).tolist()
         self._totals = [Tally(MOST_TRACKED) for _ in self._tracked]
         self._named: dict[int, Tally] = {}
@@ -266,7 +285,7 @@ class ObserverView:
         if disclosure is None:
             return
         self._discloses = True
-        self._participation.enter(event, disclosure.named)
+        self._participation.enter(without_masks(event), disclosure.named)
         if disclosure.exact:
             self._track(event, disclosure)
 
@@ -275,15 +294,27 @@ class ObserverView:
         """The devices that are known to have taken part."""
         return np.flatnonzero(self._participation.weights)
 
+    @property
+    def grows(self) -> bool:
+        """Whether the releases of some rounds, composed with those of later rounds, bound them all. Else only
+        `all_releases` is a bound."""
+        return not self._participation.masked
+
     def new_releases(self) -> Composed:
         """Return what was released since the previous call."""
         new, self._new = self._new, {}
-        return Composed((*new.items(), *self._participation.new_releases().parts))
+        grown = Composed((*new.items(), *self._participation.new_releases().parts))
+        self._all += [(grown, 1)] if grown.parts else []
+        return grown
+
+    def all_releases(self) -> Composed:
+        """Return what all rounds released."""
+        self.new_releases()
+        return Composed((*self._all, (self._participation.most_masked(), 1)))
 
     def at_least(self, released: Event, delta: float) -> float:
         """Return a lower bound on epsilon, nan where none is known. released: what all rounds released."""
-        adjacency, seen = self._statement.adjacency, self._statement.seen
-        figures = [least(event, adjacency, delta, seen) for event in self._of_single_devices(released)]
+        figures = [least(event, self._statement.adjacency, delta) for event in self._of_single_devices(released)]
         return max(figures, default=math.nan)
 
     def _of_single_devices(self, released: Event) -> list[Event]:
@@ -295,6 +326,11 @@ class ObserverView:
                 return [released]
             worst = int(np.argmax(times * np.array([weight(one) for one in statement.of_devices])))
             return [repeated(statement.of_devices[worst], round(times[worst]))]
+        if not self.grows:
+            weights = self._participation.weights
+            if not np.isfinite(weights).all():
+                return [released]
+            return [self._participation.masked_of(int(np.argmax(weights)))]
         if not self._discloses:
             return [released]
         totals = [[tally.event for tally in tallies] for tallies in (self._totals, self._named.values())]
@@ -367,12 +403,15 @@ class Participation:
     """The releases that every device took part in, and the growth of the largest total.
 
     Gaussian releases are summed as 1/z^2 and others are counted. The maximum of each over devices bounds every device,
-    and is attained by one device where all rounds are of one kind.
+    and is attained by one device where all rounds are of one kind. Gaussian releases behind masks do not compose to one
+    and are listed for each device: no device releases more than one whose j-th least noise is, for every j, the least
+    of all devices' j-th.
     """
 
     def __init__(self, devices: int) -> None:
         self._devices = devices
         self._inverse_squares = np.zeros(devices)
+        self._masked: list[tuple[Gaussian, NDArray[np.int32]]] = []
         self._counts: dict[Release, NDArray[np.int64]] = {}
         self._reported_inverse_square = 0.0
         self._reported: dict[Release, int] = {}
@@ -381,16 +420,51 @@ class Participation:
         """Enter a round of these devices (None: all)."""
         who = slice(None) if devices is None else devices
         for release, count in releases(event):
-            if isinstance(release, Gaussian):
+            if isinstance(release, Gaussian) and release.seen < 1:
+                ids = np.arange(self._devices) if devices is None else devices
+                self._masked += [(release, ids.astype(np.int32))] * count
+            elif isinstance(release, Gaussian):
                 self._inverse_squares[who] += count * inverse_square(release.noise_multiplier)
-                continue
-            counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
-            counted[who] += count
+            else:
+                counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
+                counted[who] += count
+
+    @property
+    def masked(self) -> bool:
+        """Whether there are Gaussian releases behind masks."""
+        return bool(self._masked)
+
+    def masked_of(self, device: int) -> Composed:
+        """Return the Gaussian releases behind masks that a device took part in; many are binned, with their noise
+        rounded up."""
+        tally = Tally(FEW)
+        for release, devices in self._masked:
+            if device in devices:
+                tally.add(release)
+        return tally.event
+
+    def most_masked(self) -> Composed:
+        """Return Gaussian releases behind masks that bound those of every device."""
+        if not self._masked:
+            return NOTHING
+        devices = np.concatenate([ids for _, ids in self._masked])
+        noise = np.repeat(
+            [release.noise_multiplier for release, _ in self._masked], [len(ids) for _, ids in self._masked]
+        )
+        order = np.lexsort((noise, devices))
+        devices, noise = devices[order], noise[order]
+        rank = np.arange(len(devices)) - np.searchsorted(devices, devices)
+        least_noise = np.full(int(rank.max(initial=-1)) + 1, np.inf)
+        np.minimum.at(least_noise, rank, noise)
+        seen = max(release.seen for release, _ in self._masked)
+        return composed(Gaussian(one, seen) for one in least_noise.tolist())
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """The `weight` of what every device released, [devices]."""
         total = self._inverse_squares.copy()
+        for masked, devices in self._masked:
+            total[devices] += inverse_square(masked.noise_multiplier)
         for release, counted in self._counts.items():
             who = counted > 0
             total[who] += weight(release) * counted[who]

@@ -53,7 +53,6 @@ class Statement:
             the selection in a way that is not analysed or not known in advance.
         memory: Whether the messages of devices depend on state kept between rounds, so that later rounds reveal earlier
             samples.
-        seen: Share of the entries of a contribution that the random mask of a round leaves, see `MessageBound`.
         participation: At record level, what a device with the fewest samples releases in a round; empty where all
             devices have equally many.
         worse: What devices with more samples release, as far as that may be worse.
@@ -72,7 +71,6 @@ class Statement:
     gains: Gains = "public"
     granted: bool = False
     memory: bool = False
-    seen: float = 1.0
     participation: Composed = NOTHING
     worse: tuple[Composed, ...] = ()
     of_devices: tuple[Composed, ...] = ()

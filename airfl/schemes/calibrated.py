@@ -33,6 +33,7 @@ def run_noise_multiplier(
     event_of: EventOf | None = None,
     memory: bool = False,
     device_noise: bool = True,
+    seen: float = 1.0,
 ) -> float:
     """Return the smallest noise multiplier per round that keeps the run within privacy.epsilon.
 
@@ -42,6 +43,7 @@ def run_noise_multiplier(
         event_of: Maps a noise multiplier to the privacy event of a round; Gaussian noise by default.
         memory: Whether messages depend on state that devices keep between rounds.
         device_noise: Whether the devices, and not the channel, add the noise.
+        seen: Share of a contribution that a random mask leaves, see `MessageBound`.
     """
     settings = problem.settings
     statement = statement_of(
@@ -55,21 +57,23 @@ def run_noise_multiplier(
     )
     participations = participations_of(settings.selection, settings.run, statement)
     if event_of is None:
-        return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)
+        return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations, seen)
     return smallest_noise(statement, settings.privacy.epsilon, settings.run.rounds, participations, event_of)
 
 
 def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
     """Return the beta at which the receiver noise is the noise multiplier z times a device's largest contribution:
     sigma_0/(z C)."""
-    sensitivity = bound_after(stages, problem.dimension).sensitivity * problem.largest_weight
+    bound = bound_after(stages, problem.dimension)
+    sensitivity = bound.sensitivity * problem.largest_weight
     if math.isinf(sensitivity):
         raise UserError(
             f"privacy.bound: messages of scheme {problem.settings.scheme.name!r} are unbounded with error feedback, so "
             'no beta can be calibrated; use "paper", or scheme.error_feedback = false'
         )
     memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
-    return problem.noise_std / (run_noise_multiplier(problem, memory=memory, device_noise=False) * sensitivity)
+    multiplier = run_noise_multiplier(problem, memory=memory, device_noise=False, seen=bound.seen)
+    return problem.noise_std / (multiplier * sensitivity)
 
 
 def participations_of(selection: SelectionSettings, run: RunSettings, statement: Statement) -> int:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from airfl.errors import UserError
 from airfl.learning.server import Descent
 from airfl.learning.work import Estimator, GradientEstimate
-from airfl.privacy.events import Composed
+from airfl.privacy.events import Composed, masked
 from airfl.privacy.record import Batches, mini_batches, variance_reduced_batches
 from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
 from airfl.privacy.soteriafl import theorem_2_epsilon
@@ -19,7 +19,7 @@ from airfl.schemes.keys import PRIVACY, STEP
 from airfl.schemes.recipe import Claim, Problem, Recipe
 from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import Scheme
-from airfl.uplinks.stages import PerDeviceRandK, ShiftedCompression, Stage, kept_entries, shift_step
+from airfl.uplinks.stages import PerDeviceRandK, ShiftedCompression, Stage, bound_after, kept_entries, shift_step
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 PAPER = (
@@ -167,10 +167,11 @@ def noise_std(scheme: GradientScheme, problem: Problem) -> float:
     if math.isinf(settings.privacy.epsilon):
         return 0.0
     if is_calibrated(settings.privacy):
-        return largest_share(scheme, problem) * run_noise_multiplier(
+        share, seen = largest_share(scheme, problem), bound_after(scheme.compressor(problem), problem.dimension).seen
+        return share * run_noise_multiplier(
             problem,
             "record",
-            lambda multiplier: Composed(releases(scheme, problem, multiplier * largest_share(scheme, problem))),
+            lambda multiplier: masked(Composed(releases(scheme, problem, multiplier * share)), seen),
         )
     return theorem_2_noise_std(
         settings.privacy.epsilon,

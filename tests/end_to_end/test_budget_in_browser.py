@@ -19,7 +19,10 @@ from scipy.special import erfcx, expn, log_ndtr
 from airfl.analysis.budget import Budget, link_budget
 from airfl.config import load_settings
 from airfl.learning.tasks.models import MODELS
+from airfl.privacy.accountants.closed_form import release_epsilon
+from airfl.privacy.events import FixedSizeSampled, Gaussian, PoissonSampled
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.privacy.masks import masked_epsilon
 from airfl.privacy.pfels import theorem_3_factor
 from airfl.uplinks.stages import kept_entries
 from channels.fading import FADING_LAWS
@@ -182,17 +185,17 @@ def expected(one: dict[str, Any]) -> dict[str, Any]:
         gain = one["meanGain"] * law.quantile(np.array(-math.expm1(log_above / selected)))
         norm = np.array([clip_norm * math.sqrt(ratio)])
         beta = align(gain.reshape(1), limit.reshape(1), norm, bound).coefficient
-        noise = entries / (selected * beta) ** 2
+        power, noise = entries / (selected * beta) ** 2, Gaussian(1 / (beta * clip_norm), ratio)
         return {
             "coefficient": beta,
             "noiseStd": 1 / (selected * beta),
-            "snrEqual": ratio * clip_norm**2 / noise,
-            "snrOrthogonal": ratio * clip_norm**2 / selected / noise,
+            "snrEqual": ratio * clip_norm**2 / power,
+            "snrOrthogonal": ratio * clip_norm**2 / selected / power,
             "noiseMultiplier": 1 / (beta * clip_norm),
             "epsilonClaimed": factor * beta,
-            "epsilonRound": sampled_gaussian_epsilon(one["delta"], 2 * beta * clip_norm, rate),
-            "epsilonKnown": gaussian_epsilon(one["delta"], 2 * beta * clip_norm),
-            "epsilonPoisson": sampled_gaussian_epsilon(one["delta"], beta * clip_norm, rate),
+            "epsilonRound": release_epsilon(FixedSizeSampled(selected, devices, noise), "replace_one", one["delta"]),
+            "epsilonKnown": release_epsilon(noise, "replace_one", one["delta"]),
+            "epsilonPoisson": release_epsilon(PoissonSampled(rate, noise), "add_remove", one["delta"]),
         }
 
     threshold = bound * clip_norm * math.sqrt(ratio) / math.sqrt(float(limit))
@@ -228,12 +231,18 @@ def test_epsilon_of_a_gaussian_release_is_that_of_the_ledger(ask: Calls) -> None
     ]
     calls: list[list[Any]] = [["gaussianEpsilon", delta, float(mu)] for delta, mu in places]
     calls += [["sampledGaussianEpsilon", delta, float(mu), rate] for delta, mu in places for rate in (1e-3, 0.3, 1.0)]
+    calls += [["maskedEpsilon", delta, float(mu), share] for delta, mu in places for share in (1e-3, 0.3, 1.0)]
     calls += [["gaussianEpsilon", 1e-5, 1e9], ["theorem3Factor", 2.0, 10, 100, 1e-3]]
+    functions: dict[str, Callable[..., float]] = {
+        "gaussianEpsilon": gaussian_epsilon,
+        "sampledGaussianEpsilon": sampled_gaussian_epsilon,
+        "maskedEpsilon": masked_epsilon,
+    }
     for (name, *given), answer in zip(calls, ask(calls), strict=True):
         if name == "theorem3Factor":
             assert answer == pytest.approx(theorem_3_factor(*given, 1.0), rel=1e-12)
         else:
-            function = gaussian_epsilon if name == "gaussianEpsilon" else sampled_gaussian_epsilon
+            function = functions[name]
             assert answer == pytest.approx(function(*given), **CLOSE), (name, given)
 
 

@@ -39,9 +39,9 @@ def test_the_figures_are_those_of_airfl(setting: dict[str, float]) -> None:
         # Of 150 rounds, whose energies scatter: a standard error of 4% at most.
         assert found["energy"]["values"][place] == pytest.approx(budget.energy_j, rel=0.2)
         assert found["claimed"]["values"][place] <= setting.get("epsilon", 1.5) * (1 + 1e-12)
-    assert max(*found["claimed"]["lengths"], *found["exact"]["lengths"]) == 1.0
+    assert max(*found["claimed"]["lengths"], *found["accounted"]["lengths"]) == 1.0
     assert found["elements"]["lengths"] == pytest.approx([setting.get("ratio", 0.3), 1.0], rel=1e-3)
-    most = max(*found["claimed"]["values"], *found["exact"]["values"])
+    most = max(*found["claimed"]["values"], *found["accounted"]["values"])
     assert found["claimed"]["lengths"] == pytest.approx([one / most for one in found["claimed"]["values"]])
 
 

@@ -19,7 +19,7 @@ from airfl.core.scenario import Scenario
 from airfl.errors import UserError
 from airfl.privacy.calibration import run_epsilon
 from airfl.privacy.disclosure import Disclosure
-from airfl.privacy.events import Gaussian
+from airfl.privacy.events import Gaussian, noise_of
 from airfl.privacy.ledger import PrivacyLedger, with_rounded_pool
 from airfl.privacy.statement import Statement
 from airfl.report.table import TableRow, notes
@@ -134,9 +134,12 @@ def test_a_schedule_is_the_same_in_every_round() -> None:
     assert {report.alignment_coefficient for report in reports} == {3.0}
     assert any((report.devices.active == 0).any() for report in reports)
     assert all(report.devices.active.any() for report in reports)
-    schedule = privacy_of(settings_of(*given, "run.rounds=5", "privacy.epsilon=inf"))
+    schedule = privacy_of(settings_of(*given, "run.rounds=5", "privacy.epsilon=inf", "scheme.ratio=0.25"))
     statement = Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3)
-    one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min))
+    (event, *_) = schedule.released.events
+    seen = noise_of(event).seen
+    assert seen == pytest.approx(0.25, rel=1e-3)
+    one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min, seen))
     assert schedule.epsilon_round == pytest.approx(one, rel=1e-6)
     bounded = budgets(scenario_of(given[0], "run.rounds=5"))
     assert all(report.privacy_bound_binding for report in bounded)

@@ -194,15 +194,25 @@ def test_log_likelihood_ratio_of_the_two_mixtures(mirrored: bool) -> None:
     assert (log_likelihood_ratio(seen, np.array(0.0), Rules(0.1, False, False)) < 1e-15).all()
 
 
+def test_a_canary_has_a_place_of_its_own_whatever_a_random_mask_shows() -> None:
+    updates, devices = torch.ones(2, 6), np.array([4, 7])
+    coder = Coder(lambda batch: batch, lambda mean: mean, coordinates=np.array([1, 3, 5]))
+    planted = canary_hook(np.array([7, 4]), np.array([2.0, -3.0]), masked=True)(updates, devices, coder)
+    assert planted.tolist() == [[0, -3, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0]]
+
+
 def test_a_canary_takes_a_place_that_is_sent_and_leaves_others_alone() -> None:
+    """Where the coordinates are not drawn at random."""
     updates, devices = torch.ones(3, 6), np.array([4, 7, 9])
     coder = Coder(lambda batch: batch, lambda mean: mean, coordinates=np.array([1, 3, 5]))
-    planted = canary_hook(np.array([9, 2, 4]), np.array([2.0, 3.0, -2.0]))(updates, devices, coder)
+    planted = canary_hook(np.array([9, 2, 4]), np.array([2.0, 3.0, -2.0]), masked=False)(updates, devices, coder)
     assert planted.tolist() == [[0, 0, 0, 0, 0, -2], [1] * 6, [0, 2, 0, 0, 0, 0]]
     assert bool((updates == 1).all())
-    opposed = canary_hook(np.array([7]), np.array([2.0]), others=-2.0)(updates, devices, coder)
+    opposed = canary_hook(np.array([7]), np.array([2.0]), masked=False, others=-2.0)(updates, devices, coder)
     assert opposed.tolist() == [[0, -2, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [0, -2, 0, 0, 0, 0]]
-    whole = canary_hook(np.array([7]), np.array([2.0]))(updates, devices, replace(coder, coordinates=None))
+    whole = canary_hook(np.array([7]), np.array([2.0]), masked=False)(
+        updates, devices, replace(coder, coordinates=None)
+    )
     assert whole[1].tolist() == [2, 0, 0, 0, 0, 0]
 
 

@@ -9,7 +9,10 @@ import pytest
 from airfl.analysis.calculator import privacy_of
 from airfl.core.accounting import build_ledger, noise_multiplier
 from airfl.errors import UserError
+from airfl.privacy.bounds import epsilon
+from airfl.privacy.events import Gaussian, noise_of, repeated
 from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.masks import masked_epsilon
 from airfl.privacy.statement import Statement
 from tests.conftest import small_settings
 from tests.rounds import opened
@@ -103,9 +106,15 @@ def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: list[str]) 
     assert (about.observer, about.hidden, about.remembered) == ("third_party", False, True)
     rounds = list(fixed.released.multipliers)
     most = max(np.bincount(np.concatenate(fixed.released.devices)))
-    assert fixed.epsilon >= gaussian_epsilon(fixed.delta, 2 / max(rounds) * math.sqrt(most)) * (1 - 1e-9)
+    seen = noise_of(fixed.released.events[0]).seen  # the mask of PFELS; A-DSGD has none
+    assert seen == (pytest.approx(0.3, rel=1e-3) if scheme[0] == "scheme.name=pfels" else 1)
+
+    def of(noise: float) -> float:
+        return epsilon(repeated(Gaussian(noise, seen), most), "replace_one", fixed.delta)
+
+    assert of(max(rounds)) * (1 - 1e-9) <= fixed.epsilon <= of(min(rounds)) * (1 + 1e-9)
     assert fixed.epsilon <= gaussian_epsilon(fixed.delta, 2 / min(rounds) * math.sqrt(most)) * (1 + 1e-9)
-    assert fixed.epsilon_round == pytest.approx(gaussian_epsilon(fixed.delta, 2 / min(rounds)), rel=1e-6)
+    assert fixed.epsilon_round == pytest.approx(masked_epsilon(fixed.delta, 2 / min(rounds), seen), rel=1e-6)
     assert math.isnan(fixed.epsilon_at_least)
     known, coins = (statement_of(*scheme, other) for other in ("privacy.observer=server", "selection.kind=poisson"))
     assert (known.remembered, known.adjacency) == (False, "replace_one")

@@ -66,11 +66,13 @@ class Rules:
         rate: Probability that a device takes part.
         known: Whether the observer knows who takes part.
         mirrored: Whether a device without its canary sends the negated canary, rather than nothing.
+        seen: Probability that the random mask of a round shows a canary's coordinate, see `MessageBound`.
     """
 
     rate: float
     known: bool
     mirrored: bool
+    seen: float = 1.0
 
 
 def attacked(world: World, options: Options) -> World:
@@ -88,7 +90,7 @@ def rules(world: World, options: Options) -> Rules:
     run = world.scenario.run
     known = sampling_of(world.scenario.rule) == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
-    return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
+    return Rules(1.0 if known else run.selected / run.devices, known, mirrored, world.scenario.bound.seen)
 
 
 def canary_norm(world: World) -> float:
@@ -101,22 +103,37 @@ def absent_value(world: World, options: Options) -> float:
     return -canary_norm(world) if options.against == "opposite" else 0.0
 
 
-def canary_coordinates(coder: Coder, canaries: int) -> Ids:
-    """Return the coordinates of the canaries, [m]: canary j takes the j-th transmitted coordinate of this round, so
-    that compression preserves its norm."""
-    return np.arange(canaries) if coder.coordinates is None else coder.coordinates[:canaries]
+def canary_coordinates(coder: Coder, canaries: int, masked: bool) -> Ids:
+    """Return the coordinates of the canaries, [m].
+
+    A random mask does not depend on the data, so that canary j takes the j-th coordinate whatever the mask of the round
+    is (masked). Where coordinates are selected otherwise, which is accounted as if they held all of a contribution, it
+    takes the j-th that is sent, so that compression preserves its norm.
+    """
+    return np.arange(canaries) if masked or coder.coordinates is None else coder.coordinates[:canaries]
 
 
-def canary_hook(ids: Ids, amplitudes: Array, others: float | None = None) -> UpdateHook:
+def are_shown(world: World, exchanged: Exchange, canaries: int) -> NDArray[np.bool_]:
+    """Return whether the mask of the round shows the coordinates of the canaries, [m]."""
+    coder, masked = exchanged.encoder, world.scenario.bound.seen < 1
+    where = canary_coordinates(coder, canaries, masked)
+    return np.ones(canaries, dtype=np.bool_) if coder.coordinates is None else np.isin(where, coder.coordinates)
+
+
+def canary_hook(ids: Ids, amplitudes: Array, masked: bool, others: float | None = None) -> UpdateHook:
     """Return the function that plants canaries: device ids[j] sends amplitudes[j] in its coordinate and 0 elsewhere.
 
-    others: what all other devices send in the first canary's coordinate instead of their updates, None for their
-    updates.
+    Args:
+        ids: The devices, [m].
+        amplitudes: What each sends, [m].
+        masked: As in `canary_coordinates`.
+        others: What all other devices send in the first canary's coordinate instead of their updates, None for their
+            updates.
     """
     number = {int(device): canary for canary, device in enumerate(ids)}
 
     def planted(updates: Tensor, devices: Ids, coder: Coder) -> Tensor:
-        where = canary_coordinates(coder, len(ids))
+        where = canary_coordinates(coder, len(ids), masked)
         if others is not None:
             updates = torch.zeros_like(updates)
             updates[:, int(where[0])] = others
@@ -134,7 +151,8 @@ def canary_hook(ids: Ids, amplitudes: Array, others: float | None = None) -> Upd
 def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
     """Return the broadcast in the canaries' coordinates over its public noise level, [m]; unscaled without noise."""
     encoder = exchanged.encoder
-    where = torch.from_numpy(canary_coordinates(encoder, canaries)).to(exchanged.mean_update.device)
+    coordinates = canary_coordinates(encoder, canaries, world.scenario.bound.seen < 1)
+    where = torch.from_numpy(coordinates).to(exchanged.mean_update.device)
     observed = exchanged.mean_update[where].double().cpu().numpy()
     level = noise_std(world.scenario, exchanged.reception.report) * encoder.noise_gain
     return np.asarray(observed / level if level > 0 else observed)

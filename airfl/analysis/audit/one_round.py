@@ -14,6 +14,7 @@ from airfl.analysis.audit.canaries import (
     Progress,
     Rules,
     absent_value,
+    are_shown,
     attacked,
     canary_hook,
     canary_mu,
@@ -41,6 +42,7 @@ class Trial:
         mu: A canary's contribution to the broadcast over its noise level, twice that where the other devices are
             opposed; inf without noise, 0 where nothing is released.
         took_part: Whether the canary's device took part, which the observer may not know.
+        shown: Whether the mask of the round shows the canary's coordinate, which the observer knows.
         epsilon_paper: Epsilon that the scheme's paper claims for the round, or for a run of such rounds; nan without a
             claim.
         epsilon_round: Upper bound on epsilon of the round.
@@ -50,6 +52,7 @@ class Trial:
     without: float
     mu: float
     took_part: bool
+    shown: bool
     epsilon_paper: float
     epsilon_round: float
 
@@ -89,10 +92,9 @@ def run_trial(world: World, options: Options, parameters: Tensor, index: int) ->
     ids, norm = np.array([np.argmax(scenario.weights)]), canary_norm(world)
     others = -norm if options.others == "opposed" else None
 
-    def outcome(amplitude: float) -> tuple[float, float, bool, float, float]:
-        exchanged = exchange(
-            world, State(index, parameters, scenario.memory), canary_hook(ids, np.array([amplitude]), others)
-        )
+    def outcome(amplitude: float) -> tuple[float, float, bool, bool, float, float]:
+        planted = canary_hook(ids, np.array([amplitude]), scenario.bound.seen < 1, others)
+        exchanged = exchange(world, State(index, parameters, scenario.memory), planted)
         # Past the end of the run, as the ledger would compose all rounds after the run's last one.
         privacy = account(world, exchanged, scenario.run.rounds + 1 + index, compose=False)
         claim = scenario.recipe.claim
@@ -105,14 +107,15 @@ def run_trial(world: World, options: Options, parameters: Tensor, index: int) ->
             float(observe(world, exchanged, 1)[0]) + known,
             mu,
             bool(np.isin(ids, exchanged.plan.devices)[0]),
+            bool(are_shown(world, exchanged, 1)[0]),
             float(privacy["epsilon_paper"]),
             float(privacy["epsilon_round"]),
         )
 
-    without, mu, took_part, paper, tight = outcome(absent_value(world, options))
-    # A canary whose device is not selected has no effect, so the round is not run again.
-    with_canary = outcome(norm)[0] if took_part else without
-    return Trial(with_canary, without, mu * (2 if others else 1), took_part, paper, tight)
+    without, mu, took_part, shown, paper, tight = outcome(absent_value(world, options))
+    # A canary that is not sent has no effect, so the round is not run again.
+    with_canary = outcome(norm)[0] if took_part and shown else without
+    return Trial(with_canary, without, mu * (2 if others else 1), took_part, shown, paper, tight)
 
 
 def evaluate(trials: Sequence[Trial], rules: Rules, delta: float, confidence: float) -> RoundAudit:
@@ -126,18 +129,22 @@ def evaluate(trials: Sequence[Trial], rules: Rules, delta: float, confidence: fl
         )
     with_canary = np.array([trial.with_canary for trial in counted])
     without = np.array([trial.without for trial in counted])
-    took_part = np.array([trial.took_part for trial in counted])
+    took_part, shown = (np.array([getattr(trial, name) for trial in counted]) for name in ("took_part", "shown"))
     mu = np.array([trial.mu for trial in counted])
 
     noise = (with_canary + without) / 2 if rules.mirrored else without
-    centre = float(np.median(noise[: threshold_trials(len(noise))]))
-    present = log_likelihood_ratio(with_canary - centre, mu, rules)
-    absent = log_likelihood_ratio(without - centre, mu, rules)
+    first = noise[: threshold_trials(len(noise))][shown[: threshold_trials(len(noise))]]
+    centre = float(np.median(first)) if len(first) else 0.0
+    # Behind the mask there is nothing to tell the two apart.
+    present = np.where(shown, log_likelihood_ratio(with_canary - centre, mu, rules), 0.0)
+    absent = np.where(shown, log_likelihood_ratio(without - centre, mu, rules), 0.0)
     return RoundAudit(
         epsilon_paper=_largest([trial.epsilon_paper for trial in trials]),
         epsilon_round=_largest([trial.epsilon_round for trial in trials]),
         epsilon_lower=one_round_epsilon(present, absent, delta, confidence),
-        epsilon_lower_gaussian=gaussian_bound(noise, (with_canary - without)[took_part], rules, delta, confidence),
+        epsilon_lower_gaussian=gaussian_bound(
+            noise[shown], (with_canary - without)[took_part & shown], rules, delta, confidence
+        ),
     )
 
 
@@ -145,13 +152,20 @@ def gaussian_bound(noise: Array, shifts: Array, rules: Rules, delta: float, conf
     """Return epsilon for a canary in Gaussian noise that takes part at the known rate; nan for noise that is not
     Gaussian.
 
-    shifts: differences between a trial with and the same without the canary, which have the same noise.
+    Args:
+        noise: Observations without the canary in the trials whose mask shows it, [n].
+        shifts: Differences between a trial with and the same without the canary, which have the same noise, [m].
+        rules: What the observer knows.
+        delta: Of the privacy statement; a mask that shows the canary with a probability multiplies delta by it.
+        confidence: Of the bound.
     """
+    if len(noise) < 2:
+        return math.nan
     mu = gaussian_mu(noise, shifts / 2 if rules.mirrored else shifts, confidence)
     if math.isnan(mu):
         return mu
     epsilon = pair_epsilon if rules.mirrored else sampled_gaussian_epsilon
-    return epsilon(delta, mu, rules.rate)
+    return epsilon(delta / rules.seen, mu, rules.rate) if delta < rules.seen else 0.0
 
 
 def _largest(values: Sequence[float]) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from airfl.analysis.audit.canaries import (
     Progress,
     absent_value,
+    are_shown,
     attacked,
     canary_hook,
     canary_mu,
@@ -55,7 +56,8 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
     generator = scenario.streams.generator(Purpose.AUDIT)
     ids = generator.choice(scenario.run.devices, canaries, replace=False)
     included = generator.random(canaries) < 0.5
-    planted = canary_hook(ids, np.where(included, norm, absent_value(world, options)))
+    amplitudes = np.where(included, norm, absent_value(world, options))
+    planted = canary_hook(ids, amplitudes, scenario.bound.seen < 1)
     weights = scenario.weights[ids] / scenario.weights.max()
 
     scores = np.zeros(canaries)
@@ -67,6 +69,7 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
         ratio = log_likelihood_ratio(
             observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, csi
         )
+        ratio = ratio * are_shown(world, exchanged, canaries)
         scores += ratio * np.isin(ids, exchanged.plan.devices) if csi.known else ratio
         parameters = scenario.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
         state = State(index + 1, parameters, exchanged.plan.memory, state.store)

@@ -116,13 +116,13 @@ def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> 
 def _placed(release: Release, count: int, width: float) -> Placed:
     if isinstance(without_sample(release), Binomial | NonPrivate):
         return Placed((release,), release, math.nan, count)
-    noise = noise_of(release).noise_multiplier
+    noise, seen = noise_of(release).noise_multiplier, noise_of(release).seen
     sample: tuple[object, ...] = ()
     if isinstance(release, PoissonSampled):
         sample = (release.rate,)
     elif isinstance(release, FixedSizeSampled):
         sample = release.sample, release.population
-    return Placed((*sample, math.floor(math.log(noise) / width)), release, noise, count)
+    return Placed((*sample, seen, math.floor(math.log(noise) / width)), release, noise, count)
 
 
 def _rounded(release: Release, width: float, upwards: bool) -> Release:

@@ -19,7 +19,8 @@ from airfl.privacy.events import (
     releases,
     without_sample,
 )
-from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.privacy.gaussian import amplified_loss, gaussian_epsilon
+from airfl.privacy.masks import masked_epsilon
 
 SAMPLES = {"add_remove": PoissonSampled, "replace_one": FixedSizeSampled}
 """The sampling with a known amplification under each relation."""
@@ -91,7 +92,7 @@ class ClosedFormAccount:
 
 
 class UnsampledGaussianAccount:
-    """The account of `UnsampledGaussian`: exact without sampling, and tight where there is little noise."""
+    """The account of `UnsampledGaussian`: exact without sampling and masks, and tight where there is little noise."""
 
     name = "Gaussian"
 
@@ -154,20 +155,22 @@ class BasicCompositionAccount:
 
 
 def release_epsilon(release: Release, adjacency: Adjacency, delta: float) -> float:
-    """Return the exact epsilon of one Gaussian release, on a sample or not."""
+    """Return the epsilon of one Gaussian release, on a sample or not: exact without a mask, else an upper bound."""
     if isinstance(release, NonPrivate):
         return math.inf
-    mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
+    noise = noise_of(release)
+    mu = SENSITIVITY[adjacency] / noise.noise_multiplier
     if isinstance(release, Sampled):
-        return sampled_gaussian_epsilon(delta, mu, release.rate)
-    return gaussian_epsilon(delta, mu)
+        return amplified_loss(masked_epsilon(delta / release.rate, mu, noise.seen), release.rate)
+    return masked_epsilon(delta, mu, noise.seen)
 
 
 def total_variation(release: Release, adjacency: Adjacency) -> float:
     """Return a bound on the total variation distance between neighbours' outputs, which is delta at epsilon = 0."""
     if not _gaussian(release):
         return 1.0
-    mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
+    noise = noise_of(release)
+    mu = SENSITIVITY[adjacency] * math.sqrt(noise.seen) / noise.noise_multiplier  # equal entries are the worst here
     rate = release.rate if isinstance(release, Sampled) and amplified(release, adjacency) else 1.0
     return rate * math.erf(mu / math.sqrt(8))  # 2 Phi(mu/2) - 1
 

@@ -26,6 +26,7 @@ from airfl.privacy.events import (
     noise_of,
     releases,
     with_noise,
+    without_mask,
 )
 
 # Above this mu, far beyond any useful epsilon, an upper bound ignores sampling and a lower bound replaces mu by it.
@@ -68,19 +69,19 @@ class LossDistributions:
                 composed.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon, by a closed form where one exists, and at most the figure without sampling."""
+        """Return epsilon, by a closed form where one exists, and at most the figure without sampling and masks."""
         if sum(self._releases.values()) == 1:
             return release_epsilon(next(iter(self._releases)), self._adjacency, delta)
         plain = self._plain.epsilon(delta)
-        sampled = any(not isinstance(release, Gaussian) for release in self._releases)
-        if not sampled or not all(map(self._representable, self._releases)):
+        exact = all(isinstance(release, Gaussian) and release.seen == 1 for release in self._releases)
+        if exact or not all(map(self._representable, self._releases)):
             return plain
         return min(plain, max(composed.epsilon(delta) for composed in self._composed))
 
     def _pair(self, index: int, release: Release) -> DominatingPair:
         mu = SENSITIVITY[self._adjacency] / min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER)
         directions = self._kinds[type(release)]
-        return _pair(directions[min(index, len(directions) - 1)], mu, release)
+        return _pair(directions[min(index, len(directions) - 1)], mu, release, noise_of(release).seen)
 
     def _representable(self, release: Release) -> bool:
         if isinstance(release, NonPrivate):
@@ -95,19 +96,17 @@ class Attained:
     replace-one, a participant contributes C or -C while all others contribute -C: its sum over a sample of fixed size
     is 2C larger with probability r/N, and otherwise the same. The bound is nan for releases without a known pair.
 
-    A mask that leaves a share of the entries, drawn regardless of the contributions, sees of a contribution with equal
-    entries C sqrt(seen) in every release. Of one with a single entry it sees all or nothing, with probability `seen`.
-    The bound is the larger one of both.
+    Of a contribution with equal entries a mask shows C sqrt(seen) in every release, of one with a single entry all or
+    nothing, with probability `seen`. The bound is the larger one of both.
     """
 
-    def __init__(self, adjacency: Adjacency, seen: float = 1.0) -> None:
-        """Open an account. seen: share of the entries that the mask of every release leaves, 1 without a mask."""
-        self._adjacency, self._seen = adjacency, seen
-        self._known, self._non_private = True, False
+    def __init__(self, adjacency: Adjacency) -> None:
+        """Open an account."""
+        self._adjacency = adjacency
+        self._known, self._non_private, self._masked = True, False, False
         self._releases: dict[Release, int] = {}
-        self._mu_squared = 0.0
         self._composed = _Growing("below", self._pair)
-        self._single = _Growing("below", self._pair_of_single) if seen < 1 else None
+        self._single = _Growing("below", self._pair_of_single)
         self._least = 0.0
 
     def compose(self, event: Event, times: int = 1) -> None:
@@ -119,9 +118,9 @@ class Attained:
                 self._known = False
             else:
                 self._releases[release] = self._releases.get(release, 0) + count
+                self._masked |= noise_of(release).seen < 1
                 self._composed.enter(release, count)
-                if self._single is not None:
-                    self._single.enter(release, count)
+                self._single.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
         """Return a lower bound on epsilon of everything entered so far; delta must be the same in every call."""
@@ -131,17 +130,17 @@ class Attained:
             return math.nan
         if self._releases:
             self._least = max(self._least, self._figure(delta), self._of_weakest(delta))
-            if self._single is not None and sum(self._releases.values()) > 1:
+            if self._masked and sum(self._releases.values()) > 1:
                 self._least = max(self._least, self._single.epsilon(delta))
         return self._least
 
     def _of_weakest(self, delta: float) -> float:
         """Return the bound of the release with the least noise alone, of a contribution with a single entry."""
         weakest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
-        mu = SENSITIVITY[self._adjacency] / noise_of(weakest).noise_multiplier
-        if delta >= self._seen or mu > LARGEST_MU:
+        mu, seen = SENSITIVITY[self._adjacency] / noise_of(weakest).noise_multiplier, noise_of(weakest).seen
+        if delta >= seen or mu > LARGEST_MU:
             return 0.0
-        return release_epsilon(weakest, self._adjacency, delta / self._seen) * (1 - SOLVED)
+        return release_epsilon(without_mask(weakest), self._adjacency, delta / seen) * (1 - SOLVED)
 
     def _figure(self, delta: float) -> float:
         alone = sum(self._releases.values()) == 1
@@ -156,12 +155,15 @@ class Attained:
             return max(0.0, (mu * mu / 2 - 10 * mu + math.log(rate)) * (1 - SOLVED)) if 2 * delta < rate else 0.0
         if alone:
             release = next(iter(self._releases))
-            quieter = with_noise(release, noise_of(release).noise_multiplier / math.sqrt(self._seen))
+            noise = noise_of(release)
+            quieter = with_noise(without_mask(release), noise.noise_multiplier / math.sqrt(noise.seen))
             return release_epsilon(quieter, self._adjacency, delta) * (1 - SOLVED)
         return release_epsilon(Gaussian(1 / mu), "add_remove", delta) * (1 - SOLVED)
 
     def _mu(self, release: Release) -> float:
-        return SENSITIVITY[self._adjacency] * math.sqrt(self._seen) / noise_of(release).noise_multiplier
+        """Return what a release shows of a contribution with equal entries, over the noise."""
+        noise = noise_of(release)
+        return SENSITIVITY[self._adjacency] * math.sqrt(noise.seen) / noise.noise_multiplier
 
     def _pair(self, release: Release) -> DominatingPair | None:
         """Return the pair of a release, or None where the noise is so large that it can be left out."""
@@ -173,7 +175,8 @@ class Attained:
         pair = self._pair(release)
         if pair is None:
             return None
-        return replace(pair, mu=min(pair.mu / math.sqrt(self._seen), LARGEST_MU), seen=self._seen)
+        seen = noise_of(release).seen
+        return replace(pair, mu=min(pair.mu / math.sqrt(seen), LARGEST_MU), seen=seen, single=True)
 
 
 class _Growing:
@@ -253,7 +256,7 @@ def _memoised(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Com
     return composed.plan, bound
 
 
-def _pair(direction: Direction, mu: float, release: Release) -> DominatingPair:
+def _pair(direction: Direction, mu: float, release: Release, seen: float = 1.0) -> DominatingPair:
     if isinstance(release, Sampled):
-        return DominatingPair(direction, mu, release.rate)
-    return DominatingPair("removed", mu, 1.0)
+        return DominatingPair(direction, mu, release.rate, seen)
+    return DominatingPair("removed", mu, 1.0, seen)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erfcx, ndtr
 
+from airfl.privacy.masks import shown
+
 Array = NDArray[np.float64]
 Direction = Literal["removed", "added", "envelope"]
 
@@ -35,36 +37,30 @@ class DominatingPair:
             replace-one.
         mu: Sensitivity over the standard deviation of the noise.
         rate: q, probability of taking part.
-        seen: Probability that the release depends on the contribution at all, which its observer can tell; else the
-            loss is 0.
+        seen: Share of the contribution's square that a random mask leaves on average, 1 without a mask.
+        single: Whether the contribution has a single entry, of which a mask leaves all or nothing. Else the
+            hockey-stick divergence is the largest of all contributions, at every order.
     """
 
     direction: Direction
     mu: float
     rate: float
     seen: float = 1.0
+    single: bool = False
 
     def scaled(self, losses: Array) -> Array:
         """Return F/t where the loss is at least 0, and G/t where it is negative. Both are 0 for a loss of 0."""
-        return self._scaled(losses) if self.seen == 1 else self.seen * self._scaled(losses)
-
-    def slopes(self, losses: Array) -> Array:
-        """Return the slope of F at t, P(loss > l), where l is at least 0, and that of G, -P(loss < l), where it is
-        negative."""
-        return self._slopes(losses) if self.seen == 1 else self.seen * self._slopes(losses)
-
-    def _scaled(self, losses: Array) -> Array:
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
         # Contributions of the Gaussian's right tail (ratio above e^size) and left tail (ratio below e^-size).
         right = positive == (self.direction != "added")
         if self.direction == "envelope":
             right = np.ones_like(positive)
-        tail = self.rate * _delta(self.inner(size[right]), self.mu)
+        tail = self.rate * self._delta(self.inner(size[right]))
         values[right] = np.where(positive[right], tail, np.exp(-size[right]) * tail)
         left = ~right
         inner = self.inner(-size[left])
-        tail = _delta(-inner, self.mu)
+        tail = self._delta(-inner)
         if self.direction == "added":  # e^size q e^inner
             less = np.minimum(np.log1p(-self.rate) + size[left], 0.0) if self.rate < 1 else -math.inf
             share = -np.expm1(less) * np.ones(len(inner))
@@ -73,21 +69,45 @@ class DominatingPair:
         values[left] = np.where(np.isfinite(inner), np.maximum(share, 0.0) * tail, 0.0)
         return values
 
-    def _slopes(self, losses: Array) -> Array:
+    def slopes(self, losses: Array) -> Array:
+        """Return the slope of F at t, P(loss > l), where l is at least 0, and that of G, -P(loss < l), where it is
+        negative."""
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
         if self.direction == "added":
-            values[positive] = ndtr(self._output(-size[positive]))
-            values[~positive] = -ndtr(-self._output(size[~positive]))
+            values[positive] = self._above(-self.inner(-size[positive]))[0]
+            values[~positive] = -self._above(self.inner(size[~positive]))[1]
             return values
-        at = self._output(size[positive])
-        values[positive] = (1 - self.rate) * ndtr(-at) + self.rate * ndtr(self.mu - at)
+        more, less = self._above(self.inner(size[positive]))
+        values[positive] = (1 - self.rate) * less + self.rate * more
         if self.direction == "envelope":
-            values[~positive] = -ndtr(-self._output(size[~positive]))
+            values[~positive] = -self._above(self.inner(size[~positive]))[1]
         else:
-            at = self._output(-size[~positive])
-            values[~positive] = -((1 - self.rate) * ndtr(at) + self.rate * ndtr(at - self.mu))
+            more, less = self._above(-self.inner(-size[~positive]))
+            values[~positive] = -((1 - self.rate) * more + self.rate * less)
         return values
+
+    def _delta(self, epsilon: Array) -> Array:
+        """Return delta of the release without sampling, for eps >= 0."""
+        if self.seen == 1:
+            return _delta(epsilon, self.mu)
+        if self.single:
+            return self.seen * _delta(epsilon, self.mu)
+        effective, probability = shown(epsilon, self.mu, self.seen)
+        return probability * _delta(epsilon, effective)
+
+    def _above(self, epsilon: Array) -> tuple[Array, Array]:
+        """Return the probability of a loss above eps >= 0 without sampling under both distributions of the pair, which
+        are the slopes of delta, for the contribution that is the worst at eps."""
+        mu: Array | float = self.mu
+        probability: Array | float = 1.0
+        if self.single:
+            probability = self.seen
+        elif self.seen < 1:
+            mu, probability = shown(epsilon, self.mu, self.seen)
+        with np.errstate(invalid="ignore"):
+            at = epsilon / mu - mu / 2
+        return probability * ndtr(-at), probability * ndtr(-at - mu)
 
     def reach(self, deviations: float) -> tuple[float, float]:
         """Return the smallest and the largest loss within so many standard deviations."""
@@ -130,10 +150,6 @@ class DominatingPair:
         every = np.unique(np.concatenate([[0.0, -SMALL * high, low, high, beyond], losses, -losses]))
         return np.asarray(every[(every >= low) & (every <= beyond)])
 
-    def _output(self, losses: Array) -> Array:
-        """Return the output at which the "removed" pair has this loss."""
-        return self.inner(losses) / self.mu + self.mu / 2
-
     def _loss(self, inner: float) -> float:
         """Return log(1 - q + q e^inner)."""
         return float(self._losses(np.array([inner]))[0])
@@ -145,7 +161,7 @@ class DominatingPair:
         return np.where(inner > LARGE, inner + math.log(self.rate), near)
 
 
-def _delta(epsilon: Array, mu: float) -> Array:
+def _delta(epsilon: Array, mu: Array | float) -> Array:
     """Return delta(eps) = Phi(-u) - e^eps Phi(-u - mu) of the Gaussian at u = eps/mu - mu/2, for eps >= 0, by Mills
     ratios: phi(u) (R(u) - R(u + mu)), which avoids cancellation between exponentials."""
     u = np.minimum(epsilon / mu - mu / 2, 1e150)

@@ -141,7 +141,8 @@ def _converted(order: float, total: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=1 << 17)
 def divergence(release: Release, adjacency: Adjacency, order: float) -> float:
-    """Return the Renyi divergence of one release between neighbours."""
+    """Return the Renyi divergence of one release between neighbours. On a sample a mask is left out, which bounds it
+    from above."""
     import dp_accounting
     from dp_accounting import rdp
 
@@ -150,6 +151,10 @@ def divergence(release: Release, adjacency: Adjacency, order: float) -> float:
     multiplier = min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER) / SENSITIVITY[adjacency]
     if multiplier * multiplier == 0:
         return math.inf
+    if isinstance(release, Gaussian) and release.seen < 1:
+        # E e^(order (order - 1) mu^2 S/2) is convex in the share S that a mask leaves, so all or nothing is the worst.
+        exponent = order * (order - 1) / (2 * multiplier**2)
+        return float(np.logaddexp(math.log(release.seen) + exponent, math.log1p(-release.seen))) / (order - 1)
     gaussian: Any = dp_accounting.GaussianDpEvent(multiplier)
     if isinstance(release, PoissonSampled):
         gaussian = dp_accounting.PoissonSampledDpEvent(release.rate, gaussian)

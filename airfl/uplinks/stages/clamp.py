@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from airfl.uplinks.stages.stage import Coder, MessageBound, Round
 
@@ -14,12 +15,14 @@ class Clamp:
 
     Attributes:
         limit: v, the largest magnitude of an entry.
+        lipschitz: 1, as clamping moves two messages no further apart.
     """
 
     limit: float
+    lipschitz: ClassVar[float] = 1.0
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Lower every bound to v sqrt(m): clamping moves two messages no further apart."""
+        """Lower every bound to v sqrt(m)."""
         norm = self.limit * math.sqrt(before.entries)
         return replace(
             before,

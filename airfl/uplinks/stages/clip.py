@@ -5,18 +5,13 @@ Schemes clip by it what devices send, and a round by it what the sum is compared
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-ROUNDING = 1e-9
-"""Relative difference up to which two norms count as equal."""
 
 
 @dataclass(frozen=True)
@@ -25,20 +20,19 @@ class Clip:
 
     Attributes:
         limit: C, the largest l2 norm of an update.
+        lipschitz: 1, as clipping moves two messages no further apart.
     """
 
     limit: float
+    lipschitz: ClassVar[float] = 1.0
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Lower every bound to the limit. An update with equal entries reaches it under every mask if its norm before
-        the mask may be 1/sqrt(seen) times as large."""
-        reached = self.limit <= math.sqrt(before.seen) * before.peak * (1 + ROUNDING)
+        """Lower every bound to the limit."""
         return replace(
             before,
             peak=min(before.peak, self.limit),
             rms=min(before.rms, self.limit),
             sensitivity=min(before.sensitivity, self.limit),
-            seen=1.0 if reached else before.seen,
         )
 
     def open(self, opened: Round) -> Coder:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airfl.runtime.store import DeviceState
-from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, open_encoder
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, chained, open_encoder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -138,6 +138,5 @@ def _each_delivered(coder: Coder, message: Batch) -> Iterator[Tensor]:
 
 def _through(stages: Sequence[Stage], before: MessageBound, kept: DeviceState) -> MessageBound:
     """Return the bound after the stages, with the state that a device keeps."""
-    for stage in stages:
-        before = stage.bound(before)
-    return replace(before, device_state=(*before.device_state, kept))
+    after = chained(stages, before)
+    return replace(after, device_state=(*after.device_state, kept))

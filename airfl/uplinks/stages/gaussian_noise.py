@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
@@ -17,9 +18,11 @@ class GaussianNoise:
 
     Attributes:
         std: Standard deviation of a device's noise on an entry.
+        lipschitz: 1, as the noise does not depend on the message.
     """
 
     std: float
+    lipschitz: ClassVar[float] = 1.0
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""

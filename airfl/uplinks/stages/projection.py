@@ -44,6 +44,11 @@ class Projection:
         """Bound on the operator norm of A, sqrt(n/s)."""
         return math.sqrt(transform_length(self.dimension, self.measurements) / self.measurements)
 
+    @property
+    def lipschitz(self) -> float:
+        """The same bound."""
+        return self.gain
+
     def bound(self, before: MessageBound) -> MessageBound:
         """Multiply the peak by the operator norm sqrt(n/s) and keep the mean square. The s values need no side
         information."""

@@ -44,9 +44,14 @@ class RandK:
         """The effective compression ratio p = k/d."""
         return self.kept / self.dimension
 
+    @property
+    def lipschitz(self) -> float:
+        """The factor of a message before it is sent."""
+        return 1 / self.ratio if self.amplify else 1.0
+
     def bound(self, before: MessageBound) -> MessageBound:
         """Keep the peak, since a mask may keep the whole norm, and multiply the mean square by p (lemma 5, eq. 34)."""
-        gain = 1 / self.ratio if self.amplify else 1.0
+        gain = self.lipschitz
         return replace(
             before,
             entries=self.kept,
@@ -97,10 +102,14 @@ class PerDeviceRandK:
     rescale: bool = True
     trained: bool = False
 
+    @property
+    def lipschitz(self) -> float:
+        """The factor of a message."""
+        return self.dimension / self.kept if self.rescale else 1.0
+
     def bound(self, before: MessageBound) -> MessageBound:
         """Scale the bounds. A device sends k values, while the sum has d entries."""
-        ratio = self.kept / self.dimension
-        gain = 1 / ratio if self.rescale else 1.0
+        ratio, gain = self.kept / self.dimension, self.lipschitz
         return replace(
             before,
             values=self.kept,

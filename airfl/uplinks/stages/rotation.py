@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,9 +26,11 @@ class Rotation:
 
     Attributes:
         dimension: d, entries before padding.
+        lipschitz: 1, as distances are preserved.
     """
 
     dimension: int
+    lipschitz: ClassVar[float] = 1.0
 
     @property
     def padded(self) -> int:

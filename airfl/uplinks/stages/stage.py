@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int64]
 
 BITS_PER_VALUE = 32
+ROUNDING = 1e-9
+"""Relative difference up to which two bounds count as equal."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,10 @@ class MessageBound:
         side_bits: Bits of side information on a digital link, such as the indices of the coordinates.
         mask_bits: Bits that the server sends on the downlink to name the coordinates.
         device_state: State that a device keeps between rounds.
-        seen: Share of the entries of a contribution that the round's random mask leaves in the message, if the mask is
-            drawn regardless of the contribution and only afterwards; 1 if every round may hold all of `sensitivity`.
+        seen: Share of the square of a contribution that the round's random mask leaves on average in the message, if
+            the mask is drawn regardless of the contribution; 1 if every round may hold all of `sensitivity`.
+        attained: Whether contributions are known that reach `sensitivity` and `seen`, on which lower bounds on epsilon
+            rest.
     """
 
     entries: int
@@ -133,6 +137,7 @@ class MessageBound:
     mask_bits: int = 0
     device_state: tuple[DeviceState, ...] = ()
     seen: float = 1.0
+    attained: bool = True
 
     @property
     def sent_values(self) -> int:
@@ -199,7 +204,11 @@ class Coder:
 
 
 class Stage(Protocol):
-    """One step of the encoder."""
+    """One step of the encoder.
+
+    A stage may have a number `lipschitz`, the largest factor by which it increases the distance of two messages. Only
+    then does a mask in front of it count in the privacy figures.
+    """
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Return the bound on the message after this stage, from the bound before it."""
@@ -212,10 +221,31 @@ class Stage(Protocol):
 
 def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
     """Return the bound on the message after the last stage, starting from an unbounded update."""
-    bound = MessageBound(dimension, math.inf, math.inf)
+    return chained(stages, MessageBound(dimension, math.inf, math.inf))
+
+
+def chained(stages: Sequence[Stage], bound: MessageBound) -> MessageBound:
+    """Return the bound on the message after these stages, from the bound before them."""
     for stage in stages:
-        bound = stage.bound(bound)
+        bound = _behind_mask(stage, bound, stage.bound(bound))
     return bound
+
+
+def _behind_mask(stage: Stage, before: MessageBound, after: MessageBound) -> MessageBound:
+    """Return the bound after a stage, with the share that a mask before it leaves of the new sensitivity."""
+    if before.seen == 1:
+        return after
+    factor: float | None = getattr(stage, "lipschitz", None)
+    if factor is None:
+        return replace(after, seen=1.0, attained=False)
+    if math.isinf(before.sensitivity) and math.isinf(after.sensitivity):
+        return after
+    # A stage that lowers the bound, as a clip does, may show as much of what the mask left as of the whole.
+    larger = factor * before.sensitivity / after.sensitivity
+    if larger <= 1 + ROUNDING:
+        return after
+    seen = after.seen * larger**2
+    return replace(after, seen=1.0) if seen >= 1 - ROUNDING else replace(after, seen=seen, attained=False)
 
 
 def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:

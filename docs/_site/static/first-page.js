@@ -14,7 +14,7 @@ globalThis.firstPage = (() => {
     { name: "elements", label: "resource elements of the run", scale: "elements", of: (b) => b.runElements },
     { name: "energy", label: "energy of the run (normalised)", scale: "energy", of: (b) => b.runEnergy },
     { name: "claimed", label: "ε claimed for the median round", scale: "epsilon", of: (b) => b.median.epsilonClaimed },
-    { name: "exact", label: "exact ε of that round, with the selection kept secret", scale: "epsilon", of: (b) => b.median.epsilonRound },
+    { name: "accounted", label: "accounted ε of that round, with the selection kept secret", scale: "epsilon", of: (b) => b.median.epsilonRound },
     { name: "snr", label: "SNR of its decoded mean in dB, updates equal", of: (b) => 10 * Math.log10(b.median.snrEqual) },
   ];
 
@@ -80,8 +80,8 @@ globalThis.firstPage = (() => {
 
     /** Tell a screen reader once the sliders rest. */
     function say() {
-      const [elements, , claimed, exact] = figuresOf(setting).map((row) => row.values[0]);
-      const told = `${shown(elements)} resource elements, ε ${shown(claimed)} claimed and ${shown(exact)} exact`;
+      const [elements, , claimed, accounted] = figuresOf(setting).map((row) => row.values[0]);
+      const told = `${shown(elements)} resource elements, ε ${shown(claimed)} claimed and ${shown(accounted)} accounted`;
       document.getElementById("fp-said").textContent = `PFELS: ${told}`;
     }
 

@@ -127,8 +127,8 @@ globalThis.linkBudgetPage = (() => {
     { name: "snrOrthogonal", label: "SNR of the decoded mean in dB, updates orthogonal", of: (one) => decibels(one.snrOrthogonal) },
     { name: "noiseMultiplier", label: "noise multiplier σ₀/(βC)", key: "noise_multiplier_min", of: (one) => one.noiseMultiplier },
     { name: "epsilonClaimed", label: "ε claimed for the round, C₂β", key: "epsilon_paper", of: (one) => one.epsilonClaimed },
-    { name: "epsilonRound", label: "ε of the round, exact, with the selection kept secret", key: "epsilon_round_max", of: (one) => one.epsilonRound },
-    { name: "epsilonKnown", label: "ε of the round, exact, with the selection known", of: (one) => one.epsilonKnown },
+    { name: "epsilonRound", label: "ε of the round, accounted, with the selection kept secret", key: "epsilon_round_max", of: (one) => one.epsilonRound },
+    { name: "epsilonKnown", label: "ε of the round, accounted, with the selection known", of: (one) => one.epsilonKnown },
     { name: "epsilonPoisson", label: "ε of the round accounted as Poisson", key: "epsilon_round_max_as_poisson", of: (one) => one.epsilonPoisson },
   ];
   const RUN_ROWS = [
@@ -149,7 +149,7 @@ globalThis.linkBudgetPage = (() => {
       title: "ε of a round",
       log: true,
       band: (b) => [b.low.epsilonRound, b.high.epsilonRound],
-      first: ["exact, selection kept secret, median round", (b) => b.median.epsilonRound],
+      first: ["accounted, selection kept secret, median round", (b) => b.median.epsilonRound],
       second: ["claimed", (b) => b.median.epsilonClaimed],
     },
     {

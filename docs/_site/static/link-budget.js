@@ -77,14 +77,20 @@ globalThis.linkBudget = (() => {
     if (mu > LARGEST_EXACT) {
       return mu * (mu / 2 + Math.sqrt(-2 * target));
     }
-    if (gaussianLogDelta(0, mu) <= target) {
+    const high = (mu * mu) / 2 + mu * Math.sqrt(-2 * target) + 1e-9; // delta is below its target here
+    return epsilonOf((epsilon) => gaussianLogDelta(epsilon, mu), target, high);
+  }
+
+  /** The smallest epsilon in [0, high] at which the logarithm of delta, which decreases, is at most `target`. */
+  function epsilonOf(logDelta, target, above) {
+    if (logDelta(0) <= target) {
       return 0;
     }
     let low = 0;
-    let high = (mu * mu) / 2 + mu * Math.sqrt(-2 * target) + 1e-9; // delta is below its target here
+    let high = above;
     for (let step = 0; step < 200 && high - low > 4 * EPSILON * high; step += 1) {
       const middle = low + (high - low) / 2;
-      if (gaussianLogDelta(middle, mu) > target) {
+      if (logDelta(middle) > target) {
         low = middle;
       } else {
         high = middle;
@@ -93,14 +99,62 @@ globalThis.linkBudget = (() => {
     return high;
   }
 
+  /** The same if a random mask shows the share p of a contribution's square on average: an upper bound, by the worst
+      contribution, of which it shows the square v with probability p mu^2/v and else nothing (docs/privacy.md). */
+  function maskedEpsilon(delta, mu, share) {
+    const high = gaussianEpsilon(delta, mu);
+    if (share === 1 || high === 0 || mu > LARGEST_EXACT) {
+      return high;
+    }
+    // A chord of delta over v is steepest at v = m^2 where R(u) - R(u + m) = m/2, u = epsilon/m - m/2.
+    const isBelow = (m, epsilon) => {
+      const u = epsilon / m - m / 2;
+      return mills(u) - mills(u + m) < m / 2;
+    };
+    const least = Math.sqrt(share) * mu;
+    const ofEqualEntries = gaussianEpsilon(delta, least);
+    if (!isBelow(least, ofEqualEntries)) {
+      return ofEqualEntries;
+    }
+    const ofOneEntry = delta < share ? gaussianEpsilon(delta / share, mu) : 0;
+    if (isBelow(mu, ofOneEntry)) {
+      return ofOneEntry;
+    }
+    let u = 0;
+    let low = least;
+    let top = mu;
+    for (let step = 0; step < 60 && top - low > 4 * EPSILON * top; step += 1) {
+      const m = (low + top) / 2;
+      for (let newton = 0; newton < 30; newton += 1) {
+        const [far, difference] = [mills(u + m), mills(u) - mills(u + m)];
+        const change = Math.log(difference / (m / 2)) / (u - (m * far) / difference); // R'(u) = u R(u) - 1
+        u -= change;
+        if (Math.abs(change) < 1e-14) break;
+      }
+      // delta there, p mu^2/m^2 phi(u) m/2, decreases with m.
+      if (Math.exp((-u * u) / 2) * ((share * mu * mu) / m) > 2 * Math.sqrt(2 * Math.PI) * delta) {
+        low = m;
+      } else {
+        top = m;
+      }
+    }
+    return top * (u + top / 2);
+  }
+
+  /** The Mills ratio (1 - Phi(x))/phi(x). */
+  function mills(x) {
+    const tail = Math.sqrt(Math.PI / 2) * erfcx(Math.abs(x) / Math.SQRT2);
+    return x < 0 ? Math.sqrt(2 * Math.PI) * Math.exp((x * x) / 2) - tail : tail;
+  }
+
   /** log(1 + q (e^loss - 1)), a privacy loss amplified by subsampling. */
   function amplifiedLoss(loss, rate) {
     return loss + Math.log(rate + (1 - rate) * Math.exp(-loss));
   }
 
-  /** Epsilon of one round in which a device takes part with probability q. */
-  function sampledGaussianEpsilon(delta, mu, rate) {
-    return amplifiedLoss(gaussianEpsilon(delta / rate, mu), rate);
+  /** Epsilon of one round in which a device takes part with probability q, and of which a mask shows a share. */
+  function sampledGaussianEpsilon(delta, mu, rate, share = 1) {
+    return amplifiedLoss(maskedEpsilon(delta / rate, mu, share), rate);
   }
 
   /** C_2 of theorem 3 of PFELS (eq. 21): a round at beta is claimed to be (C_2 beta, delta)-private. */
@@ -256,9 +310,9 @@ globalThis.linkBudget = (() => {
       snrOrthogonal: clipNorm ** 2 / (dimension * noiseStd ** 2 * selected),
       noiseMultiplier: NOISE_STD / (coefficient * clipNorm),
       epsilonClaimed: scheme === "wfl-p" ? NaN : bounds.factor * coefficient, // eq. 20
-      epsilonRound: sampledGaussianEpsilon(delta, mu, selected / devices),
-      epsilonKnown: gaussianEpsilon(delta, mu),
-      epsilonPoisson: sampledGaussianEpsilon(delta, mu / 2, selected / devices),
+      epsilonRound: sampledGaussianEpsilon(delta, mu, selected / devices, bounds.ratio),
+      epsilonKnown: maskedEpsilon(delta, mu, bounds.ratio),
+      epsilonPoisson: sampledGaussianEpsilon(delta, mu / 2, selected / devices, bounds.ratio),
     };
   }
 
@@ -308,6 +362,7 @@ globalThis.linkBudget = (() => {
     gaussianLogDelta,
     keptEntries,
     logNdtr,
+    maskedEpsilon,
     sampledGaussianEpsilon,
     theorem3Factor,
     usedShare,
