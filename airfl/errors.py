@@ -4,12 +4,17 @@ The command line exits with code 2 for errors of the user, 1 for errors of the m
 that was interrupted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
 
 from channels.part import nearest as nearest
 from channels.part import shown_value as shown_value
 
 MOST_CHARACTERS = 1500
+OURS = tuple(f"{Path(__file__).parents[1] / name}/" for name in ("airfl", "channels"))
+"""The folders of the code that is not the user's."""
 
 
 class UserError(Exception):
@@ -69,3 +74,54 @@ def unknown_name(what: str, given: str, allowed: Iterable[str]) -> str:
     """Return the message for an unknown name: what was given, the nearest match, and the allowed names."""
     names = sorted(allowed)
     return f"{what}: unknown value {given!r}{nearest(given, names)} (allowed: {', '.join(names)})"
+
+
+@contextmanager
+def one_line_errors(what: str) -> Iterator[None]:
+    """Convert an error of user-defined code into a UserError of one line, with the file and line that raised it.
+
+    Args:
+        what: The part and its method, such as "stage Half: encode()".
+    """
+    try:
+        yield
+    except (UserError, MachineError, MemoryError):
+        raise
+    except Exception as error:
+        # torch's own class for a full GPU, for which other code looks; torch may not have been imported.
+        if type(error).__name__ == "OutOfMemoryError":
+            raise
+        said = " ".join(str(error).split())
+        raise UserError(
+            f"{what} raised {type(error).__name__}{f': {said}' if said else ''}{_place(error.__traceback__)}"
+        ) from error
+
+
+def comes_with_airfl(part: object) -> bool:
+    """Whether the class of an object is one of airfl's, which the test suite checks; others are checked as they run."""
+    return type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def described(value: object) -> str:
+    """Describe what was returned, in a few words: "None", "a list", "float64 [3, 10]", "the class Half"."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    kind = type(value).__name__
+    if shape is None or dtype is None:
+        return f"{'an' if kind[:1].lower() in tuple('aeiou') else 'a'} {kind}"
+    array = "a numpy array of " if kind == "ndarray" else ""
+    return f"{array}{str(dtype).removeprefix('torch.')} {list(shape)}"
+
+
+def _place(trace: TracebackType | None) -> str:
+    """Return " (FILE, line N)" for the last line of the traceback in code of the user, "" if there is none."""
+    place = ""
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(OURS) and "site-packages" not in file:
+            place = f" ({Path(file).name}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return place

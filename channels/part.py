@@ -28,6 +28,7 @@ from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
+from numbers import Integral, Real
 from typing import Any, ClassVar, Generic, Literal, TypeVar, dataclass_transform
 
 from channels.part_text import by_name, document
@@ -205,20 +206,24 @@ def checked(declared: Parameter, value: Any) -> Any:
 
 
 def _convert(kind: Any, value: Any) -> tuple[bool, Any]:
-    """Return whether a value fits a type, and the converted value. Integers become floats, and lists become tuples."""
+    """Return whether a value fits a type, and the converted value.
+
+    Integers become floats where floats are expected, numbers of numpy those of Python, and lists tuples.
+    """
     if kind is Any:
         return True, value
     if kind is None or kind is type(None):
         return value is None, value
     if kind is float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
+        if isinstance(value, bool) or not isinstance(value, Real):
             return False, value
         try:
             return True, float(value)
         except OverflowError:
             return False, value
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool), value
+        fits = isinstance(value, Integral) and not isinstance(value, bool)
+        return fits, int(value) if fits else value
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return any(value == one and type(value) is type(one) for one in arguments), value

@@ -203,7 +203,8 @@ def privacy_of(
     least = float(rounds.multipliers.min())
     worst = release_event(scenario, least)
     view = observed(statement, rounds)
-    released = view.all_releases()
+    released, listed = view.new_releases(), view.listed() if view.lists else None
+    whole = [one for one in (released if view.sums else None, listed) if one is not None]
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(disclosure is not None for disclosure in rounds.disclosures)
     of_round, of_round_at_least = worst_round_epsilon(
@@ -213,14 +214,14 @@ def privacy_of(
         np.unique(np.concatenate(rounds.devices)),
     )
     # The lower bound is that of single devices, where it is not that of them all.
-    alone = discloses or bool(statement.of_devices) or not view.grows
-    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not alone)
-    lower = view.at_least(released, delta) if alone and not binomial else tight.lower
-    upper, as_poisson, by_rdp = tight.upper, math.nan, math.nan
+    alone = discloses or bool(statement.of_devices) or view.lists
+    tight = [bounds(one, statement.adjacency, delta, statement.accountant, lower=not alone) for one in whole]
+    lower = view.at_least(released, delta) if alone and not binomial else tight[0].lower
+    upper, as_poisson, by_rdp = min(one.upper for one in tight), math.nan, math.nan
     if not binomial:
         as_poisson = bounds(released_as_poisson(statement, rounds), "add_remove", delta, lower=False).upper
-        by_rdp = bounds(released, statement.adjacency, delta, "rdp", lower=False).upper
-    for worse in statement.of_all(released)[1:]:
+        by_rdp = min(bounds(one, statement.adjacency, delta, "rdp", lower=False).upper for one in whole)
+    for worse in statement.of_all(whole[0])[1:]:
         upper = max(upper, bounds(worse, statement.adjacency, delta, statement.accountant, lower=False).upper)
         as_poisson = max(
             as_poisson, bounds(statement.of_round_as_poisson(worse), "add_remove", delta, lower=False).upper
@@ -298,7 +299,9 @@ def released_as_poisson(statement: Statement, rounds: ReleasedRounds) -> Event:
     """Return what all rounds release by the literature's convention of Poisson sampling."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
-    return statement.of_round_as_poisson(observed(statement, rounds).all_releases())
+    view = observed(statement, rounds)
+    released = view.new_releases()
+    return statement.of_round_as_poisson(view.listed() if view.lists else released)
 
 
 def curves(privacy: RunPrivacy) -> FiguresOverRounds:
@@ -333,13 +336,15 @@ def _curve(
             return [Attained(adjacency)]
         return [account(accountant, adjacency) for _ in (None, *statement.worse)]
 
+    def entered(accounts: Sequence[Attained | NamedAccount], event: Event) -> float:
+        for one, released in zip(accounts, statement.of_all(event), strict=False):
+            one.compose(change(released))
+        return max(one.epsilon(statement.delta_of_noise) for one in accounts)
+
     running, values = opened(), []
     for new, view in _increments(statement, rounds, at, upwards=accountant is None):
-        if not view.grows:
-            running, new = opened(), view.all_releases()
-        for one, released in zip(running, statement.of_all(new), strict=False):
-            one.compose(change(released))
-        values.append(max(one.epsilon(statement.delta_of_noise) for one in running))
+        figures = [entered(running, new)] if view.sums else []
+        values.append(min([*figures, *([entered(opened(), view.listed())] if view.lists else [])], default=0.0))
     return np.maximum.accumulate(np.array(values))
 
 
@@ -367,7 +372,7 @@ def _curve_as_poisson(statement: Statement, rounds: ReleasedRounds, at: NDArray[
 
 def _curve_at_least(statement: Statement, rounds: ReleasedRounds, at: NDArray[np.int64]) -> Array:
     """Return the curve of the lower bound; where beta reveals devices, that of single devices."""
-    alone = statement.of_devices or not observed(statement, rounds).grows
+    alone = statement.of_devices or observed(statement, rounds).lists
     if all(disclosure is None for disclosure in rounds.disclosures) and not alone:
         return _curve(statement, rounds, at, None, statement.adjacency)
     so_far: list[tuple[Event, int]] = []

@@ -153,13 +153,13 @@ def show(text: str) -> None:
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
     """Print a line for each setting that has no effect, for each mean gain that the bounds change considerably, for a
-    recorded channel that is interpolated, and for shadowing that takes minutes."""
+    recorded channel that is interpolated or in other units, and for shadowing that takes minutes."""
     from airfl.config.without_effect import without_effect
-    from airfl.uplinks.radio import cut_by_bounds, interpolated, slow_shadowing
+    from airfl.uplinks.radio import cut_by_bounds, interpolated, physical_as_normalised, slow_shadowing
 
     for message in without_effect(overrides or [], rows):
         say(message)
-    for notice in (cut_by_bounds, interpolated):
+    for notice in (cut_by_bounds, interpolated, physical_as_normalised):
         for message in dict.fromkeys(filter(None, (notice(row.radio) for row in rows))):
             say(message)
     for message in dict.fromkeys(filter(None, (slow_shadowing(row.radio, row.run.devices) for row in rows))):

@@ -26,6 +26,7 @@ CONSTANTS = {
     "dissimilarity": "dissimilarity of the devices κ²",
     "variance": "variance of a mini-batch gradient ζ²",
     "kept_share": "share of ‖∇f‖² on the selected coordinates q",
+    "initial_shift": "initial shift, mean of ‖∇f_i(θ⁰)‖²",
     "initial_gap": "initial gap f(θ⁰) − f_inf",
 }
 
@@ -64,22 +65,25 @@ def _lines(result: Theory) -> Iterator[tuple[str, str]]:
     bound, constants = result.bound, result.constants
     proven = not math.isnan(bound.corrected)
 
-    def both(printed: float, corrected: float) -> str:
-        known = proven and not math.isnan(corrected)
-        return f"{_number(printed)}, corrected {_number(corrected)}" if known else _number(printed)
+    def both(printed: str, corrected: str) -> str:
+        return f"{printed}, corrected {corrected}" if proven and corrected else printed
 
-    yield "as printed", _number(bound.printed)
-    yield "corrected", _number(bound.corrected) if proven else f"none: {bound.unproven}"
+    yield "as printed", _bound(bound.printed)
+    yield "corrected", _bound(bound.corrected) if proven else f"none: {bound.unproven}"
     for term in bound.terms:
-        yield f"  {term.name}", both(term.printed, term.corrected)
+        parts = (_term(term.printed, bound.printed), _term(term.corrected, bound.corrected))
+        if any(parts):
+            yield f"  {term.name}", both(parts[0] or "none", parts[1] or "none")
     if result.measured is not None:
         yield "measured", _number(result.measured.mean)
     preferred = bound.preferred_ratio
-    yield "preferred ratio p", both(preferred.printed or math.nan, preferred.corrected or math.nan)
+    yield "preferred ratio p", both(_ratio(preferred.printed), _ratio(preferred.corrected))
     yield "  how", preferred.why
     for name, value in bound.rest.items():
-        yield f"  {name}", _number(value)
-    yield "largest learning rate allowed", both(bound.largest_step, bound.largest_step_corrected)
+        yield f"  {name}", _ratio(value)
+    allowed = bound.largest_step_corrected
+    corrected = "" if math.isnan(allowed) else _number(allowed)
+    yield "largest learning rate allowed", both(_number(bound.largest_step), corrected)
     for one in bound.conditions:
         of = "" if one.of == "both" else f" ({one.of})"
         yield f"condition: {one.name}{of}", f"{one.value}; {one.limit}: {'holds' if one.holds else 'does not hold'}"
@@ -91,6 +95,19 @@ def _lines(result: Theory) -> Iterator[tuple[str, str]]:
             yield "  how", constants.how[name]
     yield from _corollary(result)
     yield from _curve(result)
+
+
+def _bound(value: float) -> str:
+    return _number(value) if math.isfinite(value) else "none: it is infinite at these settings"
+
+
+def _term(value: float, bound: float) -> str:
+    """Format a term of a bound, "" if there is no such bound."""
+    return _number(value) if math.isfinite(bound) else ""
+
+
+def _ratio(value: float | None) -> str:
+    return "none" if value is None or math.isnan(value) else _number(value)
 
 
 def _number(value: float) -> str:
@@ -126,9 +143,29 @@ def _curve(result: Theory) -> Iterator[tuple[str, str]]:
 def _messages(result: Theory) -> Iterator[str]:
     """Yield what does not hold, a line each."""
     bound = result.bound
-    if not bound.holds("printed"):
-        yield "the run does not meet the theorem's conditions, so that its bound says nothing of the run"
-    if bound.printed >= result.constants.initial_gradient:
+    printed, corrected = bound.holds("printed"), bound.holds("corrected")
+    if math.isnan(bound.corrected):
+        if not printed:
+            yield "the run does not meet the conditions of the printed bound, which says nothing of the run"
+    elif not printed and not corrected:
+        yield (
+            "the run meets the conditions of neither bound, so that neither the printed nor the corrected one says "
+            "anything of the run"
+        )
+    elif not printed:
+        yield (
+            "the run meets the conditions of the corrected bound, but not those of the printed one, which says "
+            "nothing of the run"
+        )
+    elif not corrected:
+        yield (
+            "the run meets the conditions of the printed bound, but not those of the corrected one, which says "
+            "nothing of the run"
+        )
+    if result.constants.how:
+        q = "" if math.isnan(result.constants.kept_share) else " (q from above)"
+        yield f"the constants are estimated from below{q}, so that a bound computed with them can be too low"
+    if result.constants.initial_gradient <= bound.printed < math.inf:
         start = f"{result.constants.initial_gradient:.4g}"
         yield f"the bound is above ‖∇f(θ⁰)‖² = {start}, from where the run starts: it is vacuous"
     for error in bound.errors:

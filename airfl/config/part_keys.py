@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from airfl.config.json_numbers import from_plain, to_json
-from airfl.config.parts import PartOf, error_text, schema_of
+from airfl.config.parts import PartOf, check_name, error_text, schema_of
 from airfl.config.section import Scale, ScaleOrInfinite, ScaleOrZero, Section
 from channels.part import (
     LEAST_SCALE,
@@ -189,6 +189,7 @@ class NamedPart(Generic[P]):
             value = {key: from_plain(parameter) for key, parameter in value.items()}
         try:
             part = (self.factory or self.registry.build)(value)  # type: ignore[arg-type]
+            check_name(part, self.registry)
         except PartError as error:
             raise ValueError(error_text(error, self.key)) from None
         if self.accepts is not None and not self.accepts(type(part)):
@@ -217,7 +218,9 @@ class NamedPart(Generic[P]):
         try:
             if not parameters:
                 return self.registry.build(value)
-            built: P = _built(part, tuple(parameters.items()))
+            # TOML has lists, which the cache cannot hash.
+            values = tuple((name, _tupled(value)) for name, value in parameters.items())
+            built: P = _built(part, values)
             return built
         except PartError as error:
             raise ValueError(self._message(error, part)) from None

@@ -39,7 +39,9 @@ class PartOf(Generic[P]):
         if isinstance(value, Mapping):
             value = {key: from_plain(parameter) for key, parameter in value.items()}
         try:
-            return self.registry.build(value, self.default)  # type: ignore[arg-type]
+            part = self.registry.build(value, self.default)  # type: ignore[arg-type]
+            check_name(part, self.registry)
+            return part
         except PartError as error:
             raise ValueError(error_text(error, self.section)) from None
 
@@ -60,6 +62,17 @@ class PartOf(Generic[P]):
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return schema_of(self)
+
+
+def check_name(part: Part, registry: Registry[Any]) -> None:
+    """Raise PartError for a user-defined part with the name of one that comes with airfl, which tables would show."""
+    if type(part).__module__.partition(".")[0] in ("airfl", "channels"):  # `airfl check` derives classes from them
+        return
+    if part.name in registry.classes.values() and registry[part.name] is not type(part):
+        raise PartError(
+            f"{type(part).__name__} has the name {part.name!r} of a {registry.kind} that comes with airfl; set name to "
+            "another one in the class"
+        )
 
 
 def error_text(error: PartError, section: str) -> str:

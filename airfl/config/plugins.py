@@ -11,6 +11,7 @@ by `--plugins` on the command line, or by `load_settings(..., plugins=True)` in 
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -51,10 +52,11 @@ _allowed = False
 def register(part: P) -> P:
     """Register a user-defined part, so that settings can name it. Used as a class decorator.
 
-    Raises UserError for a class that is not a part, has no name, or has a name that is already in use.
+    Raises UserError for a class that is not a part, lacks a method, has no name, or has a name that is already in use.
     """
     for registry in REGISTRIES:
         if isinstance(part, type) and issubclass(part, registry.base):
+            _check_complete(part)
             try:
                 registry.register(part)
             except PartError as error:
@@ -128,13 +130,24 @@ def from_plugin(part: type[Part]) -> bool:
 
 
 def defined_parts(module: ModuleType) -> list[type[Part]]:
-    """Return the parts that a module itself defines, in order, if they have a name and are not abstract."""
+    """Return the parts that a module itself defines, in order, if they have a name of their own."""
     return [
         one
         for one in vars(module).values()
         if isinstance(one, type) and issubclass(one, Part) and one.__module__ == module.__name__
-        if "name" in vars(one) and not inspect.isabstract(one)
+        if "name" in vars(one)
     ]
+
+
+def _check_complete(part: type[Part]) -> None:
+    """Raise UserError for a part that lacks a method of its kind, and name one of its own that may be meant."""
+    missing: list[str] = sorted(getattr(part, "__abstractmethods__", ()))
+    if not missing:
+        return
+    own = [name for name, value in vars(part).items() if inspect.isfunction(value) and not hasattr(part.__base__, name)]
+    close = [found for one in missing for found in difflib.get_close_matches(one, own, n=1, cutoff=0.5)]
+    hint = f"; is {close[0]}() misspelt?" if close else f"; define {'it' if len(missing) == 1 else 'them'}"
+    raise UserError(f"{part.__qualname__} lacks {' and '.join(f'{one}()' for one in missing)}{hint}")
 
 
 def _line(error: Exception, file: Path) -> str:

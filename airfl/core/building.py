@@ -22,6 +22,7 @@ from airfl.runtime.streams import Streams
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
+from airfl.schemes.own import recipe_of
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import RecordRelease
 from airfl.schemes.scheme import LinkKind
@@ -89,7 +90,7 @@ def build_scenario(settings: Settings, dimension: int, weights: Array, samples: 
     sizes = np.asarray(samples, dtype=np.int64)
     least, *more = np.unique(sizes).tolist()
     problem = Problem(settings, dimension, link, float(weights.max()), least, radio.silent, more_samples=tuple(more))
-    recipe = settings.scheme.recipe(problem)
+    recipe = recipe_of(settings.scheme, problem)
     if isinstance(recipe.uplink, AnalogUplink) and recipe.uplink.control.rule.statistical:
         check_statistics_hold(settings.radio, recipe.uplink.control.privacy_bound)
     bound = bound_after(recipe.stages, dimension)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from airfl.config import Settings, to_json
 from airfl.core.accounting import paper_cost_mb
+from airfl.core.checkpoint.fingerprint import digest_of, recorded_files
 from airfl.core.numerics import numerics, software
 from airfl.core.scenario import Scenario
 from airfl.core.state import World
@@ -22,6 +23,8 @@ from airfl.storage.trace.schema import (
     PER_PLACED_DEVICE,
     PER_ROUND,
     PER_SLOT,
+    RECORDED_CARRIER,
+    RECORDED_FILES,
     in_units,
     metric_variable,
     signal_variables,
@@ -36,6 +39,17 @@ def _own_parts(settings: Settings) -> dict[str, str]:
     own = own_parts(settings)
     parts = {key: {"part": repr(part), "fingerprint": fingerprint(part)} for key, part in own.items()}
     return {"own_parts": to_json(parts)} if parts else {}
+
+
+def _recorded(settings: Settings, scenario: Scenario) -> dict[str, str | float]:
+    """Return the attributes on recorded files, if the run depends on any: the SHA-256 of each, by which an export tells
+    a file that has changed since, and the carrier of a recorded channel."""
+    files = {file: digest_of(file) for file in recorded_files(settings)}
+    found: dict[str, str | float] = {RECORDED_FILES: to_json(files)} if files else {}
+    replay = scenario.radio.replay
+    if replay is not None and not math.isnan(replay.carrier_hz):
+        found[RECORDED_CARRIER] = replay.carrier_hz
+    return found
 
 
 def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
@@ -77,6 +91,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "versions": to_json(software()),
             "paper_cost_mb": paper_cost_mb(scenario),
             **_own_parts(resolved),
+            **_recorded(resolved, scenario),
             **_of_task(world.task.own),
         },
         dimensions=dimensions,

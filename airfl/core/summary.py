@@ -120,7 +120,7 @@ class Summary:
             ("resource elements", self.resource_elements),
             ("air time (s)", self.air_time_s),
             *([("uplink bits", self.uplink_bits)] if self.uplink_bits else []),
-            (f"ε claimed for the {self.claim_scope}", self.epsilon_paper),
+            *([] if self.claim_scope == "none" else [(f"ε claimed for the {self.claim_scope}", self.epsilon_paper)]),
             ("ε of the worst round", self.epsilon_round),
             (f"ε of the run (δ = {self.delta:g}, one {self.level})", self.epsilon),
         ]

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config import Settings, to_json
 from airfl.config.load import recorded, settings_file
-from airfl.core.checkpoint.fingerprint import recorded_files
+from airfl.core.checkpoint.fingerprint import digest_of, recorded_files
 from airfl.core.summary import summarise
 from airfl.errors import UserError
 from airfl.exports import csv
 from airfl.exports.format import Format, signals_left_out, state_of, under_true_names
+from airfl.exports.recorded_files import check_recorded
 from airfl.runtime.text import inert
-from airfl.storage.bundle import BLOCK_BYTES, BUNDLE_NAME, CRATE, MANIFEST, RUNS, SCHEMA, digests, writing
-from airfl.storage.input_files import open_regular
+from airfl.storage.bundle import BUNDLE_NAME, CRATE, MANIFEST, RUNS, SCHEMA, digests, writing
 from airfl.storage.trace import open_trace
 from airfl.version import __version__
 
@@ -90,7 +90,7 @@ def check(trace: xarray.Dataset) -> None:
             f"{source}: the run uses code of your own ({', '.join(map(str, own))}), which a bundle does not hold; use "
             "--to csv, and publish the code beside it"
         )
-    _settings(trace)
+    check_recorded(trace, _settings(trace))
 
 
 def together(path: Path, traces: Sequence[tuple[Path, Path]], folder: Path) -> None:
@@ -150,20 +150,6 @@ def _entry(trace: xarray.Dataset, name: str, settings: Settings) -> dict[str, An
         "recorded_files": {file: digest_of(file) for file in recorded_files(settings)},
         "variables": digests(trace),
     }
-
-
-def digest_of(path: str | Path) -> str:
-    """Return the SHA-256 of a file; UserError if it cannot be read."""
-    try:
-        digest = hashlib.sha256()
-        with open_regular(path) as file:
-            while block := file.read(BLOCK_BYTES):
-                digest.update(block)
-        return digest.hexdigest()
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be read ({error.strerror}), and the run depends on this file; put it there"
-        ) from None
 
 
 def _settings(trace: xarray.Dataset) -> Settings:

@@ -20,6 +20,7 @@ from airfl.config.load import validate
 from airfl.config.part_keys import name_of
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
+from airfl.exports.recorded_files import check_recorded
 from airfl.runtime.streams import Streams
 from airfl.storage.trace.writer import NO_VARIABLE
 from airfl.uplinks.radio import Radio, build_radio
@@ -39,6 +40,7 @@ NO_CHANNEL = (("power", "policy"), ("antennas", "combining"))
 
 def check(trace: xarray.Dataset) -> None:
     """Raise UserError unless the channel can be drawn again, and has one mean power for each device."""
+    check_recorded(trace, _settings(trace))
     if _radio(trace)[0].moving is not None:
         raise UserError(
             "the channel of devices that move has no mean power over the run, which the format needs; run with "

@@ -54,19 +54,29 @@ def attributes_of(thing: xarray.Dataset | xarray.DataArray) -> dict[str, Any]:
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in thing.attrs.items()}
 
 
-def about(trace: xarray.Dataset) -> dict[str, Any]:
+def variables_of(trace: xarray.Dataset) -> dict[str, xarray.DataArray]:
+    """Return every variable by its name, and after them the coordinate `round`."""
+    return {str(name): array for name, array in (*trace.data_vars.items(), *trace.coords.items())}
+
+
+def about(trace: xarray.Dataset, *, coordinates: bool = False) -> dict[str, Any]:
     """Return the metadata of a trace for JSON: attributes of the run, settings, dimensions, and variables.
 
     Variables are described by their dimensions, type and attributes.
+
+    Args:
+        trace: The trace.
+        coordinates: Whether the coordinate `round` is among the variables.
     """
     attributes = attributes_of(trace)
+    variables = variables_of(trace) if coordinates else trace.data_vars
     return {
         "attributes": {name: value for name, value in attributes.items() if name != "config"},
         "settings": json.loads(attributes["config"]),
         "dimensions": {str(name): size for name, size in trace.sizes.items()},
         "variables": {
             str(name): {"dimensions": list(array.dims), "dtype": str(array.dtype), **attributes_of(array)}
-            for name, array in trace.data_vars.items()
+            for name, array in variables.items()
         },
     }
 

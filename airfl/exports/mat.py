@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.exports.format import Format, attributes_of
+from airfl.exports.format import Format, attributes_of, variables_of
 
 if TYPE_CHECKING:
     import xarray
@@ -31,17 +31,17 @@ class _OneByOne(Mapping[str, Any]):
         return self._metadata[name] if name in self._metadata else self._trace[name].values
 
     def __iter__(self) -> Iterator[str]:
-        return iter([*self._metadata, *map(str, self._trace.data_vars)])
+        return iter([*self._metadata, *variables_of(self._trace)])
 
     def __len__(self) -> int:
-        return len(self._metadata) + len(self._trace.data_vars)
+        return len(self._metadata) + len(variables_of(self._trace))
 
 
 def _attributes(trace: xarray.Dataset) -> dict[str, dict[str, Any]]:
     """Return the dimensions of every variable, outermost first as in the array, and its attributes."""
     return {
         str(name): {"dimensions": np.array(array.dims, dtype=object), **attributes_of(array)}
-        for name, array in trace.data_vars.items()
+        for name, array in variables_of(trace).items()
     }
 
 

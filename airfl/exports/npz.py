@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.config import to_json
-from airfl.exports.format import Format, about
+from airfl.exports.format import Format, about, variables_of
 
 if TYPE_CHECKING:
     import xarray
@@ -21,7 +21,8 @@ ABOUT = "about"
 def write(trace: xarray.Dataset, folder: Path) -> None:
     """Write a compressed file, which np.load(file) opens without allow_pickle."""
     # Arrays are read from the trace one at a time, as they are written.
-    np.savez_compressed(folder / FILE, **{ABOUT: np.array(to_json(about(trace)))}, **dict(trace.data_vars))  # type: ignore[arg-type]
+    text = np.array(to_json(about(trace, coordinates=True)))
+    np.savez_compressed(folder / FILE, **{ABOUT: text, **variables_of(trace)})  # type: ignore[arg-type]
 
 
 FORMAT = Format(files=(FILE,), write=write)

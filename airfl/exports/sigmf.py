@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
-from airfl.storage.trace.schema import NORMALISED, true_name
+from airfl.storage.trace.schema import NORMALISED, RECORDED_CARRIER, true_name
 from airfl.version import __version__
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _record(path: Path, signals: _Signals, pieces: Callable[[_Signals], Iterator
             "core:extensions": [EXTENSION],
             **_about_the_run(signals),
         },
-        "captures": [{"core:sample_start": 0, **_frequency(signals.settings)}],
+        "captures": [{"core:sample_start": 0, **_frequency(signals)}],
         "annotations": annotations,
     }
     path.with_suffix(".sigmf-meta").write_text(json.dumps(metadata, indent=1, allow_nan=False), encoding="utf-8")
@@ -172,10 +172,14 @@ def _about_the_run(signals: _Signals) -> dict[str, Any]:
     }
 
 
-def _frequency(settings: dict[str, Any]) -> dict[str, float]:
-    """Return the carrier frequency. In normalised units it only sets Doppler shift and phase noise, and is left out."""
-    channel = settings["channel"]
-    return {"core:frequency": channel["carrier_hz"]} if channel["units"] == "physical" else {}
+def _frequency(signals: _Signals) -> dict[str, float]:
+    """Return the carrier frequency, for a recorded channel that of its file.
+
+    In normalised units the carrier only sets Doppler shift and phase noise, and is left out.
+    """
+    channel = signals.settings["channel"]
+    carrier_hz = float(signals.trace.attrs.get(RECORDED_CARRIER, channel["carrier_hz"]))
+    return {"core:frequency": carrier_hz} if channel["units"] == "physical" else {}
 
 
 FORMAT = Format(files=FILES, write=write, check=check)

@@ -16,11 +16,12 @@ import torch
 from airfl.config import Settings
 from airfl.config.load import recorded
 from airfl.core.callbacks.callback import Callback, Stop, Told
+from airfl.core.checkpoint.fingerprint import digest_of
 from airfl.core.device import find_device
 from airfl.core.numerics import numerics, software
 from airfl.errors import NotReproducedError, UserError, nearest
 from airfl.exports import csv as tables
-from airfl.exports.bundle import SETTINGS, digest_of
+from airfl.exports.bundle import SETTINGS
 from airfl.exports.compared import Compared, compare_tables
 from airfl.exports.format import SIGNALS, under_true_names
 from airfl.exports.tolerances import EQUAL, decides, tolerance_of

@@ -15,7 +15,7 @@ from airfl.learning.tasks import NO_PARTITION
 from airfl.learning.tasks.datasets import DATASETS
 from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
-from airfl.learning.tasks.partitions.own import Shares, checked_partition, user_partition
+from airfl.learning.tasks.partitions.own import Shares, divided_by_rule, user_partition
 from airfl.learning.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 from airfl.runtime.streams import Purpose, Streams
 from airfl.storage.fingerprint import is_own
@@ -90,7 +90,7 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
 def _by_rule(
     rule: PartitionRule, pool: Pool, raw: RawData, dataset: str | Dataset, generator: np.random.Generator
 ) -> Partition:
-    """Partition by a rule; the result of a user-defined rule is checked."""
+    """Partition by a rule; a user-defined one is checked."""
     if rule.by_writer and pool.writers is None:
         known = DATASETS[dataset] if isinstance(dataset, str) and dataset in DATASETS else dataset
         source = "" if isinstance(known, str) else known.writers
@@ -104,8 +104,7 @@ def _by_rule(
             f"task.partition: {rule.name!r} divides by class, but the targets are {raw.train_targets.dtype} of "
             f"shape {raw.train_targets.shape[1:]} each; use 'iid' or a user-defined partition"
         )
-    partition = rule.divide(pool, generator)
-    return checked_partition(rule, partition, pool) if is_own(rule) else partition
+    return divided_by_rule(rule, pool, generator) if is_own(rule) else rule.divide(pool, generator)
 
 
 def _writers(raw: RawData) -> NDArray[np.int64] | None:

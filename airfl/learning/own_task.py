@@ -56,7 +56,8 @@ class Task:
             buffers and no randomness in `forward`, and its output for a sample must not depend on the rest of the
             batch. A name of `airfl models` or an `airfl.models.Model` is possible too.
         train: (inputs, targets), arrays or tensors with one row per sample, or a `torch.utils.data.Dataset` of such
-            pairs, which is read once. Inputs of any shape are passed to the model unchanged; floats become float32.
+            pairs, which is read once. Inputs of any shape are passed to the model unchanged; floats become float32. The
+            task has its own copy, so that later changes of the arrays do not affect it.
             Targets are class indices, or whatever the loss expects; integers become int64, floats float32.
         test: The test samples, in the same form.
         partition: How the training samples are divided among the devices; None, the default, leaves it to
@@ -316,12 +317,14 @@ def _wrong_shape(model: Model, data: str) -> str:
 
 def read(samples: Any, what: str) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of a pair of arrays or of a data set of pairs; raises UserError for anything else."""
+    given: tuple[Any, ...] = ()
     if isinstance(samples, torch_data.TensorDataset) and len(samples.tensors) == 2:
         samples = samples.tensors
     if isinstance(samples, torch_data.Dataset):
         pair = _of_dataset(samples, what)
     elif isinstance(samples, Sequence) and not isinstance(samples, str | bytes) and len(samples) == 2:
         pair = _tensor(samples[0], f"{what}: inputs"), _tensor(samples[1], f"{what}: targets")
+        given = tuple(samples)
     else:
         raise UserError(f"{what}: must be (inputs, targets) or a torch.utils.data.Dataset, got {_short(samples)}")
     inputs, targets = _checked(pair[0], f"{what}: inputs"), _checked(pair[1], f"{what}: targets")
@@ -332,7 +335,18 @@ def read(samples: Any, what: str) -> tuple[Tensor, Tensor]:
             f"{what}: must have one input and one target per sample, got {len(inputs):,} inputs and {len(targets):,} "
             "targets"
         )
+    # Their owner may change arrays later, and the fingerprint of the task would not be that of what it trains on.
+    inputs, targets = (
+        one.clone() if any(_shares_memory(one, other) for other in given) else one for one in (inputs, targets)
+    )
     return inputs, targets
+
+
+def _shares_memory(values: Tensor, given: Any) -> bool:
+    """Return whether a tensor lies in the memory of what it was made from; lists were copied."""
+    if isinstance(given, Tensor):
+        return values.untyped_storage().data_ptr() == given.untyped_storage().data_ptr()
+    return not isinstance(given, list | tuple) and np.may_share_memory(values.numpy(), np.asarray(given))
 
 
 def _of_dataset(dataset: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
@@ -62,12 +63,16 @@ def try_out(module: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss | Non
         if not isinstance(outputs, Tensor) or outputs.shape[:1] != inputs.shape[:1]:
             shape = _described(outputs) if isinstance(outputs, Tensor) else type(outputs).__name__
             raise UserError(f"model: must return a tensor with one row per sample, got {shape} for {len(inputs)}")
-        if not (torch.equal(torch.get_rng_state(), state) and torch.equal(outputs, again)):
-            raise UserError(
-                f"model: its outputs are random{_dropout(module)}, so that runs would not be reproducible; remove the "
-                "randomness, or call model.eval() to train without it"
-            )
         _check_finite(outputs, "model: the output")
+        drawn = not torch.equal(torch.get_rng_state(), state)
+        if drawn or not torch.equal(outputs, again):
+            why = (
+                _dropout(module) if drawn else ", or changed by every call (an in-place change of parameters or inputs)"
+            )
+            raise UserError(
+                f"model: its outputs are random{why}, so that runs would not be reproducible; remove the "
+                f"randomness{', or call model.eval() to train without it' if drawn else ' or the change'}"
+            )
         if loss is None:
             _check_classes(outputs, targets)
         alone = [outputs_of(one) for one in torch.split(inputs, 1)]
@@ -79,6 +84,7 @@ def try_out(module: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss | Non
         functions = {f"metric {name!r}": metric for name, metric in metrics.items()}
         for what, function in {**functions, **({} if loss is None else {"loss": loss})}.items():
             _try_function(what, function, outputs, targets, state)
+        _try_penalty(model, parts)
     _computed(lambda: _gradients(model, inputs, targets), "loss: its gradient cannot be computed")
     return inputs.dim() != 4 or _takes_channels_last(model, inputs, targets)
 
@@ -95,15 +101,61 @@ def _try_function(what: str, function: Loss, outputs: Tensor, targets: Tensor, s
     failure = f"{what}: does not accept outputs {_described(outputs)} with targets {_described(targets)}"
     values = per_sample(_computed(lambda: function(outputs, targets), failure), len(targets), what)
     again = _computed(lambda: function(outputs, targets), failure)
-    if not (torch.equal(torch.get_rng_state(), state) and torch.equal(values, again)):
-        raise UserError(f"{what}: its values are random, so that runs would not be reproducible")
     if not (values.is_floating_point() or values.dtype in (torch.bool, torch.int64, torch.int32)):
         raise UserError(f"{what}: must return real numbers, got {values.dtype}")
-    _check_finite(values, f"{what}: the value")
+    _check_finite(values, f"{what}: the value")  # first, as nan does not equal itself
+    drawn = not torch.equal(torch.get_rng_state(), state)
+    if drawn or not torch.equal(values, again):
+        why = "" if drawn else ", or changed by every call (an in-place change of outputs or targets)"
+        raise UserError(f"{what}: its values are random{why}, so that runs would not be reproducible")
     singles = zip(torch.split(outputs, 1), torch.split(targets, 1), strict=True)
     alone = [per_sample(_computed(partial(function, *pair), failure), 1, what) for pair in singles]
     if not _same(values.double(), torch.cat(alone).double()):
         raise UserError(f"{what}: its value for a sample depends on the other samples of the batch")
+
+
+def _try_penalty(model: FlatModel, parameters: tuple[Tensor, ...]) -> None:
+    """Check that a penalty is a deterministic, finite scalar, and a function of its argument alone."""
+    function = getattr(model.module, "penalty", None)
+    if function is None:
+        return
+    if not callable(function):
+        raise UserError(
+            f"penalty: must be a method penalty(parameters), got {type(function).__name__}; rename the attribute"
+        )
+    failure = "penalty: does not accept a dict of name -> tensor"
+    value, again = (_computed(lambda: model.penalty(parameters), failure) for _ in range(2))
+    if not isinstance(value, Tensor) or value.shape != () or not value.is_floating_point():
+        returned = _described(value) if isinstance(value, Tensor) else type(value).__name__
+        raise UserError(f"penalty: must return a scalar tensor, got {returned}")
+    if not bool(value.isfinite()):
+        raise UserError(
+            f"penalty: its value is {'nan' if bool(value.isnan()) else 'not finite'} at the initial parameters"
+        )
+    if not torch.equal(value, again):
+        raise UserError("penalty: its value is random, so that runs would not be reproducible")
+    named = dict(zip(model.names, parameters, strict=True))
+    depends = float(value) == 0  # a factor may be 0
+    # Far away too, as a penalty may be constant near the initial parameters.
+    for elsewhere in (torch.zeros_like, lambda one: one + 1, lambda one: 1e3 * (one + 1)):
+        moved = tuple(elsewhere(one) for one in parameters)
+        depends |= _number(lambda: model.penalty(moved)) != float(value)  # noqa: B023  called at once
+        if _number(lambda: model.with_parameters(moved, lambda _: function(named))) != float(value):  # noqa: B023
+            depends = False
+            break
+    if not depends:
+        raise UserError(
+            "penalty: must use its argument, a dict of name -> tensor, instead of self.parameters(), which are not "
+            "those that a device trains"
+        )
+
+
+def _number(work: Callable[[], Tensor]) -> float:
+    """Return work() as a number, nan if it raises an exception."""
+    try:
+        return float(work())
+    except Exception:  # user code may raise anything
+        return math.nan
 
 
 def _gradients(model: FlatModel, inputs: Tensor, targets: Tensor) -> None:
@@ -166,7 +218,9 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _check_finite(values: Tensor, what: str) -> None:
     wrong = torch.nonzero(~values.isfinite().reshape(len(values), -1).all(dim=1))
     if len(wrong):
-        raise UserError(f"{what} of sample {int(wrong[0])} is not finite at the initial parameters")
+        row = int(wrong[0])
+        found = "nan" if bool(values[row].isnan().any()) else "not finite"
+        raise UserError(f"{what} of sample {row} is {found} at the initial parameters")
 
 
 def _dropout(module: nn.Module) -> str:

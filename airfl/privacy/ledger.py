@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from airfl.privacy.events import (
     without_masks,
 )
 from airfl.privacy.statement import Statement
+from airfl.storage.fingerprint import is_own
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,6 +91,9 @@ class PrivacyLedger:
         self._delta = statement.delta_of_noise
         # One account for each number of samples that may be the worst.
         self._own, self._poisson = self._new_accounts(), self._new_accounts_as_poisson()
+        # The same for releases in a list, see `ObserverView.listed`; opened anew whenever they are composed.
+        self._own_listed: list[NamedAccount] = []
+        self._poisson_listed: list[NamedAccount] = []
         self._reported = 0.0
         self._view = ObserverView(statement)
         self._pending: list[Event] = []
@@ -185,22 +190,26 @@ class PrivacyLedger:
         statement, rounds, self._pending = self.statement, self._pending, []
         observed = self._view.new_releases()
         self._entered.add(observed)
-        by_record = statement.level == "record"
-        if not self._view.grows:
-            observed = self._view.all_releases()
-            self._own = self._new_accounts()
-            self._poisson = self._new_accounts_as_poisson() if by_record else self._poisson
-        for own, released in zip(self._own, statement.of_all(observed), strict=False):
-            own.compose(self._rounded(released))
-        if not self._binomial:
-            # The convention treats a device as hidden even from an observer who knows who took part.
-            convention = statement.of_round_as_poisson
+        # The convention treats a device as hidden even from an observer who knows who took part.
+        convention, by_record = statement.of_round_as_poisson, statement.level == "record"
+        self._compose(self._own, observed, self._rounded)
+        if by_record and not self._binomial:
+            self._compose(self._poisson, observed, lambda event: self._rounded(convention(event)))
+        elif not self._binomial:
+            self._compose(self._poisson, composed(map(convention, rounds)), self._rounded)
+        if self._view.lists:
+            listed = self._view.listed()
+            listed = on_lattice([listed], LATTICE) if distinct(listed) > FEW else listed
+            self._own_listed, self._poisson_listed = self._new_accounts(), self._new_accounts_as_poisson()
+            self._compose(self._own_listed, listed, lambda event: event)
             if by_record:
-                for poisson, released in zip(self._poisson, statement.of_all(observed), strict=False):
-                    poisson.compose(self._rounded(convention(released)))
-            else:
-                self._poisson[0].compose(self._rounded(composed(map(convention, rounds))))
+                self._compose(self._poisson_listed, listed, convention)
         return self._figures()
+
+    def _compose(self, accounts: list[NamedAccount], observed: Event, change: Callable[[Event], Event]) -> None:
+        """Enter what was observed, for each number of samples that may be the worst, after a change of the events."""
+        for own, released in zip(accounts, self.statement.of_all(observed), strict=False):
+            own.compose(change(released))
 
     def _new_accounts(self) -> list[NamedAccount]:
         """Open one account for each number of samples that may be the worst."""
@@ -212,15 +221,25 @@ class PrivacyLedger:
 
     def _figures(self) -> tuple[float, float]:
         """Return epsilon and epsilon as Poisson of everything composed."""
+        own, by_record = self._largest(self._own), self.statement.level == "record"
+        if self._own_listed:
+            listed = self._largest(self._own_listed)
+            own = min(own, listed) if self._view.sums else listed
         # New accounts round in other places, and may report a little less than the previous ones.
-        self._reported = max(self._reported, *(one.epsilon(self._delta) for one in self._own))
-        poisson = math.nan if self._binomial else max(one.epsilon(self._delta) for one in self._poisson)
+        self._reported = max(self._reported, own)
+        if self._binomial:
+            return self._reported, math.nan
+        poisson = self._largest(self._poisson)
+        if by_record and self._poisson_listed:
+            poisson = min(poisson, self._largest(self._poisson_listed))
         return self._reported, poisson
+
+    def _largest(self, accounts: list[NamedAccount]) -> float:
+        return max(one.epsilon(self._delta) for one in accounts)
 
     def _rounded(self, event: Event) -> Event:
         """Return the event with its noise rounded down where there are many different rounds."""
-        many = self._entered.many if self._view.grows else distinct(event) > FEW
-        return on_lattice([event], LATTICE) if many else event
+        return on_lattice([event], LATTICE) if self._entered.many else event
 
     def _at_least(self) -> tuple[float, float]:
         """Return the lower bounds on epsilon of the run and of its worst round, nan where none are known."""
@@ -261,15 +280,15 @@ class ObserverView:
     what particular devices did release.
 
     Devices that beta identifies are tracked individually, as in `Participation`, as if no mask were laid over what they
-    release in these rounds. In addition every device counts as hidden in every round, which is a bound also for those
-    that were identified or excluded in it.
+    release in these rounds, unless the whole sample is taken to be known. In addition every device counts as hidden in
+    every round, which is a bound also for those that were identified or excluded in it.
     """
 
     def __init__(self, statement: Statement) -> None:
         self._statement = statement
-        self._participation = Participation(statement.devices)
+        self._participation = Participation(statement.devices, list_all=is_own(statement.accountant))
         self._new: dict[Event, int] = {}
-        self._all: list[tuple[Event, int]] = []
+        self._hidden: dict[Event, int] = {}
         self._tracked = followed(statement.devices).tolist()
         self._totals = [Tally(MOST_TRACKED) for _ in self._tracked]
         self._named: dict[int, Tally] = {}
@@ -285,7 +304,8 @@ class ObserverView:
         if disclosure is None:
             return
         self._discloses = True
-        self._participation.enter(without_masks(event), disclosure.named)
+        whole_sample = not (disclosure.exact or disclosure.pool)
+        self._participation.enter(event if whole_sample else without_masks(event), disclosure.named)
         if disclosure.exact:
             self._track(event, disclosure)
 
@@ -295,22 +315,26 @@ class ObserverView:
         return np.flatnonzero(self._participation.weights)
 
     @property
-    def grows(self) -> bool:
-        """Whether the releases of some rounds, composed with those of later rounds, bound them all. Else only
-        `all_releases` is a bound."""
-        return not self._participation.masked
+    def sums(self) -> bool:
+        """Whether everything returned by `new_releases` so far, composed, bounds what was released."""
+        return not (self._participation.list_all and self._participation.lists)
+
+    @property
+    def lists(self) -> bool:
+        """Whether `listed` bounds what was released, and may do so more tightly."""
+        return self._participation.lists
 
     def new_releases(self) -> Composed:
         """Return what was released since the previous call."""
         new, self._new = self._new, {}
-        grown = Composed((*new.items(), *self._participation.new_releases().parts))
-        self._all += [(grown, 1)] if grown.parts else []
-        return grown
+        for event, count in new.items():
+            self._hidden[event] = self._hidden.get(event, 0) + count
+        return Composed((*new.items(), *self._participation.new_releases().parts))
 
-    def all_releases(self) -> Composed:
-        """Return what all rounds released."""
-        self.new_releases()
-        return Composed((*self._all, (self._participation.most_masked(), 1)))
+    def listed(self) -> Composed:
+        """Return what all rounds before the last `new_releases` released, with the releases that do not compose to one
+        in a list."""
+        return Composed((*self._hidden.items(), *self._participation.listed().parts))
 
     def at_least(self, released: Event, delta: float) -> float:
         """Return a lower bound on epsilon, nan where none is known. released: what all rounds released."""
@@ -326,11 +350,11 @@ class ObserverView:
                 return [released]
             worst = int(np.argmax(times * np.array([weight(one) for one in statement.of_devices])))
             return [repeated(statement.of_devices[worst], round(times[worst]))]
-        if not self.grows:
+        if self.lists and not statement.hidden:
             weights = self._participation.weights
             if not np.isfinite(weights).all():
                 return [released]
-            return [self._participation.masked_of(int(np.argmax(weights)))]
+            return [self._participation.listed_of(int(np.argmax(weights)))]
         if not self._discloses:
             return [released]
         totals = [[tally.event for tally in tallies] for tallies in (self._totals, self._named.values())]
@@ -403,15 +427,23 @@ class Participation:
     """The releases that every device took part in, and the growth of the largest total.
 
     Gaussian releases are summed as 1/z^2 and others are counted. The maximum of each over devices bounds every device,
-    and is attained by one device where all rounds are of one kind. Gaussian releases behind masks do not compose to one
-    and are listed for each device: no device releases more than one whose j-th least noise is, for every j, the least
-    of all devices' j-th.
+    and is attained by one device where all rounds are of one kind. Gaussian releases that do not compose to one are
+    listed for each device: no device releases more than one whose j-th least noise is, for every j, the least of all
+    devices' j-th.
     """
 
-    def __init__(self, devices: int) -> None:
+    def __init__(self, devices: int, list_all: bool = False) -> None:
+        """Begin with no releases.
+
+        Args:
+            devices: N.
+            list_all: Whether to list all Gaussian releases, for an accountant by which they may not compose to one, and
+                not only those behind masks. They are then left out of `new_releases`.
+        """
         self._devices = devices
-        self._inverse_squares = np.zeros(devices)
-        self._masked: list[tuple[Gaussian, NDArray[np.int32]]] = []
+        self.list_all = list_all
+        self._inverse_squares, self._unlisted = np.zeros(devices), np.zeros(devices)
+        self._listed: list[tuple[Gaussian, NDArray[np.int32]]] = []
         self._counts: dict[Release, NDArray[np.int64]] = {}
         self._reported_inverse_square = 0.0
         self._reported: dict[Release, int] = {}
@@ -420,51 +452,57 @@ class Participation:
         """Enter a round of these devices (None: all)."""
         who = slice(None) if devices is None else devices
         for release, count in releases(event):
-            if isinstance(release, Gaussian) and release.seen < 1:
-                ids = np.arange(self._devices) if devices is None else devices
-                self._masked += [(release, ids.astype(np.int32))] * count
-            elif isinstance(release, Gaussian):
-                self._inverse_squares[who] += count * inverse_square(release.noise_multiplier)
+            if isinstance(release, Gaussian):
+                squares = count * inverse_square(release.noise_multiplier)
+                self._inverse_squares[who] += squares
+                if release.seen < 1 or self.list_all:
+                    ids = np.arange(self._devices) if devices is None else devices
+                    self._listed += [(release, ids.astype(np.int32))] * count
+                else:
+                    self._unlisted[who] += squares
             else:
                 counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
                 counted[who] += count
 
     @property
-    def masked(self) -> bool:
-        """Whether there are Gaussian releases behind masks."""
-        return bool(self._masked)
+    def lists(self) -> bool:
+        """Whether some Gaussian releases are listed."""
+        return bool(self._listed)
 
-    def masked_of(self, device: int) -> Composed:
-        """Return the Gaussian releases behind masks that a device took part in; many are binned, with their noise
-        rounded up."""
+    def listed_of(self, device: int) -> Composed:
+        """Return the listed releases that a device took part in; many are binned, with their noise rounded up."""
         tally = Tally(FEW)
-        for release, devices in self._masked:
+        for release, devices in self._listed:
             if device in devices:
                 tally.add(release)
         return tally.event
 
-    def most_masked(self) -> Composed:
-        """Return Gaussian releases behind masks that bound those of every device."""
-        if not self._masked:
+    def listed(self) -> Composed:
+        """Return releases that bound those of every device, with those that are listed one by one."""
+        summed = float(self._unlisted.max(initial=0.0))
+        gaussian: list[tuple[Event, int]] = [(Gaussian(1 / math.sqrt(summed)), 1)] if summed else []
+        counted = [(release, int(counts.max(initial=0))) for release, counts in self._counts.items()]
+        return Composed((*gaussian, *counted, (self._most_listed(), 1)))
+
+    def _most_listed(self) -> Composed:
+        if not self._listed:
             return NOTHING
-        devices = np.concatenate([ids for _, ids in self._masked])
+        devices = np.concatenate([ids for _, ids in self._listed])
         noise = np.repeat(
-            [release.noise_multiplier for release, _ in self._masked], [len(ids) for _, ids in self._masked]
+            [release.noise_multiplier for release, _ in self._listed], [len(ids) for _, ids in self._listed]
         )
         order = np.lexsort((noise, devices))
         devices, noise = devices[order], noise[order]
         rank = np.arange(len(devices)) - np.searchsorted(devices, devices)
         least_noise = np.full(int(rank.max(initial=-1)) + 1, np.inf)
         np.minimum.at(least_noise, rank, noise)
-        seen = max(release.seen for release, _ in self._masked)
+        seen = max(release.seen for release, _ in self._listed)
         return composed(Gaussian(one, seen) for one in least_noise.tolist())
 
     @property
     def weights(self) -> NDArray[np.float64]:
         """The `weight` of what every device released, [devices]."""
         total = self._inverse_squares.copy()
-        for masked, devices in self._masked:
-            total[devices] += inverse_square(masked.noise_multiplier)
         for release, counted in self._counts.items():
             who = counted > 0
             total[who] += weight(release) * counted[who]
@@ -473,7 +511,7 @@ class Participation:
     def new_releases(self) -> Composed:
         """Return the growth since the previous call."""
         grown: list[tuple[Event, int]] = []
-        inverse_square = float(self._inverse_squares.max(initial=0.0))
+        inverse_square = 0.0 if self.list_all else float(self._inverse_squares.max(initial=0.0))
         if inverse_square > self._reported_inverse_square:
             grown.append((Gaussian(1 / math.sqrt(inverse_square - self._reported_inverse_square)), 1))
             self._reported_inverse_square = inverse_square

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.hardware import HardwareSettings
 from airfl.config.privacy import PrivacySettings
 from airfl.config.radio import AntennaSettings, ChannelSettings, PowerSettings
 from airfl.config.settings import Settings
-from airfl.errors import AlignmentError, UserError
+from airfl.errors import AlignmentError, UserError, unknown_name
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink, NoncoherentUplink
@@ -59,6 +59,8 @@ def uplink_of(link: LinkKind, settings: Settings, privacy_bound: float = math.in
 
     Raises UserError if the settings do not allow such a link.
     """
+    if link not in get_args(LinkKind):
+        raise UserError(unknown_name("scheme.link", link, get_args(LinkKind)))
     if link == "noncoherent":
         return noncoherent_uplink(settings, EnergyDifference())
     grid, channel, power = grid_of(settings.grid), settings.channel, settings.power

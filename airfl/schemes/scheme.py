@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from channels.part import Part, PartError, parameter
 
@@ -40,6 +40,7 @@ class Scheme(Part):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        _check_links(type(self))
         if self.link not in ("auto", *self.links):
             raise PartError(
                 f"scheme {self.name!r} does not support link {self.link!r} (allowed: {', '.join(self.links)})",
@@ -66,3 +67,18 @@ class Scheme(Part):
         Raises:
             UserError: The settings do not fit the scheme.
         """
+
+
+def _check_links(kind: type[Scheme]) -> None:
+    """Raise PartError unless the links of a class are some of the known ones, each once.
+
+    A string, as of `links = ("analog")` without its comma, would be taken for a list of letters.
+    """
+    known, given = get_args(LinkKind), kind.links
+    valid = isinstance(given, tuple | list) and all(isinstance(one, str) for one in given)
+    if not valid or not given or not set(given) <= set(known) or len(set(given)) < len(given):
+        comma = f"; write ({given!r},), with a comma" if given in known else ""
+        raise PartError(
+            f"scheme {kind.name!r}: links must be a tuple of some of {', '.join(map(repr, known))}, each once, got "
+            f"{given!r}{comma}"
+        )

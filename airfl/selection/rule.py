@@ -99,7 +99,7 @@ class SelectionRule(Part):
 
 
 class BlindRule(SelectionRule):
-    """A rule that does not depend on the channels."""
+    """A rule that does not depend on the channels. It selects exactly r devices unless it overrides `count`."""
 
     @abstractmethod
     def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:

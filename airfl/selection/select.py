@@ -45,6 +45,11 @@ def select(rule: BlindRule, streams: Streams, round_index: int, devices: int, se
             f"{rule!r} selected {len(ids)} devices in round {round_index}, but sampling = 'without_replacement' needs "
             f"{selected}; omit sampling"
         )
+    if not counts and len(ids) != selected:
+        raise UserError(
+            f"{rule!r} selected {len(ids)} devices in round {round_index}, but must select exactly {selected}; a "
+            "BlindRule that selects another number must say how many by count()"
+        )
     if len(ids) != promised:
         raise UserError(f"{rule!r} selected {len(ids)} devices in round {round_index}, but count() returned {promised}")
     return ids

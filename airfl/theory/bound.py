@@ -94,8 +94,8 @@ class PreferredRatio:
     """The ratio p = k/d that makes a bound least.
 
     Attributes:
-        printed: That of the paper's bound; None where it has no say.
-        corrected: That of the proven bound; None where it has no say.
+        printed: That of the paper's bound; None where it has no say, or its conditions hold at no p.
+        corrected: That of the proven bound; None likewise.
         why: How p enters, or why there is no preference.
     """
 
@@ -154,6 +154,20 @@ def ratios(dimension: int) -> np.ndarray:
     """Return ratios k/d from 1/d to 1 for a search, evenly spaced in their logarithm, [ratios]."""
     kept = np.unique(np.round(np.geomspace(1, dimension, POINTS)).astype(np.int64))
     return np.asarray(kept / dimension)
+
+
+def preferred(
+    candidates: Sequence[float] | np.ndarray, bounds: Mapping[Version, Callable[[float], float]], why: str
+) -> PreferredRatio:
+    """Return the ratio with the least bound of each version; None for a version that is not given.
+
+    bounds: Version -> the bound at a ratio, inf where a condition that depends on the ratio does not hold.
+    """
+    found = {version: least(candidates, bound) for version, bound in bounds.items()}
+    without = [version for version in bounds if found[version] is None]
+    if without:
+        why += f"; at no p does the run's learning rate meet the conditions of the {' or the '.join(without)} bound"
+    return PreferredRatio(found.get("printed"), found.get("corrected"), why)
 
 
 def least(candidates: Sequence[float] | np.ndarray, bound: Callable[[float], float]) -> float | None:

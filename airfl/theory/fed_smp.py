@@ -40,8 +40,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
-from airfl.theory.bound import Bound, Condition, Constants, PreferredRatio, Term, least, ratios, step_condition
+from airfl.theory.bound import (
+    Bound,
+    Condition,
+    Constants,
+    PreferredRatio,
+    Term,
+    Version,
+    least,
+    preferred,
+    ratios,
+    step_condition,
+)
 
 GAMMA = 1 / 3
 """gamma of the proof with top-k."""
@@ -128,11 +140,17 @@ def terms(run: FedSmp, of: Constants) -> tuple[Term, ...]:
     return tuple(Term(name, value, proven[name]) for name, value in values.items())
 
 
+def largest_sent(run: FedSmp, of: Constants) -> float:
+    """Return the largest norm of an update before the clip: eta tau G, times d/k for rand-k."""
+    rand_k = run.sparsifier == "rand-k"
+    return run.step * run.steps * of.gradient_bound / (run.ratio if rand_k else 1)
+
+
 def theorem_2(run: FedSmp, of: Constants) -> Bound:
     """Return eq. 7 for a run."""
     largest, proven = largest_step(run, of), largest_step_corrected(run, of)
     rand_k, known = run.sparsifier == "rand-k", not math.isnan(proven)
-    sent = run.step * run.steps * of.gradient_bound / (run.ratio if rand_k else 1)
+    sent = largest_sent(run, of)
     conditions = [
         step_condition(run.step, largest, "both" if rand_k else "printed"),
         Condition(
@@ -159,38 +177,41 @@ def theorem_2(run: FedSmp, of: Constants) -> Bound:
     )
 
 
+def bound_at(run: FedSmp, of: Constants, ratio: float, rounds: int | None = None) -> float:
+    """Return eq. 7 at another p and number of rounds, at the same noise on every kept entry; inf where the step, the
+    clip of scaled updates (rand-k) or p (top-k) is not allowed there."""
+    there = replace(run, kept=max(1, round(ratio * run.dimension)), rounds=rounds or run.rounds)
+    allowed = largest_sent(there, of) <= run.clip_norm if run.sparsifier == "rand-k" else there.phi <= GAMMA
+    if not allowed or run.step > largest_step(there, of):
+        return math.inf
+    return math.fsum(one.printed for one in terms(there, of))
+
+
 def preferred_ratio(run: FedSmp, of: Constants) -> PreferredRatio:
-    """Return the p with the least eq. 7, at the same noise on every kept entry.
+    """Return the p with the least eq. 7, at the same noise on every kept entry, of those that its conditions allow.
 
     For rand-k the sparsification term falls as 1/p - 1 and the noise grows as p; for top-k they are linear in p, so
     that one of the ends is best. The corrected bound of top-k prefers none, as q is known at the p of the run alone.
     """
-
-    def of_version(version: str) -> Callable[[float], float]:
-        def value(ratio: float) -> float:
-            there = replace(run, kept=max(1, round(ratio * run.dimension)))
-            return math.fsum(getattr(one, version) for one in terms(there, of))
-
-        return value
-
-    candidates = ratios(run.dimension)
-    return PreferredRatio(
-        least(candidates, of_version("printed")),
-        least(candidates, of_version("corrected")) if run.sparsifier == "rand-k" else None,
-        "the same noise on every kept entry and the same number of rounds at each p",
-    )
+    why = "the same noise on every kept entry and the same number of rounds at each p"
+    bounds: dict[Version, Callable[[float], float]] = {"printed": partial(bound_at, run, of)}
+    if run.sparsifier == "rand-k":  # both versions are the same
+        bounds["corrected"] = bounds["printed"]
+    else:
+        why += "; the corrected bound prefers none, as q is known at the p of the run alone"
+    return preferred(ratios(run.dimension), bounds, why)
 
 
 def ratio_at_equal_bits(run: FedSmp, of: Constants) -> float | None:
     """Return the p with the least eq. 7 if the run sends the same bits at each p: T k stays, so that T grows as 1/p.
 
-    The noise on an entry stays, too; the privacy of the run is then another one at each p.
+    The noise on an entry stays, too; the privacy of the run is then another one at each p. None if the conditions hold
+    at no p.
     """
     entries = run.rounds * run.kept
 
     def value(ratio: float) -> float:
         kept = max(1, round(ratio * run.dimension))
-        there = replace(run, kept=kept, rounds=max(1, entries // kept))
-        return math.fsum(one.printed for one in terms(there, of))
+        return bound_at(run, of, ratio, rounds=max(1, entries // kept))
 
     return least(ratios(run.dimension), value)

@@ -58,7 +58,17 @@ from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
 
-from airfl.theory.bound import Bound, Condition, Constants, PreferredRatio, Term, Version, least, ratios, step_condition
+from airfl.theory.bound import (
+    Bound,
+    Condition,
+    Constants,
+    PreferredRatio,
+    Term,
+    Version,
+    preferred,
+    ratios,
+    step_condition,
+)
 
 ERRORS = (
     "Lemma 9 has p d sigma^2 for the energy of the noise, which is d sigma^2/p.",
@@ -253,7 +263,7 @@ def theorem_2(run: FedSpa, of: Constants) -> Bound:
 
 
 def preferred_ratio(run: FedSpa, of: Constants) -> PreferredRatio:
-    """Return the p with the least bound.
+    """Return the p with the least bound, of those at which the step is allowed.
 
     The noise sigma on an entry is taken as C sqrt(p) with C as in the run, since the sensitivity of a masked gradient
     grows as sqrt(p) at the same privacy.
@@ -264,15 +274,17 @@ def preferred_ratio(run: FedSpa, of: Constants) -> PreferredRatio:
             kept = max(1, round(ratio * run.dimension))
             noise = run.noise_std * math.sqrt(ratio / run.ratio)
             there = replace(run, kept=kept, noise_std=noise)
+            largest = largest_step(there, of) if version == "printed" else largest_step_corrected(there, of)
+            if run.step > largest:
+                return math.inf
             found = printed_terms(there, of) if version == "printed" else corrected_terms(there, of)
             return math.fsum(found.values())
 
         return value
 
-    candidates = ratios(run.dimension)
-    return PreferredRatio(
-        least(candidates, of_version("printed")),
-        least(candidates, of_version("corrected")),
+    return preferred(
+        ratios(run.dimension),
+        {"printed": of_version("printed"), "corrected": of_version("corrected")},
         "noise on an entry grows as sqrt(p), as for the same privacy; compression saves bits, which the bound does not "
         "count",
     )

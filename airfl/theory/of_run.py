@@ -45,8 +45,8 @@ THEOREMS: Mapping[str, str] = {
     **dict.fromkeys(SHIFTED, "SoteriaFL's theorem 3"),
 }
 """Scheme -> the theorem on its convergence."""
-SAME = 1e-6
-"""Relative difference up to which beta counts as that of theorem 5."""
+SAME, ALIKE = 1e-6, 1e-5
+"""Relative difference up to which beta counts as that of theorem 5, and up to which amplitudes count as the same."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def theory_of(
     world = build_world(unmeasured, torch.device("cpu"), data_folders(data_dir), task)
     name = settings.scheme.name
     _check_steps(settings, world)
-    radio = _planned(world.scenario) if run is None else _recorded(settings, Path(run))
+    radio = _planned(world.scenario) if run is None else _recorded(settings, world.scenario, Path(run))
     course = None if run is None else _course(Path(run))
     if constants is None:
         batch = min(settings.local.batch_size, int(world.task.partition.sizes.max()))
@@ -215,6 +215,7 @@ def check_covered(settings: Settings) -> None:
         "server.weights": (server.weights != "equal", server.weights, "equal"),
         "selection.kind": (_kind(settings) != "uniform", _kind(settings), "uniform"),
         "scheme.rescale": (getattr(settings.scheme, "rescale", False), True, "false"),
+        "scheme.unscaled": (getattr(settings.scheme, "unscaled", False), True, "false"),
         "scheme.error_feedback": (getattr(settings.scheme, "error_feedback", False), True, "false"),
         "power.strict": (settings.power.strict and name in PFELS, True, "false"),
         "run.selected": (
@@ -258,32 +259,68 @@ class RadioRounds:
         noise_std: Standard deviation of the noise on a kept entry of the decoded mean update, [T].
         alignment: beta, nan for links without, [T].
         all_heard: Whether all selected devices are heard in all rounds.
-        undisturbed: Whether there is nothing but noise: no interference, no clipping on the air, channels known.
+        disturbances: What there is beside noise on the mean update, in words; none where channels are known and nothing
+            interferes or is clipped on the air.
+        alike: Whether all messages that are heard arrive with the same amplitude; None where only the power policy can
+            tell: over selective channels, and with several antennas.
         planned: Whether these are of planned rounds and not of a run.
     """
 
     noise_std: Array
     alignment: Array
     all_heard: bool
-    undisturbed: bool
+    disturbances: tuple[str, ...]
+    alike: bool | None
     planned: bool
 
 
 def _planned(scenario: Scenario) -> RadioRounds:
-    """Return what the radio will do: the same rounds as in a run with this seed."""
-    noise, alignment, heard, undisturbed = [], [], True, True
+    """Return what the radio will do: the same rounds as in a run with this seed. What is clipped depends on the
+    messages, so that the settings decide."""
+    noise, alignment, heard, known, interfered = [], [], True, True, False
+    alike = True if _flat(scenario) else None
     for plan in planned_rounds(scenario):
         report = plan.link.link_budget()
         noise.append(noise_std(scenario, report))
         alignment.append(report.alignment_coefficient)
-        heard &= bool((report.devices.active == 1).all())
-        known = np.array_equal(plan.channel.gains, plan.estimate.gains)
-        clipped = report.clipped_share + report.waveform_clipped_share
-        undisturbed &= known and not report.interference_std and not clipped
-    return RadioRounds(np.array(noise), np.array(alignment), heard, undisturbed, planned=True)
+        heard &= int(report.devices.active.sum()) == scenario.run.selected  # those that take no part have no row
+        known &= np.array_equal(plan.channel.gains, plan.estimate.gains)
+        interfered |= bool(report.interference_std)
+        if alike:
+            devices, beta = report.devices, np.array(report.alignment_coefficient)
+            alike = _alike(plan.channel.gains, devices.transmit_scale, devices.active, beta)
+    found = _disturbances(known, interfered, _may_clip(scenario))
+    return RadioRounds(np.array(noise), np.array(alignment), heard, found, alike, planned=True)
 
 
-def _recorded(settings: Settings, folder: Path) -> RadioRounds:
+def _flat(scenario: Scenario) -> bool:
+    """Return whether each device has a single gain on an analog link."""
+    flat = scenario.radio.observed_shape(scenario.frame) == (1, 1) and scenario.antennas == 1
+    return flat and isinstance(scenario.recipe.uplink, AnalogUplink)
+
+
+def _alike(gains: NDArray[Any], scale: Array, active: NDArray[Any], beta: Array) -> bool:
+    """Return whether |h_i| alpha_i = beta for all devices that send (PFELS, eq. 12); shapes [..., devices], [...]."""
+    arriving, sends = np.abs(gains) * scale, active == 1
+    wanted = np.broadcast_to(beta[..., None], arriving.shape)
+    return bool(np.allclose(arriving[sends], wanted[sends], rtol=ALIKE, atol=0))
+
+
+def _disturbances(known: bool, interfered: bool, clipped: bool) -> tuple[str, ...]:
+    """Return the disturbances in words: whether channels are known, and anything interferes or is clipped."""
+    words = {"channels not known exactly": not known, "interference": interfered, "clipping on the air": clipped}
+    return tuple(name for name, present in words.items() if present)
+
+
+def _may_clip(scenario: Scenario) -> bool:
+    """Return whether an analog link clips entries, waveforms, or what it decodes."""
+    radio = scenario.radio.sections
+    entries = radio.power.peak_db is not None and radio.power.peak == "clip"
+    clips = entries or radio.grid.clip_db is not None or radio.antennas.median_clip is not None
+    return clips and isinstance(scenario.recipe.uplink, AnalogUplink)
+
+
+def _recorded(settings: Settings, scenario: Scenario, folder: Path) -> RadioRounds:
     """Return what the radio did in a run. Raises UserError if the folder has another run, or one that is not over."""
     from airfl.core.checkpoint import check_asked
     from airfl.storage.trace import open_trace
@@ -298,14 +335,19 @@ def _recorded(settings: Settings, folder: Path) -> RadioRounds:
             told = str(error).removesuffix("; choose another --out")
             raise UserError(f"{told}; give the settings of the run") from None
         gains, known = trace["channel_gain"].values, trace["channel_estimate"].values
-        clipped = trace["clipped_share"].values + trace["waveform_clipped_share"].values
+        alignment = trace["alignment_coefficient"].values.astype(float)
+        scale, active = trace["transmit_scale"].values, trace["active"].values
+        shares = [trace[f"{part}clipped_share"].values for part in ("", "waveform_", "receiver_")]
         return RadioRounds(
             noise_std=trace["noise_std"].values.astype(float),
-            alignment=trace["alignment_coefficient"].values.astype(float),
+            alignment=alignment,
             all_heard=bool((trace["heard"].values == settings.run.selected).all()),
-            undisturbed=bool(
-                np.array_equal(gains, known) and not trace["interference_std"].values.any() and not clipped.any()
+            disturbances=_disturbances(
+                known=np.array_equal(gains, known, equal_nan=True),  # nan for devices that took no part
+                interfered=bool(trace["interference_std"].values.any()),
+                clipped=any(bool(share.any()) for share in shares),
             ),
+            alike=_alike(gains, scale, active, alignment) if _flat(scenario) else None,
             planned=False,
         )
 
@@ -337,8 +379,10 @@ def measured_of(course: Array, initial: float) -> Measured:
 
 def _of_the_run(settings: Settings, world: World, radio: RadioRounds) -> tuple[Condition, ...]:
     """Return the conditions that every theorem takes for granted."""
-    sizes, local = world.task.partition.sizes, settings.local
+    sizes, local, uplink = world.task.partition.sizes, settings.local, world.scenario.recipe.uplink
     equal = bool((sizes == sizes[0]).all())
+    robust = isinstance(uplink, AnalogUplink) and settings.antennas.count > 1 and uplink.control.receiver.robust
+    disturbances = (*radio.disturbances, *(["antennas that are not summed"] if robust else []))
     found = [
         Condition(
             "samples of a device, so that f is the mean over devices and over samples",
@@ -349,11 +393,13 @@ def _of_the_run(settings: Settings, world: World, radio: RadioRounds) -> tuple[C
         Condition("selected devices are heard", "all" if radio.all_heard else "not all", "all", radio.all_heard),
         Condition(
             "disturbances of the mean update",
-            "noise alone" if radio.undisturbed else "more than noise",
+            ", ".join(disturbances) or "noise alone",
             "noise alone",
-            radio.undisturbed,
+            not disturbances,
         ),
     ]
+    if isinstance(uplink, AnalogUplink):
+        found.append(_same_amplitude(settings, uplink, radio.alike))
     if settings.scheme.name in (*PFELS, *FED_SMP):
         passes = local.batch_size < int(sizes.max()) and local_steps(settings, int(sizes.max())) > 1
         found.append(
@@ -365,6 +411,21 @@ def _of_the_run(settings: Settings, world: World, radio: RadioRounds) -> tuple[C
             )
         )
     return tuple(found)
+
+
+def _same_amplitude(settings: Settings, uplink: AnalogUplink, alike: bool | None) -> Condition:
+    """Return the condition that the messages that are heard make up the mean in equal parts (PFELS, eq. 12 and 13)."""
+    policy, power = uplink.control.rule, settings.power
+    entries = policy.least_power > 0 or power.participation is not None  # of which some devices may leave out some
+    silent = entries or policy.target is not None or power.alignment == "schedule"
+    value = f"power policy {policy.name}"
+    if alike is None:
+        alike = policy.aligned and not entries
+    elif not alike:
+        value += ", different amplitudes"
+    if silent and power.divide_by == "expected":
+        alike, value = False, f"{value}, divided by the expected number"
+    return Condition("messages arrive with the same amplitude", value, "in all rounds", alike)
 
 
 def _gradient_limit(settings: Settings, steps: int) -> float:
@@ -407,14 +468,19 @@ def _alignment(
     if name != "wfl-p":
         changes["privacy"] = {"epsilon": math.inf}
     full = scenario_of(settings.resolved(**changes), *where)
-    power = np.array([plan.link.link_budget().alignment_coefficient for plan in planned_rounds(full)])
+    plans = [(len(plan.devices), plan.link.link_budget().alignment_coefficient) for plan in planned_rounds(full)]
+    taking_part = np.array([devices > 0 for devices, _ in plans])  # beta of a round without devices is of no device
+    if not taking_part.any():
+        return None
+    power = np.array([beta for _, beta in plans])[taking_part]
     if radio.planned and not scenario.bound.noise_std:  # what these rounds have is known already
         now, noise_std = radio.alignment, radio.noise_std
     else:
         reports = [plan.link.link_budget() for plan in planned_rounds(scenario)]
         now = np.array([report.alignment_coefficient for report in reports])
         noise_std = np.array([report.noise_std for report in reports])
-    noise = noise_std * run.selected * now
+    now = now[taking_part]
+    noise = noise_std[taking_part] * run.selected * now
     privacy = np.full_like(power, uplink.control.privacy_bound)
     alignment = pfels.Alignment(power, privacy, float(noise.mean()) if noise.any() else 0.0)
     close = np.allclose(alignment.optimal(run.ratio), now, rtol=SAME, atol=0) and np.allclose(
@@ -439,7 +505,7 @@ def fed_smp_bound(settings: Settings, world: World, radio: RadioRounds, constant
     )
     bound = fed_smp.theorem_2(run, constants)
     at_bits = fed_smp.ratio_at_equal_bits(run, constants)
-    return bound if at_bits is None else replace(bound, rest={"preferred ratio at the same bits": at_bits})
+    return replace(bound, rest={"preferred ratio at the same bits": math.nan if at_bits is None else at_bits})
 
 
 def _selected_on_public_data(world: World) -> Callable[[Tensor, int], Tensor]:

@@ -5,6 +5,7 @@ gamma^2 dissimilarity of the devices, lambda_k = 1 - k/d, r devices of a round, 
 
 What does not hold as printed:
 
+- Assumption 2 (eq. 16) has ||grad f_i(x) - grad f_i(y)||^2 <= L||x - y||^2, where the proof uses L^2.
 - The noise of a round, E||A^T z/(r beta)||^2 = k sigma_0^2/(r beta)^2, stands in lemma 3 and eq. 23 divided by r once
   more (appendix B has it inside a mean over r devices, though all of them share one z).
 - The sparsification term of eq. 23 is divided by r; the proof ends without that factor (after eq. 30), as all devices
@@ -35,19 +36,30 @@ every p, and for steps twice as long when p is small.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.theory.bound import Bound, Condition, Constants, PreferredRatio, Term, least, ratios, step_condition
+from airfl.theory.bound import (
+    Bound,
+    Condition,
+    Constants,
+    PreferredRatio,
+    Term,
+    Version,
+    preferred,
+    ratios,
+    step_condition,
+)
 
 Array = NDArray[np.float64]
 
 PI = 1 / 3
 """pi of the proof of theorem 4."""
 ERRORS = (
+    "Assumption 2 (eq. 16) has L on the squared norms, where the proof uses L^2.",
     "The noise term has r^3 where the proof's own quantities give r^2.",
     "The sparsification term is divided by r, which the proof does not do.",
     "The proof needs p >= 2/3 (eq. 44: lambda_k <= pi = 1/3), which the theorem does not say; for small p it is false.",
@@ -218,13 +230,15 @@ class Alignment:
         return float(np.mean((self.noise_std / self.optimal(ratio)) ** 2)) if self.noise_std else 0.0
 
 
-def bound_at(run: Pfels, of: Constants, alignment: Alignment | None, ratio: float) -> tuple[float, float]:
-    """Return eq. 23 at another p, printed and corrected, with the beta that P2 has there."""
+def bound_at(run: Pfels, of: Constants, alignment: Alignment | None, ratio: float, version: Version) -> float:
+    """Return eq. 23 at another p, with the beta that P2 has there; inf where the step or p is not allowed."""
     noise = run.inverse_alignment if alignment is None else alignment.objective(ratio)
     kept = max(1, round(ratio * run.dimension))
     there = Pfels(run.step, run.steps, run.selected, kept, run.dimension, run.rounds, noise, run.clip_norm)
-    found = terms(there, of)
-    return math.fsum(one.printed for one in found), math.fsum(one.corrected for one in found)
+    if version == "printed" and there.left_out > PI:
+        return math.inf
+    largest = largest_step(there, of) if version == "printed" else largest_step_corrected(there, of)
+    return math.fsum(getattr(one, version) for one in terms(there, of)) if run.step <= largest else math.inf
 
 
 def preferred_ratio(run: Pfels, of: Constants, alignment: Alignment | None) -> PreferredRatio:
@@ -232,17 +246,12 @@ def preferred_ratio(run: Pfels, of: Constants, alignment: Alignment | None) -> P
 
     At each p the beta of every round is that of theorem 5. Where power sets it, 1/beta^2 grows as p, so that the
     corrected bound is A/p + B + D p with an optimum at sqrt(A/D); where privacy sets it, its noise does not depend on
-    p, and p = 1 is best.
+    p, and p = 1 is best. Only such p count as the conditions on step and p allow.
     """
 
-    def of_version(index: int) -> Callable[[float], float]:
-        return lambda ratio: bound_at(run, of, alignment, ratio)[index]
-
-    candidates = ratios(run.dimension)
-    return PreferredRatio(
-        printed=least(candidates, of_version(0)),
-        corrected=least(candidates, of_version(1)),
-        why="beta of every round as theorem 5 has it at each p"
-        if alignment
-        else "beta as it is at every p: the power control is not that of theorem 5",
-    )
+    why = "beta of every round as theorem 5 has it at each p"
+    if not alignment:
+        why = "beta as it is at every p: the power control is not that of theorem 5"
+    versions: tuple[Version, Version] = ("printed", "corrected")
+    bounds = {version: partial(bound_at, run, of, alignment, version=version) for version in versions}
+    return preferred(ratios(run.dimension), bounds, why)

@@ -26,12 +26,13 @@ Theorem 3 itself follows from Assumption 3 as printed (lemmas 6 to 8), and theor
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
 
 from airfl.privacy.soteriafl import Estimator, noise_std
-from airfl.theory.bound import Bound, Condition, Constants, PreferredRatio, Term, Version, step_condition
+from airfl.theory.bound import Bound, Condition, Constants, PreferredRatio, Term, Version, preferred, step_condition
 
 ESTIMATOR_ERRORS: dict[Estimator, tuple[str, ...]] = {
     "sgd": (
@@ -186,7 +187,7 @@ def theorem_3_terms(run: Soteria, of: Constants) -> tuple[Term, ...]:
     for version in versions:
         beta = best_beta(run, of, version)
         if beta is None:
-            found = [2 * of.initial_gap / (run.step * run.rounds), math.inf, math.inf, math.inf]
+            found = [math.inf] * len(values)
         else:
             estimate, factor = lemma_1(run, of, version), 3 * beta / ((1 + run.omega) * of.smoothness * run.step)
             # Delta^0 = 0: SVRG's snapshot and SAGA's table begin at x^0; the shift begins at 0.
@@ -218,7 +219,7 @@ def theorem_3(run: Soteria, of: Constants) -> Bound:
         ),
         largest_step=printed,
         largest_step_corrected=corrected,
-        preferred_ratio=_preference(),
+        preferred_ratio=_preference(run, lambda there, version: largest_step(there, of, version)),
         errors=(*ESTIMATOR_ERRORS[run.estimator], *_corollary_errors(run.estimator)),
     )
 
@@ -251,15 +252,20 @@ def theorem_1(run: Soteria, of: Constants) -> Bound:
         conditions=(step_condition(run.step, 1 / of.smoothness), unclipped(run, of)),
         largest_step=1 / of.smoothness,
         largest_step_corrected=1 / of.smoothness,
-        preferred_ratio=_preference(),
+        preferred_ratio=_preference(run, lambda there, version: 1 / of.smoothness),
         errors=ESTIMATOR_ERRORS["sgd"],
     )
 
 
-def _preference() -> PreferredRatio:
-    return PreferredRatio(
-        1.0, 1.0, "every term of omega = d/k - 1 falls with k; compression saves bits, it does not help the bound"
-    )
+def _preference(run: Soteria, largest: Callable[[Soteria, Version], float]) -> PreferredRatio:
+    """Return p = 1, at which the bound is least and the largest step longest, where it allows the step of the run."""
+    whole = replace(run, kept=run.dimension)
+
+    def at(version: Version) -> Callable[[float], float]:
+        return lambda ratio: 1.0 if run.step <= largest(whole, version) else math.inf
+
+    why = "every term of omega = d/k - 1 falls with k; compression saves bits, it does not help the bound"
+    return preferred([1.0], {"printed": at("printed"), "corrected": at("corrected")}, why)
 
 
 def unclipped(run: Soteria, of: Constants) -> Condition:

@@ -94,9 +94,11 @@ def check_response(response: object, request: ChannelRequest, channel: OwnChanne
 def check_law(law: FadingLaw, name: str) -> None:
     """Check that a law is a distribution of gains with mean 1 and the declared mean square.
 
-    Raises ValueError if its cdf or quantile is invalid, if they are not inverse to each other, or if a moment is wrong.
+    Raises ValueError if it is no such law, if its cdf or quantile is invalid, if they are not inverse to each other, or
+    if a moment is wrong.
     """
-    gains = np.asarray(law.quantile(SHARES.copy()))
+    _check_fields(law, name)
+    gains = _evaluated(law.quantile, SHARES, f"the quantile of {name}")
     if gains.shape != SHARES.shape or not (np.isfinite(gains).all() and (gains >= 0).all()):
         raise ValueError(
             f"the quantile of {name} must return finite gains of at least 0 in the shape of the probabilities, "
@@ -107,7 +109,7 @@ def check_law(law: FadingLaw, name: str) -> None:
             f"the quantile of {name} must not decrease, but it does before probability "
             f"{SHARES[1:][np.diff(gains) < 0][0]:g}"
         )
-    shares = np.asarray(law.cdf(gains.copy()))
+    shares = _evaluated(law.cdf, gains, f"the cdf of {name}")
     if shares.shape != SHARES.shape or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(
             f"the cdf of {name} must return probabilities from 0 to 1 in the shape of the gains, got {_first(shares)}"
@@ -125,6 +127,30 @@ def check_law(law: FadingLaw, name: str) -> None:
             raise ValueError(
                 f"the {what} of |h| under {name} must be {declared:.6g}, but its quantile gives {moment:.6g}"
             )
+
+
+def _check_fields(law: object, name: str) -> None:
+    """Raise ValueError unless a law is one whose numbers are numbers, and whose functions can be called."""
+    if not isinstance(law, FadingLaw):
+        raise ValueError(f"law() of {name} must return a FadingLaw, got {type(law).__name__}")
+    for field in ("mean_square", "mean", "least", "most", "line_of_sight"):
+        value = getattr(law, field)
+        if not isinstance(value, int | float | np.floating) or isinstance(value, bool) or not value >= 0:
+            raise ValueError(f"{field} of the law of {name} must be a number of at least 0, got {value!r}")
+    for field in ("cdf", "quantile"):
+        if not callable(getattr(law, field)):
+            raise ValueError(f"{field} of the law of {name} must be a function, got {getattr(law, field)!r}")
+
+
+def _evaluated(function: Callable[[Array], Array], at: Array, what: str) -> NDArray[Any]:
+    """Return the values of a law's function as real numbers; ValueError if it raises an error or returns no numbers."""
+    try:
+        values = np.asarray(function(at.copy()))
+    except Exception as error:
+        raise ValueError(f"{what} raised {type(error).__name__}: {' '.join(str(error).split())}") from error
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"{what} must return real numbers, got {values.dtype}")
+    return values
 
 
 def _moment(law: FadingLaw, order: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,15 @@ from channels.recorded import (
     open_source,
     survey,
 )
-from channels.recorded.layout import AZIMUTH, MEAN_POWER, Layout, check_lengths, layout_of
+from channels.recorded.layout import (
+    AZIMUTH,
+    CARRIER,
+    MEAN_POWER,
+    REFERENCE,
+    Layout,
+    check_lengths,
+    layout_of,
+)
 from channels.recorded.mapping import Draw, Ids
 from channels.recorded.resampling import CUBIC, resampler
 from channels.recorded.source import shown
@@ -99,6 +108,14 @@ class Recorded(Fading):
                 return layout.subcarriers, interpolation_error(recording)
         except Exception:  # a damaged file can raise anything; `read` tells what
             return None
+
+    def attribute(self, name: str) -> float:
+        """Return a number or a truth value that describes the file; nan if there is none, or it cannot be read."""
+        try:
+            with _opened(self.file, self.variable) as (source, _):
+                return source.attribute(name)
+        except Exception:  # a damaged file can raise anything; `read` tells what
+            return math.nan
 
     def read(
         self,
@@ -199,6 +216,8 @@ def _replay(
 ) -> Replay:
     if draw is None and (part.rounds == "shuffle" or part.devices == "draw"):
         raise RecordingError("replay_rounds and replay_devices are drawn by a run; give generators")
+    if physical:
+        _check_reference(source)
     steered = layout.paths > 0 and layout.antennas == 1 and AZIMUTH in layout.beside
     named = devices if not isinstance(part.devices, tuple) else 1
     required = (rounds if part.rounds == "once" else 1, named, 1 if steered else antennas)
@@ -222,7 +241,24 @@ def _replay(
         interpolation_error=interpolation_error(recording),
         longest_delay_s=found.longest_delay_s,
         silent=found.silent or part.outage_gain > 0,
+        carrier_hz=_carrier_hz(source),
     )
+
+
+def _check_reference(source: Source) -> None:
+    """Raise RecordingError if gains are relative to a reference power, and so no longer received over sent."""
+    reference_db = source.attribute(REFERENCE)
+    if not math.isnan(reference_db):
+        raise RecordingError(
+            f'its gains are relative to {reference_db:.2f} dB, but channel.units = "physical" needs received over '
+            'sent amplitude; import it without --reference-db and --normalise, or use channel.units = "normalised"'
+        )
+
+
+def _carrier_hz(source: Source) -> float:
+    """Return the carrier of a recording in Hz; nan if it is not known, or no frequency."""
+    carrier_hz = source.attribute(CARRIER)
+    return carrier_hz if 0 < carrier_hz < math.inf else math.nan
 
 
 def _surveyed(recording: Recording, used: Ids, rows: Ids, physical: bool, outage_gain: float) -> Survey:
@@ -258,7 +294,7 @@ def _check_regular(path: Path) -> None:
     except OSError as error:  # the name is too long, or the folder is not accessible
         raise RecordingError(f"cannot be read ({error.strerror})") from None
     if not regular:  # reading a pipe could block forever
-        what = "not a regular file" if there and not path.is_dir() else "no such file"
+        what = "is a folder, not a file" if path.is_dir() else "not a regular file" if there else "no such file"
         raise RecordingError(f"{what}; give the path of an {FORMATS} file")
 
 

@@ -30,12 +30,15 @@ class Imported:
         doppler_hz: Doppler shifts of paths in Hz, [rounds, devices, paths]; None if unknown.
         azimuth_rad: Azimuths of arrival at the base station in rad, [rounds, devices, paths]; None if unknown.
         elevation_rad: Elevations of arrival above the horizon in rad, [rounds, devices, paths]; None if unknown.
+        leaked_power: Power that paths beyond the cyclic prefix leak to other elements, per unit of power on one,
+            [rounds, devices, blocks, subcarriers]; None for none.
         frequencies_hz: Frequencies of the subcarriers from the carrier in Hz, ascending; None if unknown.
         block_times_s: Starts of the blocks of a round in s, ascending; None if unknown.
         positions_m: Positions of the devices in m, [rounds, devices, 3]; None if unknown.
         base_m: Position of the base station in m, [3]; None if unknown.
         carrier_hz: Carrier frequency in Hz; None if unknown.
         physical: Whether gains are received over sent amplitudes, which are below 1.
+        reference_db: Power gain in dB that gains are relative to; None if they are not scaled.
         notes: Remarks on what was read, one line each.
     """
 
@@ -44,12 +47,14 @@ class Imported:
     doppler_hz: Array | None = None
     azimuth_rad: Array | None = None
     elevation_rad: Array | None = None
+    leaked_power: NDArray[np.float32] | None = None
     frequencies_hz: Array | None = None
     block_times_s: Array | None = None
     positions_m: Array | None = None
     base_m: Array | None = None
     carrier_hz: float | None = None
     physical: bool = False
+    reference_db: float | None = None
     notes: tuple[str, ...] = ()
 
     def sizes(self) -> dict[str, int]:
@@ -192,4 +197,4 @@ def scaled(imported: Imported, reference_db: float = 0.0, *, normalise: bool = F
     factor = 10 ** (-reference_db / 20)
     note = f"gains are relative to {reference_db:.2f} dB"
     gains: Any = (imported.gains * factor).astype(imported.gains.dtype)
-    return replace(imported, gains=gains, physical=False, notes=(*imported.notes, note))
+    return replace(imported, gains=gains, physical=False, reference_db=reference_db, notes=(*imported.notes, note))

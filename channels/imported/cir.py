@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
+from channels.frame import Frame
+from channels.grid import default_symbol_duration_s
 from channels.imported.channel import Choice, Imported, check_positive, check_room
 from channels.recorded.opening import opened, regular_file, whole
 from channels.recorded.source import RecordingError, as_complex
 from channels.recorded.surveying import LONGEST_DELAY_S
+from channels.selective.late import late_paths, take_late
+from channels.selective.request import SelectiveRequest
 
 A, TAU = "a", "tau"
 WITH_BATCH = 7
@@ -30,6 +34,7 @@ OPTIONS = {
     "step_s": "time between time steps, for time=blocks",
     "subcarriers": "subcarriers of the response, for time=blocks",
     "spacing_hz": "their spacing, for time=blocks",
+    "prefix_s": "cyclic prefix, after which paths are late, for time=blocks; by default 1/(14 spacing_hz)",
     "carrier_hz": "carrier frequency",
 }
 
@@ -45,6 +50,7 @@ def read(
     step_s: float | None = None,
     subcarriers: int | None = None,
     spacing_hz: float | None = None,
+    prefix_s: float | None = None,
     carrier_hz: float | None = None,
 ) -> Imported:
     """Read impulse responses: every entry of the batch, and every time step, is a round.
@@ -60,11 +66,15 @@ def read(
         step_s: Time between time steps in s.
         subcarriers: K of the response, for blocks.
         spacing_hz: Their spacing in Hz, for blocks.
+        prefix_s: Cyclic prefix in s, for blocks: paths that arrive later are partly lost and leak. None for the mean of
+            the normal prefix, 1/(14 spacing_hz).
         carrier_hz: Carrier frequency in Hz.
 
     Raises RecordingError with one line.
     """
-    check_positive(carrier_hz=carrier_hz)
+    check_positive(carrier_hz=carrier_hz, prefix_s=prefix_s)
+    if time == "rounds" and prefix_s is not None:
+        raise RecordingError("prefix_s has no effect unless time=blocks")
     _check_blocks(time, step_s, subcarriers, spacing_hz)
     path = regular_file(Path(source))
     with opened(path) as file:
@@ -117,11 +127,17 @@ def read(
     assert spacing_hz is not None
     frequencies = np.asarray(spacing_hz * (np.arange(subcarriers) - subcarriers // 2), dtype=np.float64)
     check_room((len(rounds), len(picked), len(rows), steps, subcarriers), 8)
+    relative = _relative(amplitudes, delays)
+    gains = _responses(amplitudes, relative, frequencies)
+    request = _on_grid(frequencies, steps, spacing_hz, _default_prefix_s(spacing_hz) if prefix_s is None else prefix_s)
+    leaked_power, note = _take_late(gains, amplitudes, relative, request)
     return Imported(
-        gains=_responses(amplitudes, delays, frequencies),
+        gains=gains,
+        leaked_power=leaked_power,
         frequencies_hz=frequencies if subcarriers > 1 else None,
         block_times_s=np.asarray(step_s * np.arange(steps), dtype=np.float64) if steps > 1 else None,
         carrier_hz=carrier_hz,
+        notes=(note,) if note else (),
     )
 
 
@@ -173,14 +189,76 @@ def _same_for_antennas(delays: Array, amplitudes: Complex, rows: NDArray[np.int6
     return np.asarray(latest)
 
 
-def _responses(amplitudes: Complex, delays: Array, frequencies_hz: Array) -> NDArray[np.complex64]:
-    """Return H on a grid, complex64 [rounds, devices, antennas, blocks, subcarriers], from the first path on."""
+def _relative(amplitudes: Complex, delays: Array) -> Array:
+    """Return the delays behind the first path of each device in each round, 0 where there is no path."""
     there = (amplitudes != 0).any(axis=(1, 3))
     first = np.min(delays, axis=-1, where=there, initial=np.inf, keepdims=True)
-    relative = np.where(there, delays - np.where(np.isfinite(first), first, 0.0), 0.0)
+    return np.where(there, delays - np.where(np.isfinite(first), first, 0.0), 0.0)
+
+
+def _responses(amplitudes: Complex, relative: Array, frequencies_hz: Array) -> NDArray[np.complex64]:
+    """Return H on a grid, complex64 [rounds, devices, antennas, blocks, subcarriers], from the first path on."""
     rounds, steps, devices, antennas, _ = amplitudes.shape
     response = np.empty((rounds, devices, antennas, steps, len(frequencies_hz)), dtype=np.complex64)
     for index in np.ndindex(rounds, devices):
         turns = np.exp(-2j * np.pi * np.outer(relative[index], frequencies_hz))
         response[index] = np.moveaxis(amplitudes[index[0], :, index[1]] @ turns, 0, 1)
     return response
+
+
+def _default_prefix_s(spacing_hz: float) -> float:
+    """Return the mean of the normal cyclic prefix in s, as of a grid with this spacing."""
+    return default_symbol_duration_s(spacing_hz) - 1 / spacing_hz
+
+
+def _on_grid(frequencies_hz: Array, steps: int, spacing_hz: float, prefix_s: float) -> SelectiveRequest:
+    """Return the resource elements of a round, on which paths may be late. Nothing is drawn for them."""
+
+    def draw(_count: int) -> Array:
+        raise AssertionError("recorded paths are not drawn")
+
+    frame = Frame(frequencies_hz, len(frequencies_hz) * steps, prefix_s + 1 / spacing_hz, 1)
+    return SelectiveRequest(
+        frame=frame,
+        antennas=1,
+        carrier_hz=0.0,
+        speed_m_s=0.0,
+        variation="constant",
+        start_s=0.0,
+        per_round=draw,
+        per_run=draw,
+        bandwidth_hz=len(frequencies_hz) * spacing_hz,
+        prefix_s=prefix_s,
+        spacing_hz=spacing_hz,
+    )
+
+
+def _take_late(
+    gains: NDArray[np.complex64], amplitudes: Complex, relative: Array, request: SelectiveRequest
+) -> tuple[NDArray[np.float32] | None, str]:
+    """Subtract from the gains, in place, what paths beyond the prefix lose.
+
+    Args:
+        gains: H, [rounds, devices, antennas, blocks, subcarriers].
+        amplitudes: Amplitudes of the paths, [rounds, blocks, devices, antennas, paths].
+        relative: Their delays behind the first one of the device in s, [rounds, devices, paths].
+        request: The grid and its prefix.
+
+    Returns the power that these paths leak, [rounds, devices, blocks, subcarriers], and a remark; None and no remark if
+    no path is late.
+    """
+    power = (np.abs(amplitudes) ** 2).sum(axis=(1, 3))
+    share = float(power[relative > request.prefix_s].sum() / max(power.sum(), np.finfo(float).tiny))
+    if not share:
+        return None, ""
+    leaked = np.zeros((*gains.shape[:2], *gains.shape[3:]), dtype=np.float32)
+    for index, response in enumerate(gains):
+        paths = np.moveaxis(amplitudes[index], 0, 2)  # [devices, antennas, blocks, paths]
+        found = take_late(response, (late_paths(*one, request) for one in zip(paths, relative[index], strict=True)))
+        if found is not None:
+            leaked[index] = found
+    note = (
+        f"{100 * share:.2g} % of the power arrives after the cyclic prefix of {request.prefix_s:.3g} s (prefix_s), and "
+        "is partly lost and leaks to other elements"
+    )
+    return leaked, note

@@ -8,7 +8,7 @@ import numpy as np
 
 from channels.draws import Array, Complex
 from channels.imported.channel import Choice, Imported, check_positive, check_room
-from channels.imported.npy import LARGEST_AMPLITUDE_DB
+from channels.imported.npy import LARGEST_AMPLITUDE_DB, Missing
 from channels.imported.table import indices, read_table
 from channels.recorded.mapping import Ids
 from channels.recorded.opening import regular_file
@@ -23,10 +23,13 @@ COLUMNS = (*PLACES, "frequency_hz", "time_s", *VALUES, *OF_PATHS, *POSITION)
 SHORTEST_NS = 1e-3
 """Largest delay of a file from which on it is believed to be in ns."""
 
-OPTIONS = {"carrier_hz": "carrier frequency"}
+OPTIONS = {
+    "missing": "what a device, round or other place without any row means: refuse, or no-path",
+    "carrier_hz": "carrier frequency",
+}
 
 
-def read(source: str, choice: Choice, *, carrier_hz: float | None = None) -> Imported:
+def read(source: str, choice: Choice, *, missing: Missing = "refuse", carrier_hz: float | None = None) -> Imported:
     """Read a table of gains, responses or paths.
 
     Columns name the place of a value, counted from 0: `round`, `device`, `antenna`, `block`, `subcarrier`; those that
@@ -39,6 +42,7 @@ def read(source: str, choice: Choice, *, carrier_hz: float | None = None) -> Imp
     Args:
         source: The file.
         choice: What is read of it.
+        missing: Whether a device, round, antenna, block or subcarrier that no row names is refused, or without a path.
         carrier_hz: Carrier frequency in Hz.
 
     Raises RecordingError with one line.
@@ -63,6 +67,10 @@ def read(source: str, choice: Choice, *, carrier_hz: float | None = None) -> Imp
     check_room(shape)
     at = tuple(places[name] for name in axes)
     _check_once(at, shape, axes)
+    if missing == "refuse":
+        for name, length in zip(axes, shape, strict=True):
+            if name != "path":  # devices may have fewer paths than others
+                _check_all_there(name, places[name], length)
     gains = np.zeros(shape, dtype=np.complex128)
     gains[at] = values
     frequencies = _of_axis(table, "frequency_hz", places["subcarrier"], shape[-1])
@@ -150,8 +158,14 @@ def _numbered(places: dict[str, Ids]) -> Ids:
 def _values(table: dict[str, Array]) -> Complex:
     """Return the complex gains of the rows; 0 for an empty cell."""
     if "re" in table:
-        values = table["re"] + 1j * table["im"]
-        return np.where(np.isnan(table["re"]) | np.isnan(table["im"]), 0, values)
+        half = np.isnan(table["re"]) != np.isnan(table["im"])
+        if half.any():
+            row = int(np.argmax(half))
+            raise RecordingError(
+                f"re and im must both be given or both be empty, got {table['re'][row]:g} and {table['im'][row]:g} "
+                f"in row {row + 1} ({np.count_nonzero(half):,} such)"
+            )
+        return np.where(np.isnan(table["re"]), 0, table["re"] + 1j * table["im"])
     name = next(one for one in ("amplitude", "power", "gain_db", "path_loss_db") if one in table)
     column = table[name]
     absent = np.isnan(column)
@@ -184,6 +198,16 @@ def _check_once(at: tuple[Ids, ...], shape: tuple[int, ...], axes: tuple[str, ..
         row = int(first[np.argmax(counts > 1)])
         where = ", ".join(f"{name} {int(ids[row])}" for name, ids in zip(axes, at, strict=True))
         raise RecordingError(f"has more than one row for {where}")
+
+
+def _check_all_there(name: str, ids: Ids, length: int) -> None:
+    """Raise RecordingError if no row names one of the places 0 to length - 1 of an axis."""
+    absent = np.setdiff1d(np.arange(length), ids)
+    if len(absent):
+        raise RecordingError(
+            f"has no row for {name} {absent[0]} ({len(absent):,} such); count the column {name} from 0, or give "
+            "missing=no-path if there is no path"
+        )
 
 
 def _of_axis(table: dict[str, Array], name: str, place: Ids, length: int) -> Array | None:

@@ -26,6 +26,8 @@ USUAL = {
     5: AXES,
 }
 LARGEST_AMPLITUDE_DB = 400.0
+LEAST_LOSS_DB, MOST_LOSS_DB = 20.0, 300.0
+"""Real amplitudes that are all between these are believed to be path losses in dB."""
 
 OPTIONS = {
     "variable": "name of the array, where the file holds several",
@@ -160,6 +162,7 @@ def _in_order(values: NDArray[Any], order: tuple[str, ...]) -> NDArray[Any]:
 def _amplitudes(values: NDArray[Any], unit: Unit, missing: Missing) -> Complex:
     """Return gains from numbers in their unit, complex128; 0 where there is no path."""
     if unit == "amplitude":
+        _refuse_losses(values)
         gains = np.array(as_complex(values, double=True), dtype=np.complex128)
         absent = np.isnan(gains.real) | np.isnan(gains.imag)
         refuse_missing(absent, missing)
@@ -175,6 +178,18 @@ def _amplitudes(values: NDArray[Any], unit: Unit, missing: Missing) -> Complex:
         _refuse(real, wrong, "is no power, which is 0 or more")
         return np.sqrt(np.where(absent, 0.0, real)).astype(np.complex128)
     return amplitude_of_db(real, absent, path_loss=unit == "path-loss-db").astype(np.complex128)
+
+
+def _refuse_losses(values: NDArray[Any]) -> None:
+    """Raise RecordingError for amplitudes that are path losses in dB: real, and all in the range of these."""
+    if values.dtype.kind not in "iuf":
+        return
+    there = values[np.isfinite(values) & (values != 0)]
+    if there.size and there.min() > LEAST_LOSS_DB and there.max() < MOST_LOSS_DB:
+        raise RecordingError(
+            f"holds only real numbers from {there.min():g} to {there.max():g}, which look like path losses in dB; give "
+            "unit=path-loss-db, or amplitudes"
+        )
 
 
 def amplitude_of_db(values_db: Array, absent: NDArray[np.bool_], *, path_loss: bool) -> Array:

@@ -13,16 +13,20 @@ from channels.recorded.layout import (
     AZIMUTH,
     BASE_POSITION,
     BLOCK_TIMES,
+    CARRIER,
     DELAYS,
     DOPPLER,
     ELEVATION,
     FREQUENCIES,
+    LEAKED_POWER,
     PATH_GAINS,
+    PHYSICAL,
     POSITIONS,
+    REFERENCE,
     layout_of,
 )
 from channels.recorded.recording import Recording
-from channels.recorded.source import open_source
+from channels.recorded.source import RecordingError, open_source
 from channels.recorded.surveying import survey
 
 GAINS = "gains"
@@ -37,6 +41,11 @@ MEANINGS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
     DOPPLER: ("Hz", "Doppler shift of a path", OF_PATHS),
     AZIMUTH: ("rad", "azimuth of arrival at the base station", OF_PATHS),
     ELEVATION: ("rad", "elevation of arrival above the horizon", OF_PATHS),
+    LEAKED_POWER: (
+        "1",
+        "power that paths beyond the cyclic prefix leak to other elements, per unit of power on one",
+        ("round", "device", "block", "subcarrier"),
+    ),
     FREQUENCIES: ("Hz", "frequency from the carrier", ("subcarrier",)),
     BLOCK_TIMES: ("s", "start of a block from the start of its round", ("block",)),
     POSITIONS: ("m", "position of a device", ("round", "device", "coordinate")),
@@ -55,11 +64,13 @@ def write_channel(imported: Imported, path: Path, attributes: Mapping[str, str] 
         path: The file; what is there is replaced.
         attributes: Further attributes, such as the source.
 
-    Raises RecordingError, with the place, for gains that are not finite or out of range, delays beyond 1 ms, angles
-    beyond a turn, and, in physical units, a path loss of 0 dB or less.
+    Raises RecordingError if every gain is 0, and, with the place, for gains that are not finite or out of
+    range, delays beyond 1 ms, angles beyond a turn, and, in physical units, a path loss of 0 dB or less.
     """
     import h5py
 
+    if not imported.gains.any():
+        raise RecordingError("no device has a path in any round: every gain is 0; check the source and what is chosen")
     paths = imported.delays_s is not None
     arrays: dict[str, Any] = {
         PATH_GAINS if paths else GAINS: imported.gains,
@@ -67,6 +78,7 @@ def write_channel(imported: Imported, path: Path, attributes: Mapping[str, str] 
         DOPPLER: imported.doppler_hz,
         AZIMUTH: imported.azimuth_rad,
         ELEVATION: imported.elevation_rad,
+        LEAKED_POWER: imported.leaked_power,
         FREQUENCIES: imported.frequencies_hz,
         BLOCK_TIMES: imported.block_times_s,
         POSITIONS: imported.positions_m,
@@ -89,8 +101,10 @@ def write_channel(imported: Imported, path: Path, attributes: Mapping[str, str] 
                 array.dims[number].attach_scale(scales[axis])
             array.attrs.update(units=unit, long_name=meaning, dimensions=", ".join(axes[: values.ndim]))
         if imported.carrier_hz is not None:
-            file.attrs["carrier_hz"] = imported.carrier_hz
-        file.attrs["physical"] = imported.physical
+            file.attrs[CARRIER] = imported.carrier_hz
+        file.attrs[PHYSICAL] = imported.physical
+        if imported.reference_db is not None:
+            file.attrs[REFERENCE] = imported.reference_db
         if imported.notes:
             file.attrs["notes"] = "; ".join(imported.notes)
         file.attrs.update(attributes or {})

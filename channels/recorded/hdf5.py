@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.isolated.hdf5 import probe
+from channels.recorded.matlab_axes import with_last_axes
 from channels.recorded.source import RecordingError, Source, is_number, shown
 
 MAX_CHUNK = 1 << 28
@@ -33,7 +34,9 @@ class Hdf5Source(Source):
         """Return a part of an array."""
         array = self._file[name]
         if name in self.reversed_axes:
-            return np.asarray(array[cut[::-1]]).T
+            stored = cut[: len(array.shape)]  # without the axes that MATLAB has dropped
+            part = np.asarray(array[stored[::-1]]).T
+            return part.reshape(*part.shape, *(1 for _ in cut[len(stored) :]))
         return np.asarray(array[cut])
 
     def bytes_to_read(self, name: str, cut: tuple[slice, ...]) -> int:
@@ -54,10 +57,10 @@ class Hdf5Source(Source):
             )
 
     def attribute(self, name: str) -> float:
-        """Return a number among the attributes of the file; nan if there is none."""
+        """Return a number, or 1 for true and 0 for false, among the attributes of the file; nan if there is none."""
         value = self._file.attrs.get(name)
         number = np.asarray(math.nan if value is None else value)
-        return float(number) if number.ndim == 0 and number.dtype.kind in "iuf" else math.nan
+        return float(number) if number.ndim == 0 and number.dtype.kind in "biuf" else math.nan
 
     def close(self) -> None:
         """Close the file; a later read opens it again."""
@@ -106,7 +109,7 @@ def open_hdf5(path: Path) -> Hdf5Source:
 
     with h5py.File(path, "r") as file:
         file.visititems(note)
-    return Hdf5Source(path, shapes, others, frozenset(matlab))
+    return Hdf5Source(path, with_last_axes(shapes, matlab), others, frozenset(matlab))
 
 
 def _text(attribute: Any) -> str:

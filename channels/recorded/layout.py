@@ -26,6 +26,8 @@ BESIDE = frozenset(
     },
 )
 """Names of arrays beside the gains, which are never taken for them."""
+CARRIER, PHYSICAL, REFERENCE = "carrier_hz", "physical", "reference_db"
+"""Attributes of a file: the carrier, whether gains are received over sent, and the gain in dB they are relative to."""
 LONGEST_AXIS = 1 << 20
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from channels.isolated.mat import mat_array, mat_variables
+from channels.recorded.matlab_axes import with_last_axes
 from channels.recorded.source import MAX_WHOLE, RecordingError, Source, shown
 
 
@@ -22,7 +23,8 @@ class MatSource(Source):
         """Return a part of an array, which is read once."""
         if name not in self._whole:
             self._whole[name] = mat_array(self.path, name)
-        return self._whole[name][cut]
+        # With the axes that MATLAB has dropped.
+        return self._whole[name].reshape(self.shapes[name])[cut]
 
     def check_room(self, name: str, cut: tuple[slice, ...]) -> None:
         """Refuse sizes that are not believable, and arrays that do not fit in memory."""
@@ -44,4 +46,4 @@ def open_mat(path: Path) -> MatSource:
             shapes[name] = shape
         else:
             others[name] = f"{kind}, not numbers"
-    return MatSource(path, shapes, others)
+    return MatSource(path, with_last_axes(shapes, shapes), others)

@@ -35,6 +35,7 @@ class Replay:
             if it is not known.
         longest_delay_s: Largest delay of a path behind the first one of its device, in s; 0 for gains.
         silent: Whether a device has no path in some round, or may be in outage.
+        carrier_hz: Carrier frequency of the recording in Hz; nan if it is not known.
     """
 
     rounds: Rounds
@@ -46,6 +47,7 @@ class Replay:
     interpolation_error: float = math.nan
     longest_delay_s: float = 0.0
     silent: bool = False
+    carrier_hz: float = math.nan
     _resamplers: dict[bytes, tuple[Resampler | None, Resampler | None]] = field(
         default_factory=dict, repr=False, compare=False
     )

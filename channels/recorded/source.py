@@ -63,7 +63,8 @@ class Source(ABC):
         """Let go of the file; a later read opens it again."""
 
     def attribute(self, name: str) -> float:
-        """Return a number that describes the whole file; nan if there is none, as in formats without attributes."""
+        """Return a number or a truth value that describes the whole file; nan if there is none, as in formats without
+        attributes."""
         del name
         return math.nan
 
@@ -85,6 +86,8 @@ def open_source(path: Path) -> Source:
 
     from channels.isolated.arrays import is_numpy
 
+    if not path.stat().st_size:
+        raise RecordingError("the file is empty (0 bytes); export it again")
     if h5py.is_hdf5(path):
         from channels.recorded.hdf5 import open_hdf5
 

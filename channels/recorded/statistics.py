@@ -22,7 +22,7 @@ from channels.recorded.estimators import (
     spacing,
     spread,
 )
-from channels.recorded.layout import BASE_POSITION, DOPPLER, POSITIONS, Layout, layout_of
+from channels.recorded.layout import BASE_POSITION, CARRIER, DOPPLER, POSITIONS, Layout, layout_of
 from channels.recorded.opening import opened, regular_file
 from channels.recorded.recording import Recording, Rounds, Rows
 from channels.recorded.source import RecordingError, Source
@@ -335,7 +335,7 @@ def _beside(source: Source, layout: Layout) -> tuple[Array | None, Array | None,
     if BASE_POSITION in layout.beside:
         found = np.ravel(source.small(layout.sibling(BASE_POSITION)))
         base = found if len(found) == 3 else None
-    return positions, base, source.attribute("carrier_hz")
+    return positions, base, source.attribute(CARRIER)
 
 
 __all__ = ["ChannelStatistics", "RecordingError", "read_statistics"]

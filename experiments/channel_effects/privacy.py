@@ -12,7 +12,7 @@ from airfl.privacy.statement import Statement
 from channel_effects.drawing import label, line, panels, quote
 from channel_effects.rounds import RAYLEIGH, Array, opened, scenario_of
 
-ROUNDS, DELTA = 100, 1e-3
+ROUNDS, DELTA, RATIO = 100, 1e-3, 0.3
 LEVELS_DB = np.arange(0.0, 61.0, 5.0)
 AT = {4: "20 dB", 8: "40 dB", 12: "60 dB"}
 
@@ -46,7 +46,7 @@ def privacy(figure: Figure) -> list[str]:
 
 def _quantiles(pilot_snr_db: float | None, csi_error: str) -> Array:
     """Return the 5%, 50% and 95% quantiles of the noise multiplier over rounds."""
-    pfels = ("scheme.name=pfels", "scheme.ratio=0.3", "local.clip_norm=1.0", "privacy.epsilon=1.5")
+    pfels = ("scheme.name=pfels", f"scheme.ratio={RATIO}", "local.clip_norm=1.0", "privacy.epsilon=1.5")
     csi = () if pilot_snr_db is None else ("csi.estimation=mmse", f"csi.pilot_snr_db={pilot_snr_db}")
     unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={csi_error}", f"run.rounds={ROUNDS}")
     scenario = scenario_of(unit, entries=1000, devices=1000)
@@ -59,4 +59,4 @@ def _epsilon(multiplier: float, tail: float, granted: bool = False) -> float:
     received with different amplitudes."""
     statement = Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail, granted=granted)
     ledger = PrivacyLedger(statement)
-    return ledger.of_one_round(Gaussian(float(multiplier)))
+    return ledger.of_one_round(Gaussian(float(multiplier), RATIO))

@@ -25,6 +25,7 @@ ACCURACIES: dict[str, Experiment] = {
     "PFELS, table 3, FEMNIST, CNN in place of ResNet-18": pfels.experiment(pfels.FEMNIST, "same-energy"),
     "Fed-SMP, table I, Fashion-MNIST": fed_smp.EXPERIMENTS["table-1"],
     "Fed-SPA, table 1, MNIST": fed_spa.EXPERIMENTS["table-1"],
+    "Fed-SPA, table 2, CIFAR-10": fed_spa.EXPERIMENTS["table-2"],
 }
 """Title -> experiment whose paper prints accuracies. PFELS' tables have the accuracy after the last round."""
 AFTER_THE_LAST = ("PFELS",)

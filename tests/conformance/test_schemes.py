@@ -113,7 +113,8 @@ def test_chunks_change_nothing_but_rounding(trace: xarray.Dataset) -> None:
 @each_scheme
 @pytest.mark.parametrize("planted", ["dense", "one entry"])
 def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Power control and the ledger rest on the bounds that stages state. Updates a thousand times too long are clipped.
+    """Power control and the ledger rest on the bounds that stages state, and energies on the norms that messages bring
+    along. Updates a thousand times too long are clipped.
 
     The mean square over 8 devices and 3 rounds, of at least 12,725 entries each, is within 5 sqrt(2/(24 x 12,725)),
     1.3%, of its expectation where it is noise's; norms are of single precision.
@@ -126,6 +127,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
 
         def encode(batch: Batch) -> Batch:
             message = encoder.encode(batch)
+            torch.testing.assert_close(message.norms, message.values.norm(dim=1), rtol=1e-4, atol=0)
             squares.append(message.messages.double().square().sum(dim=1))
             return message
 

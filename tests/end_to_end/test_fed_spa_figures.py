@@ -251,3 +251,16 @@ def test_what_the_page_says_in_words() -> None:
     assert f"at {min(later):.0f} to {max(later):.0f}% in all later ones" in text
     for words in ("costs an ε of 40,800, and not 1", "within 0.2 points", "$\\sqrt{d} = 148$ times less"):
         assert words in text
+
+
+def test_what_the_page_says_of_cifar_10() -> None:
+    """After a tenth of the rounds FedAvg has learned, and what the theorem's noise protects is near chance."""
+    runs = common.by_label(common.read(RESULTS / "fed-spa-table-2.csv"))
+    last = {label: found[0][-1] for label, found in runs.items()}
+    assert {point.round for point in last.values()} == {20}
+    assert last["FedAvg"].accuracy > 45
+    assert max(last[label].accuracy for label in ("DP-Fed", "Fed-SPA, p = 0.1")) < 14
+    page = (ROOT / "docs" / "papers.md").read_text()
+    for label, point in last.items():
+        assert f"| {label} | {fed_spa.TABLES['table-2'][label].accuracy:.2f} | " in page
+        assert f"| {point.accuracy:.2f} | {fed_spa.TABLES['table-2'][label].cost_mb:.2f}" in page

@@ -247,6 +247,17 @@ def then(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(FEATURES, CLASSES), *layers)
 
 
+def relu_of(value: Tensor) -> Tensor:
+    return value.clamp(min=0)
+
+
+def penalised(penalty: Any) -> nn.Module:
+    return type("Penalised", (nn.Linear,), {"penalty": penalty})(FEATURES, CLASSES)
+
+
+OF_ARGUMENT = "penalty: must use its argument, a dict of name -> tensor, instead of self.parameters()"
+FIXED = torch.ones(2)
+
 TO_CLASSES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"model": 3}, "model: ... got 3 (int)"),
     ({"model": lambda: "net"}, "model: the function must return ... str"),
@@ -265,7 +276,25 @@ TO_CLASSES: tuple[tuple[dict[str, Any], str], ...] = (
     ),
     ({"model": then(nn.Dropout())}, "model: its outputs are random (Dropout) ... model.eval()"),
     ({"model": Own(lambda layer, inputs: layer(inputs) + torch.rand(()))}, "model: its outputs are random"),
-    ({"model": Remembering(lambda layer, inputs: layer(inputs))}, "model: its outputs are random"),
+    (
+        {"model": Remembering(lambda layer, inputs: layer(inputs))},
+        "model: its outputs are random, or changed by every call",
+    ),
+    (
+        {"model": Own(lambda layer, inputs: layer(inputs.add_(1)))},
+        "model: its outputs are random, or changed by every call (an in-place change of parameters or inputs)",
+    ),
+    ({"model": Own(lambda layer, inputs: layer(inputs) * torch.nan)}, "model: the output of sample 0 is nan"),
+    ({"model": penalised(lambda self, named: sum(one.square().sum() for one in self.parameters()))}, OF_ARGUMENT),
+    ({"model": penalised(lambda self, named: named["weight"].sum() * self.weight.sum())}, OF_ARGUMENT),
+    ({"model": penalised(lambda self, named: relu_of(self.weight.norm() - 10))}, OF_ARGUMENT),
+    ({"model": penalised(lambda self, named: FIXED.square().sum())}, OF_ARGUMENT),
+    ({"model": penalised(lambda self, named: named["weight"].square())}, "penalty: must return a scalar ... (4, 3)"),
+    ({"model": penalised(lambda self, named: 0)}, "penalty: must return a scalar tensor, got int"),
+    ({"model": penalised(lambda self, named: named["bias"].sum() * torch.nan)}, "penalty: its value is nan"),
+    ({"model": penalised(lambda self, named: named["bias"].sum() + torch.rand(()))}, "penalty: its value is random"),
+    ({"model": penalised(lambda self: 0)}, "penalty: does not accept a dict of name -> tensor (TypeError"),
+    ({"model": penalised(0.1)}, "penalty: must be a method penalty(parameters), got float"),
     ({"model": Own(centred)}, "for a sample depends on the other samples of the batch"),
     (
         {"model": Own(lambda layer, inputs: layer(inputs.view(4, FEATURES)))},
@@ -297,6 +326,13 @@ TO_REGRESSION: tuple[tuple[dict[str, Any], str], ...] = (
     ({"loss": over_the_batch}, "loss: its value for a sample depends on the other samples"),
     ({"loss": lambda o, t: t[:, 0]}, "loss: its gradient cannot be computed"),
     ({"loss": lambda o, t: squares(o, t) / 0}, "loss: the value of sample 0 is not finite"),
+    ({"loss": lambda o, t: squares(o, t) * torch.nan}, "loss: the value of sample 0 is nan at the initial parameters"),
+    ({"metrics": {"worst": lambda o, t: worst(o, t) * torch.nan}}, "metric 'worst': the value of sample 0 is nan"),
+    (
+        {"loss": lambda o, t: squares(o.sub_(t), t)},
+        "loss: its values are random, or changed by every call (an in-place change of outputs or targets)",
+    ),
+    ({"loss": lambda o, t: squares(o, t) + torch.rand(())}, "loss: its values are random, so that"),
     ({"metrics": {"worst": lambda o, t: o.no}}, "metric 'worst': does not accept outputs ... AttributeError"),
     ({"metrics": {"worst": lambda o, t: worst(o, t).max()}}, "metric 'worst' returned shape ()"),
     ({"metrics": {"R 2": worst}}, 'metrics: names must be ... "R 2"'),
@@ -314,6 +350,45 @@ def test_a_broken_promise_is_told_in_one_line(make: Callable[..., airfl.Task], p
         make(**part)
 
 
+def careless(targets: np.ndarray, devices: int, generator: np.random.Generator) -> list[np.ndarray]:
+    return np.array_split(np.random.default_rng().permutation(len(targets)), devices)
+
+
+def failing(targets: np.ndarray, devices: int, generator: np.random.Generator) -> list[np.ndarray]:
+    raise KeyError("no")
+
+
+@pytest.mark.parametrize("coefficient", [0.0, 0.1])
+def test_a_penalty_of_its_argument_is_accepted(coefficient: float) -> None:
+    """Also one that is constant near the initial parameters, or whose factor is 0."""
+    ridge = penalised(lambda self, named: coefficient * sum(one.square().sum() for one in named.values()))
+    hinge = penalised(lambda self, named: 1 + relu_of(named["weight"].norm() - 10))
+    for model in (ridge, hinge):
+        assert classes(model=model).dimension == (FEATURES + 1) * CLASSES
+
+
+def shuffled(targets: np.ndarray, devices: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    """Sorts its targets in place, and yields shares."""
+    targets.sort()
+    return iter(np.array_split(generator.permutation(len(targets)), devices))
+
+
+def test_a_partition_may_change_its_arguments() -> None:
+    with airfl.run(settings(), task=classes(partition=shuffled)).trace() as trace:
+        assert trace["device_samples"].values.tolist() == [6] * DEVICES
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor], ids=["numpy", "torch"])
+def test_a_task_keeps_what_its_arrays_held(kind: Callable[..., Any]) -> None:
+    """Those of the types that a task has, float32 and int64, need no conversion."""
+    inputs, labels = kind(X.astype(np.float32)), kind(LABELS)
+    task, before = classes(train=(inputs, labels), test=(inputs, labels)), classes(train=(X, LABELS), test=(X, LABELS))
+    inputs[:], labels[:] = 0, 0
+    assert task.train[0].equal(before.train[0])
+    assert task.test[1].equal(before.test[1])
+    assert task.fingerprint == before.fingerprint
+
+
 @pytest.mark.parametrize(
     ("task", "overrides", "said"),
     [
@@ -323,6 +398,9 @@ def test_a_broken_promise_is_told_in_one_line(make: Callable[..., airfl.Task], p
         (partial(classes, partition=lambda t, n, g: [[0]] * n), (), ("devices 0 and 1 both have sample 0",)),
         (partial(classes, partition=lambda t, n, g: 3), (), ("its result must be a list of index arrays, got int",)),
         (partial(classes, partition=[[0], *([[]] * 9)]), (), ("device 1 has no sample",)),
+        (partial(classes, partition=careless), (), ("careless returns different samples under the same seed",)),
+        (partial(classes, partition=lambda t, n: []), (), ("<lambda>(targets, devices, generator) raised TypeError",)),
+        (partial(classes, partition=failing), (), ("partition: failing(", "raised KeyError: 'no'", "test_own_task.py")),
         (regression, ("local.engine=layers",), ("local.engine", "the loss is not cross-entropy")),
         (partial(classes, model=branching), ("local.engine=vmap",), ("local.engine", "Own", "vmap")),
         (None, ("task.model=own",), ("task.model: 'own' stands for an airfl.Task",)),
@@ -340,12 +418,14 @@ def test_settings_that_do_not_go_with_it_are_refused(
 
 OTHER_MODEL = partial(classifier, nn.Tanh)
 PARTS: dict[str, dict[str, Any]] = {
-    "model": {"model": OTHER_MODEL},
-    "initial parameters": {"model": lambda: classifier().apply(lambda net: [p.data.mul_(2) for p in net.parameters()])},
-    "data": {"test": (X[:20] + 1e-3, LABELS[:20])},
-    "loss": {"loss": partial(F.cross_entropy, reduction="none", label_smoothing=0.1)},
-    "metrics": {"metrics": {"score": lambda o, t: o.amax(dim=1) + 1}},
-    "partition": {"partition": np.arange(ROWS) % DEVICES},
+    "another model": {"model": OTHER_MODEL},
+    "other initial parameters": {
+        "model": lambda: classifier().apply(lambda net: [p.data.mul_(2) for p in net.parameters()])
+    },
+    "other training or test data": {"test": (X[:20] + 1e-3, LABELS[:20])},
+    "another loss": {"loss": partial(F.cross_entropy, reduction="none", label_smoothing=0.1)},
+    "other metrics": {"metrics": {"score": lambda o, t: o.amax(dim=1) + 1}},
+    "another partition": {"partition": np.arange(ROWS) % DEVICES},
 }
 
 
@@ -364,12 +444,12 @@ def test_a_resumed_run_is_the_run_and_of_the_same_task(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         airfl.run(given, tmp_path / "pieces", progress=interrupted(2), task=resumable())
     for part, changed in PARTS.items():
-        with pytest.raises(airfl.UserError, match=one_line(f"its run was started with another {part} of the task")):
+        with pytest.raises(airfl.UserError, match=one_line(f"its run was started with {part} (")):
             airfl.run(given, tmp_path / "pieces", task=resumable(**changed), resume=True)
     pieces = airfl.run(given, tmp_path / "pieces", task=resumable(), resume=True)
     assert_same_trace(whole.path, pieces.path)
     with pytest.raises(airfl.UserError, match=one_line("contains a complete run of another task (Sequential)")):
-        airfl.run(given, tmp_path / "pieces", task=resumable(**PARTS["model"]), resume=True)
+        airfl.run(given, tmp_path / "pieces", task=resumable(**PARTS["another model"]), resume=True)
 
 
 def test_metrics_are_recorded_and_read_by_everything(tmp_path: Path) -> None:

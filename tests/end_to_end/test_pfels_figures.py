@@ -245,3 +245,21 @@ def test_a_point_of_the_data_is_re_made(table: str) -> None:
     command = [sys.executable, "experiments/papers/pfels.py", table, "--check", "--radio", "same-energy"]
     made = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert made.stdout.count("again") == 1
+
+
+@pytest.mark.parametrize(("data", "chance", "best"), [(CIFAR10, 10.0, 18.11), (FEMNIST, 100 / 62, 3.0)])
+def test_at_the_papers_ratio_of_noise_nothing_is_learned(data: Data, chance: float, best: float) -> None:
+    runs = common.by_label(common.read(RESULTS / f"pfels-{data.name}-same-ratio.csv"))
+    assert len(runs) == 4
+    for points in (found[0] for found in runs.values()):
+        assert abs(points[-1].accuracy - chance) < 0.9
+        assert max(point.accuracy for point in points) <= best
+
+
+@pytest.mark.parametrize("data", [CIFAR10, FEMNIST])
+def test_a_mask_lowers_what_pfels_pays_below_its_control(data: Data) -> None:
+    """At the same epsilon of the claim, and after the same rounds."""
+    runs = common.by_label(common.read(RESULTS / f"pfels-{data.name}-same-energy.csv"))
+    claim = f"ε = {data.epsilon:g}"
+    pays = runs[f"PFELS, p = {data.ratio:g}, {claim}"][0][-1].epsilon
+    assert pays < runs[f"WFL-PDP, {claim}"][0][-1].epsilon

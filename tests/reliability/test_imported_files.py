@@ -19,7 +19,7 @@ PARAMETERS = ("phase", "ToA", "power", "DoA_phi", "DoA_theta", "DoD_phi", "DoD_t
 TABLE = """round,device,path_loss_db,phase_deg,delay_ns,azimuth_deg,elevation_deg,doppler_hz,x_m,y_m
 0,0,80,0,100,10,-5,20,1,2
 0,0,92,45,250,-170,0,-3,1,2
-0,2,85,90,40,0,0,1,3,4
+0,1,85,90,40,0,0,1,3,4
 1,0,81,0,110,11,-5,20,1,3
 """
 

@@ -211,6 +211,30 @@ def test_what_is_no_callback_is_refused(given: Any, said: str, tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
+def test_a_method_that_is_never_called_is_refused(tmp_path: Path) -> None:
+    """Not those of another base class, nor those with other names."""
+
+    class Misspelt(Told):
+        def on_round_end(self, record: Mapping[str, Any]) -> None:
+            raise AssertionError
+
+    class Foreign:
+        def on_train_start(self) -> None:
+            raise AssertionError
+
+    class Both(Told, Foreign):
+        def once(self) -> None:
+            raise AssertionError
+
+    said = (
+        r"^callbacks: Misspelt.on_round_end is not among .* on_begin, on_round, on_evaluate, on_end; did you mean on_"
+    )
+    with pytest.raises(UserError, match=said):
+        airfl.run(small_settings(), tmp_path / "run", callbacks=[Both(), Misspelt()])
+    assert not (tmp_path / "run").exists()
+    airfl.run(small_settings(*FIVE), callbacks=[Both()])
+
+
 def test_what_is_returned_is_a_stop_or_nothing(tmp_path: Path) -> None:
     one: Any = Told("round 0", True)  # type: ignore[arg-type]
     with pytest.raises(CallbackError, match=r"TypeError: must return airfl.callbacks.Stop"):
@@ -257,6 +281,12 @@ def test_early_stopping_counts_evaluations(stopping: EarlyStopping, values: list
 def test_early_stopping_refuses_what_it_cannot_do(words: tuple[Any, ...], said: str) -> None:
     with pytest.raises(UserError, match=said):
         EarlyStopping(*words)
+
+
+def test_early_stopping_takes_numbers_of_numpy() -> None:
+    stopping = EarlyStopping("test_loss", np.int64(3), min_delta=np.float32(0.5))  # type: ignore[arg-type]
+    assert (stopping.patience, stopping.min_delta) == (3, 0.5)
+    assert (type(stopping.patience), type(stopping.min_delta)) == (int, float)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,13 @@ import h5py
 import numpy as np
 import pytest
 
+from airfl.runtime.streams import Streams
+from airfl.uplinks.radio import build_radio
+from airfl.uplinks.radio.parts import grid_of
 from channels.fading.replay import read_replay
 from channels.imported import KINDS, Choice, Imported, RecordingError, scaled, write_channel
 from channels.imported.channel import chosen
+from tests.conftest import small_settings
 from tests.reliability.forked import forked_readers
 
 GENERATOR = np.random.default_rng(11)
@@ -128,6 +132,21 @@ def test_a_path_loss_of_0_db_is_refused_with_its_place(tmp_path: Path) -> None:
     assert "is it in dB" in refused("npy", tmp_path / "loss.npy", unit="gain-db")
 
 
+def test_path_losses_are_not_taken_for_amplitudes(tmp_path: Path) -> None:
+    """As positive dB; the negative ones of gains are refused when they are written, see below."""
+    losses = np.array([[80.0, 85.0, 0.0], [90.0, np.nan, 81.0]])
+    np.save(tmp_path / "loss.npy", losses)
+    told = refused("npy", tmp_path / "loss.npy", missing="no-path")
+    assert told.startswith(
+        "holds only real numbers from 80 to 90, which look like path losses in dB; give unit=path-loss"
+    )
+    for others in (losses.astype(complex), np.where(losses == 85, 15, losses), np.where(losses == 85, 999, losses)):
+        np.save(tmp_path / "loss.npy", others)
+        np.testing.assert_array_equal(
+            imported("npy", tmp_path / "loss.npy", missing="no-path").gains[..., 0], np.nan_to_num(others)
+        )
+
+
 def test_gains_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "gains.csv").write_text(CSV)
     found = imported("csv", tmp_path / "gains.csv")
@@ -145,7 +164,7 @@ def test_gains_of_a_table(tmp_path: Path) -> None:
 
 def test_paths_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "paths.csv").write_text("# a remark\n" + PATHS.replace(",", ";"))
-    found = imported("csv", tmp_path / "paths.csv")
+    found = imported("csv", tmp_path / "paths.csv", missing="no-path")
     assert found.sizes() == {"rounds": 1, "devices": 3, "antennas": 1, "paths": 2}
     np.testing.assert_allclose(
         found.gains[0, :, 0], [[1e-4, 10**-4.6 * np.exp(1j * np.pi / 4)], [0, 0], [1j * 10**-4.25, 0]], atol=1e-18
@@ -208,6 +227,13 @@ def test_responses_of_a_table(tmp_path: Path) -> None:
         (CSV, "device,gain_db,tau_s,delay_ns\n0,1,2,3\n", "has both tau_s and delay_ns"),
         (CSV, "device,gain_db,delay_ns\n0,-80,0\n0,-90,2e-7\n", "delay_ns is at most 2e-07 ns"),
         ("0,1,90,30,5,10", "0,1,90,30,5,10\n0,1,", "line 4 has 3 cells"),
+        (CSV, CSV.replace("\n0,", "\n2,"), "has no row for round 0 (1 such); count the column round from 0, or give"),
+        (CSV, "device,gain_db\n1,-80\n2,-90\n4,-90\n", "has no row for device 0 (2 such)"),
+        (
+            CSV,
+            "device,re,im\n0,1,2\n1,,\n2,3,\n",
+            "re and im must both be given or both be empty, got 3 and nan in row 3",
+        ),
         (CSV, "device,gain_db,subcarrier,frequency_hz\n0,1,0,5\n0,1,1,5\n", "frequency_hz must be one finite number"),
     ],
 )
@@ -250,14 +276,53 @@ def test_time_steps_are_rounds_or_blocks(tmp_path: Path) -> None:
     rounds = imported("cir", tmp_path / "h.npz", Choice(rounds="7,0"))
     np.testing.assert_array_equal(rounds.gains[0], np.moveaxis(a[1, 0, :, :, 0, :, 1], 1, 0))
     np.testing.assert_array_equal(rounds.gains[1], np.moveaxis(a[0, 0, :, :, 0, :, 0], 1, 0))
-    grid = {"step_s": 1e-3, "subcarriers": 4, "spacing_hz": 1e5}
+    grid = {"step_s": 1e-3, "subcarriers": 4, "spacing_hz": 1e5, "prefix_s": 1e-6}
     blocks = imported("cir", tmp_path / "h.npz", time="blocks", **grid)
     assert blocks.sizes() == {"rounds": 2, "devices": 4, "antennas": 3, "blocks": 6, "subcarriers": 4}
     late = tau[0, 0, 3] - tau[0, 0, 3].min()
     wanted = sum(a[0, 0, 1, 3, 0, path, 5] * np.exp(-2j * np.pi * -1e5 * late[path]) for path in range(5))
     np.testing.assert_allclose(blocks.gains[0, 3, 1, 5, 1], wanted, rtol=1e-5)
     assert "needs step_s" in refused("cir", tmp_path / "h.npz", time="blocks")
-    assert "no effect unless" in refused("cir", tmp_path / "h.npz", step_s=1.0)
+    for name in ("step_s", "prefix_s"):
+        assert f"{name} has no effect unless" in refused("cir", tmp_path / "h.npz", **{name: 1.0})
+
+
+def test_paths_beyond_the_prefix_lose_and_leak_as_those_of_recorded_paths_do(tmp_path: Path) -> None:
+    """The same impulse responses, imported as paths and as responses on the grid of the run."""
+    a, tau = sionna()
+    a, tau = a[:1], np.sort(8e-6 * GENERATOR.random((1, 1, 4, 5)))
+    np.savez(tmp_path / "h.npz", a=1e-3 * a, tau=tau)
+    words = ("run.rounds=1", "run.devices=4", "run.selected=2", "antennas.count=3", "grid.subcarriers=12")
+    settings = small_settings(*words, "channel.fading=replay", f"channel.replay_file={tmp_path / 'h.h5'}")
+    grid = grid_of(settings.radio.grid)
+    options = {"step_s": 1e-3, "subcarriers": 12, "spacing_hz": grid.spacing_hz}
+    states, notes = [], []
+    for more in ({}, {"time": "blocks", **options}):
+        found = imported("cir", tmp_path / "h.npz", **more)
+        (tmp_path / "h.h5").unlink(missing_ok=True)
+        write_channel(found, tmp_path / "h.h5")
+        radio = build_radio(settings.radio, Streams(0), devices=4, rounds=1)
+        states.append(radio.channel(0, np.arange(4), radio.frame(24)))
+        notes.append(found.notes)
+    paths, blocks = states
+    np.testing.assert_allclose(blocks.response, paths.response, rtol=1e-4, atol=1e-8)
+    assert paths.leaked_power is not None
+    assert blocks.leaked_power is not None
+    np.testing.assert_allclose(blocks.leaked_power, paths.leaked_power, rtol=1e-3, atol=1e-12)
+    assert (blocks.leaked_power > 0).any()
+    relative = tau[0, 0] - tau[0, 0].min(axis=-1, keepdims=True)
+    power = (np.abs(a[0, 0, :, :, 0, :, 0]) ** 2).sum(axis=0)
+    share = power[relative > 1 / (14 * grid.spacing_hz)].sum() / power.sum()
+    assert notes == [
+        (),
+        (
+            f"{100 * share:.2g} % of the power arrives after the cyclic prefix of 4.76e-06 s (prefix_s), and is partly "
+            "lost and leaks to other elements",
+        ),
+    ]
+    later = imported("cir", tmp_path / "h.npz", time="blocks", prefix_s=9e-6, **options)
+    assert later.leaked_power is None
+    assert later.notes == ()
 
 
 def test_delays_that_differ_between_antennas_are_refused(tmp_path: Path) -> None:
@@ -310,9 +375,36 @@ def test_the_reference_power() -> None:
         scaled(Imported(0 * gains), normalise=True)
 
 
+def test_a_place_without_any_row_may_have_no_path(tmp_path: Path) -> None:
+    (tmp_path / "gains.csv").write_text("round,device,gain_db\n0,1,-80\n2,3,-60\n")
+    found = imported("csv", tmp_path / "gains.csv", missing="no-path")
+    np.testing.assert_allclose(found.gains[..., 0], [[0, 1e-4, 0, 0], [0] * 4, [0, 0, 0, 1e-3]])
+
+
+def test_the_units_of_gains_are_written(tmp_path: Path) -> None:
+    """So that a run tells gains that are relative to a reference from those that are received over sent."""
+    gains = np.array([[[1e-4], [3e-4j]]])
+    for number, (found, physical, reference_db) in enumerate(
+        (
+            (Imported(gains, physical=True), True, None),
+            (scaled(Imported(gains, physical=True), -60.0), False, -60.0),
+            (scaled(Imported(gains), normalise=True), False, 10 * np.log10(5e-8)),
+        )
+    ):
+        write_channel(found, tmp_path / f"{number}.h5")
+        with h5py.File(tmp_path / f"{number}.h5") as file:
+            assert file.attrs["physical"] == physical
+            assert file.attrs.get("reference_db") == (None if reference_db is None else pytest.approx(reference_db))
+
+
+def test_a_channel_without_any_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="no device has a path in any round: every gain is 0"):
+        write_channel(Imported(0 * GAINS), tmp_path / "h.h5")
+
+
 def test_what_is_written_is_replayed_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "paths.csv").write_text(PATHS)
-    found = imported("csv", tmp_path / "paths.csv", carrier_hz=3.5e9)
+    found = imported("csv", tmp_path / "paths.csv", missing="no-path", carrier_hz=3.5e9)
     write_channel(found, tmp_path / "paths.h5", {"source": "paths.csv"})
     rows = read_replay(tmp_path / "paths.h5", rounds=1, devices=3).recorded(0, [0, 1, 2])
     np.testing.assert_array_equal(rows.gains[:, :, 0], found.gains[0])

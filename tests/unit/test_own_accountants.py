@@ -17,7 +17,8 @@ from airfl.errors import UserError
 from airfl.privacy.accountants import ACCOUNTANTS, Account, Accountant, Rdp, register
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import smallest_noise
-from airfl.privacy.events import Adjacency, Gaussian, repeated
+from airfl.privacy.events import Adjacency, Event, Gaussian, releases, repeated
+from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.statement import Statement
 from airfl.storage.fingerprint import own_parts
 from airfl.study.check import check_part
@@ -219,3 +220,61 @@ def test_orders_are_a_parameter_of_rdp() -> None:
     ):
         with pytest.raises((UserError, ValueError), match=one_line(said)):
             Rdp(orders=orders).open(adjacency)
+
+
+class Basic(Accountant):
+    """Basic composition: k releases at delta/k each, which many small releases make worse than one of the same sum."""
+
+    name = "basic"
+
+    def open(self, adjacency: Adjacency) -> Account:
+        counts: dict[float, int] = {}
+
+        class Opened:
+            def compose(self, event: Event, times: int = 1) -> None:
+                for release, count in releases(event, times):
+                    assert isinstance(release, Gaussian)
+                    counts[release.noise_multiplier] = counts.get(release.noise_multiplier, 0) + count
+
+            def epsilon(self, delta: float) -> float:
+                each = delta / max(sum(counts.values()), 1)
+                return sum(count * gaussian_epsilon(each, 2 / one) for one, count in counts.items())
+
+        return Opened()
+
+
+@pytest.mark.parametrize("every", [1, 3, 12])
+def test_an_accountant_is_given_every_round_however_often_it_is_asked(every: int) -> None:
+    """Against a server, rounds of a device are not merged to one, which only some accountants compose to the same."""
+    server = ("scheme.name=wfl-p", "privacy.observer=server", "privacy.epsilon=inf", "channel.fading=fixed")
+    few = ("run.devices=8", "run.selected=8", "run.rounds=12", f"run.evaluate_every={every}")
+    settings = small_settings(*server, *few).resolved(privacy={"accountant": Basic()})
+    with run(settings).trace() as trace:
+        noise, delta = trace["noise_multiplier"].values, float(trace["epsilon"].attrs["delta"])
+        expected = math.fsum(gaussian_epsilon(delta / 12, 2 / one) for one in noise)
+        assert trace["epsilon"].values[-1] == pytest.approx(expected, rel=1e-6)
+
+
+def test_an_accountant_below_what_neighbours_pay_is_said_to_be_none() -> None:
+    settings = small_settings(*CHEAP, "run.rounds=3")
+    found = airfl.privacy(settings.resolved(privacy={"accountant": Hundredth()}))
+    assert found.epsilon < found.epsilon_at_least
+    assert "it is no bound; correct the accountant" in str(found.verdict())
+    assert airfl.privacy(settings).verdict() is None
+
+
+class Hundredth(Accountant):
+    """A hundredth of RDP's figures."""
+
+    name = "hundredth"
+
+    def open(self, adjacency: Adjacency) -> Account:
+        inner = Rdp(orders=ORDERS).open(adjacency)
+
+        class Opened:
+            compose = staticmethod(inner.compose)
+
+            def epsilon(self, delta: float) -> float:
+                return inner.epsilon(delta) / 100
+
+        return Opened()

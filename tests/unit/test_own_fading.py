@@ -202,6 +202,7 @@ def of_shape(*shape: int, value: complex = 1.0) -> Callable[[ChannelRequest], An
         (of_shape(1, 1, 1, value=np.nan), "not finite in round 0, at device 0, antenna 0"),
         (of_shape(1, 1, 1, value=0.0), "mean_power() of 'function' must return a finite number above 0"),
         (lambda request: "gains", "must return complex numbers"),
+        (lambda request: 1 // 0, "response() for round 0 raised ZeroDivisionError: integer division or modulo by zero"),
     ],
 )
 def test_a_channel_that_breaks_its_promise_is_named(function: Any, said: str) -> None:
@@ -209,6 +210,66 @@ def test_a_channel_that_breaks_its_promise_is_named(function: Any, said: str) ->
     assert settings.channel.fading_model == fading.FunctionChannel(function=function)
     with pytest.raises(airfl.UserError, match=one_line("channel.fading: ", said)):
         radio_of(settings)
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        (lambda devices: 1 // 0, "mean_power() raised ZeroDivisionError"),
+        (lambda devices: ["loud"] * devices, "mean_power() raised ValueError: could not convert string"),
+    ],
+)
+def test_a_mean_power_that_fails_is_named(stated: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Measured, "mean_power", lambda self, devices: stated(devices))
+    with pytest.raises(airfl.UserError, match=one_line("channel.fading: Measured(): ", said)):
+        radio_of(small_settings("topology.kind=none").resolved(channel={"fading": Measured()}))
+
+
+@pytest.mark.parametrize(
+    ("law", "said"),
+    [
+        (
+            lambda good: replace(good, mean_square=None),
+            "mean_square of the law of Shares(share=0.31) must be a number of at least",
+        ),
+        (
+            lambda good: replace(good, least=np.nan),
+            "least of the law of Shares(share=0.31) must be a number of at least 0, got nan",
+        ),
+        (lambda good: replace(good, cdf=0.5), "cdf of the law of Shares(share=0.31) must be a function, got 0.5"),
+        (
+            lambda good: replace(good, quantile=lambda u: u.wrong),
+            "the quantile of Shares(share=0.31) raised AttributeError",
+        ),
+        (
+            lambda good: replace(good, cdf=lambda g: ["a"] * len(g)),
+            "the cdf of Shares(share=0.31) must return real numbers",
+        ),
+        (lambda good: None, "law() of Shares(share=0.31) must return a FadingLaw, got NoneType"),
+        (lambda good: good.wrong, "law() raised AttributeError: 'FadingLaw' object has no attribute 'wrong'"),
+    ],
+)
+def test_a_law_that_is_none_is_told_in_one_line(law: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shares, "law", lambda self: law(fading.Exponential().law()))
+    with pytest.raises(airfl.UserError, match=one_line("channel", said)):
+        radio_of(small_settings().resolved(channel={"fading": Shares(share=0.31)}))
+
+
+def test_a_selective_model_that_fails_is_named() -> None:
+    class Off(SelectiveFading):
+        how: Any = parameter(default=None, description="what it returns")
+
+        def respond(self, request: SelectiveRequest) -> SelectiveResponse:
+            return self.how(request)  # type: ignore[no-any-return]
+
+    for how, said in (
+        (lambda request: 1 // 0, "respond() for round 0 raised ZeroDivisionError"),
+        (lambda request: None, "respond() for round 0 must return a SelectiveResponse, got None"),
+        (lambda request: SelectiveResponse(None), "must return H as a numpy array, got None"),
+    ):
+        radio = radio_of(small_settings().resolved(channel={"fading": Off(how=how)}))
+        with pytest.raises(airfl.UserError, match=one_line("channel.fading: Off(", said)):
+            radio.channel(0, np.arange(3), radio.frame(100))
 
 
 @pytest.mark.parametrize(("value", "said"), [((3, 1, 1, 5), "got (3, 1, 1, 5)"), (None, "not finite")])

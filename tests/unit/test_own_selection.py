@@ -72,6 +72,11 @@ class FixedSize(Fixed):
     sampling = "without_replacement"
 
 
+class Counted(Fixed):
+    def count(self, generator: np.random.Generator, devices: int, selected: int) -> int:
+        return 4
+
+
 class Amplified(Rested):
     name = "amplified"
     sampling = "poisson"
@@ -143,7 +148,8 @@ def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
             (Fixed(what=what), "distinct integers from 0 to 11")
             for what in ((0, 12), (-1, 2), (2, 2, 3), (2, 1), (0.5,))
         ),
-        (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "selected 4 devices in round 0, but count.. returned 3"),
+        (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "selected 4 devices in round 0, but must select exactly 3; .* count"),
+        (Counted(what=(0.0, 1.0)), "selected 2 devices in round 0, but count.. returned 4"),
         (FixedSize(what=(0.0, 1.0)), "sampling = 'without_replacement' needs 3"),
         (Forgetful(), "after.. must return"),
     ],
@@ -157,12 +163,16 @@ def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str)
 class Biased(Uniform):
     """Draws otherwise than the rule that it derives from, and does not say what."""
 
+    name = "biased"
+
     def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
         return np.arange(selected)
 
 
 class Same(Uniform):
     """Draws as the rule that it derives from."""
+
+    name = "same"
 
 
 class Misspelt(EveryOther):

@@ -272,6 +272,33 @@ def test_a_partition_that_breaks_a_promise_is_refused(shares: Any, said: str) ->
         divide(task, 3, RawData(zeros, zeros, zeros, zeros, 1, (), ()), Streams(0))
 
 
+@pytest.mark.parametrize(
+    ("divided", "said"),
+    [
+        (lambda pool, generator: np.random.default_rng().permutation(pool.samples), "another partition under the same"),
+        (lambda pool, generator: pool.nothing, "divide() raised AttributeError"),
+    ],
+)
+def test_a_rule_draws_from_its_generator_and_its_errors_are_one_line(divided: Callable[..., Any], said: str) -> None:
+    zeros: NDArray[Any] = np.zeros(12, dtype=np.int64)
+
+    def shares(divided: Callable[..., Any]) -> NDArray[Any]:
+        class Cut(PartitionRule):
+            def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
+                return Partition.of(np.array_split(divided(pool, generator), pool.devices))
+
+        task = small_settings("task.public_samples=0").resolved(task={"partition": Cut()}).task
+        return np.asarray(divide(task, 3, RawData(zeros, zeros, zeros, zeros, 1, (), ()), Streams(0)).partition.indices)
+
+    def in_place(pool: Pool, generator: np.random.Generator) -> NDArray[Any]:
+        generator.shuffle(pool.samples)
+        return pool.samples
+
+    assert sorted(shares(in_place)) == list(range(12))
+    with pytest.raises(airfl.UserError, match=one_line(said, begins="task.partition: Cut()")):
+        shares(divided)
+
+
 def test_devices_share_samples_if_the_rule_says_so() -> None:
     """A device has every sample at most once all the same, and records of several devices are not protected."""
 

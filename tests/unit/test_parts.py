@@ -3,6 +3,7 @@
 import importlib
 import math
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,7 +17,8 @@ from airfl.schemes.names import SCHEMES
 from airfl.storage.fingerprint import fingerprint
 from channels.fading import FunctionChannel
 from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
-from tests.conftest import registrations_undone
+from tests.conftest import registrations_undone, small_settings
+from tests.refusals import one_line
 
 
 class Shape(Part):
@@ -68,6 +70,14 @@ def test_a_part_is_what_was_given_and_defaults() -> None:
         square.turned = True  # type: ignore[misc]
 
 
+@pytest.mark.parametrize("number", [np.int64, np.int8, np.uint16])
+def test_numbers_of_numpy_become_those_of_python(number: type[Any]) -> None:
+    found = [Polygon(count=number(4)).count, Square(length_m=number(4)).length_m]
+    assert (found, [type(one) for one in found]) == ([4, 4.0], [int, float])
+    weights = Square(weights=(np.float32(0.5), number(2), np.float64(1.5))).weights  # type: ignore[arg-type]
+    assert (weights, {type(one) for one in weights}) == ((0.5, 2.0, 1.5), {float})
+
+
 @pytest.mark.parametrize("name", [[], {}, 5, None])
 def test_what_is_no_name_names_nothing(name: Any) -> None:
     assert name not in SCHEMES
@@ -82,6 +92,7 @@ def test_what_is_no_name_names_nothing(name: Any) -> None:
         ({"length_m": math.nan}, "length_m must be finite, got nan"),
         ({"length_m": "long"}, "length_m must be a number, got 'long'"),
         ({"length_m": True}, "length_m must be a number, got True"),
+        ({"length_m": np.bool_(True)}, "length_m must be a number, got "),
         ({"length_m": 10**400}, "length_m must be a number, got 1000"),
         ({"turned": 1}, "turned must be true or false, got 1"),
         ({"corner": "soft"}, "corner must be 'round', 'sharp' or none, got 'soft'"),
@@ -213,6 +224,61 @@ def test_type_checkers_find_the_modules_of_short_names() -> None:
     assert stubs == {
         short: f"from {module} import *\n" for short, module in airfl._MODULES.items() if short not in files
     }
+
+
+def test_an_object_with_the_name_of_a_part_of_airfl_is_refused() -> None:
+    """Inherited or set; tables would call it by that name."""
+
+    class Inherits(airfl.selection.Uniform):
+        pass
+
+    class Takes(airfl.schemes.Scheme):
+        name = "fedavg"
+
+        def recipe(self, problem: Any) -> Any:
+            raise AssertionError
+
+    class Net(airfl.models.Mlp):
+        pass
+
+    inputs, labels = np.zeros((9, 1, 28, 28)), np.arange(9)
+    task = airfl.Task(Net(), (inputs, labels), (inputs, labels))
+    refused: dict[str, Callable[[], object]] = {
+        "selection.kind: Inherits has the name 'uniform' of a selection rule": lambda: small_settings().resolved(
+            selection={"kind": Inherits()}
+        ),
+        "scheme: Takes has the name 'fedavg' of a scheme": lambda: small_settings().resolved(scheme=Takes()),
+        "task.model: Net has the name 'mlp' of a model": lambda: task.settings(small_settings()),
+    }
+    for said, build in refused.items():
+        with pytest.raises(airfl.UserError, match=one_line(said)):
+            build()
+    assert small_settings().resolved(selection={"kind": airfl.selection.Uniform()}) == small_settings()
+
+
+ABSTRACT = """
+import airfl
+
+class Good(airfl.schemes.FedAvg):
+    name = "good"
+
+class A(airfl.schemes.Scheme):
+    name = "a"
+
+    def {method}(self, problem):
+        return None
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [("recepi", r"A lacks recipe\(\); is recepi\(\) misspelt\?"), ("other", r"A lacks recipe\(\); define it")],
+)
+def test_a_plugins_part_that_lacks_a_method_is_refused(method: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "parts.py"
+    file.write_text(ABSTRACT.format(method=method))
+    with registrations_undone(), pytest.raises(airfl.UserError, match=rf"cannot be loaded \({said}\)$"):
+        load_plugin(file)
 
 
 def test_what_a_test_file_registers_is_undone_after_it(tmp_path: Path) -> None:

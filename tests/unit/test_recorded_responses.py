@@ -398,3 +398,34 @@ def test_a_file_that_shrinks_during_a_run_is_told(tmp_path: Path, monkeypatch: p
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(RecordingError, match="its data ends early"):
         response(replay, ROUNDS - 1, [DEVICES - 1], frame_of(FREQUENCIES_HZ, BLOCKS))
+
+
+@pytest.mark.parametrize("write", [matlab5, matlab73])
+def test_axes_of_length_1_that_matlab_drops_are_restored(tmp_path: Path, write: Any) -> None:
+    """A device with one path, and one subcarrier with as many blocks as the grid of the run has subcarriers."""
+    path = tmp_path / "h.mat"
+    amplitudes, delays = H[:, :, :, 0, 0], 1e-7 * np.abs(H[:, :, 0, 0, 0])
+    for antennas in (2, 1):
+        dropped = amplitudes if antennas > 1 else amplitudes[..., 0]
+        write(path, a=dropped, tau_s=delays, doppler_hz=delays)
+        replay = Recorded(file=str(path)).read(rounds=ROUNDS, devices=DEVICES, antennas=antennas)
+        rows = replay.recorded(2, [4, 1])
+        np.testing.assert_array_equal(rows.gains[:, :, 0, 0], amplitudes[2, [4, 1], :antennas])
+        assert rows.delays_s is not None
+        np.testing.assert_array_equal(rows.delays_s[:, 0], delays[2, [4, 1]])
+        assert replay.moves
+    responses = H[:, :, :, 0]  # nine blocks
+    leaked = np.abs(responses[:, :, 0])
+    for beside in ({}, {"frequency_hz": np.zeros((1, 1))}, {"leaked_power": leaked}):
+        write(path, h=responses, block_time_s=1e-3 * np.arange(9.0)[None], **beside)
+        replay = Recorded(file=str(path)).read(rounds=ROUNDS, devices=DEVICES, antennas=ANTENNAS)
+        assert (replay.layout.blocks, replay.layout.subcarriers) == (9, 1)
+        rows = replay.recorded(1, [3])
+        np.testing.assert_array_equal(rows.gains[0, :, :, 0], responses[1, 3].astype(rows.gains.dtype))
+        if "leaked_power" in beside:
+            assert rows.leaked_power is not None
+            np.testing.assert_array_equal(rows.leaked_power[0, :, 0], leaked[1, 3].astype(np.float32))
+    write(path, h=responses, frequency_hz=FREQUENCIES_HZ[None])
+    assert Recorded(file=str(path)).read(rounds=ROUNDS, devices=DEVICES).layout.subcarriers == 9
+    hdf5(tmp_path / "h.h5", h=responses, block_time_s=1e-3 * np.arange(9.0))  # h5py drops nothing
+    assert Recorded(file=str(tmp_path / "h.h5")).read(rounds=ROUNDS, devices=DEVICES).layout.subcarriers == 9

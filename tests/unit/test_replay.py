@@ -12,12 +12,20 @@ import pytest
 from numpy.typing import NDArray
 from scipy.io import savemat
 
+import airfl
+from airfl.config import Settings
+from airfl.config.load import settings_file
+from airfl.config.part_keys import keys_of
 from airfl.errors import UserError
+from airfl.runtime.streams import Streams
+from airfl.uplinks.radio import Radio, build_radio, physical_as_normalised
 from airfl.uplinks.radio.laws import replay_of
-from channels.fading import VariableError, read_replay
+from channels.fading import Recorded, VariableError, read_replay
+from channels.fading.registry import FADINGS
 from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings
 from tests.reliability.forked import forked_readers
+from tests.small_data import LOGISTIC, run
 
 GENERATOR = np.random.default_rng(3)
 GAINS = GENERATOR.standard_normal((4, 5, 2)) + 1j * GENERATOR.standard_normal((4, 5, 2))
@@ -186,6 +194,78 @@ def test_the_settings_name_the_key_that_says_which_array(tmp_path: Path, variabl
         replay_of(settings.channel, rounds=settings.run.rounds, devices=settings.run.devices, antennas=1)
 
 
+def replaying(path: Path, *more: str) -> Settings:
+    """Settings of a run of three devices over the channel of a file."""
+    words = ("run.devices=3", "run.selected=3", "run.rounds=2", "channel.fading=replay", f"channel.replay_file={path}")
+    return small_settings(*LOGISTIC, "local.steps=1", "privacy.observer=server", *words, *more)
+
+
+def radio_of(settings: Settings) -> Radio:
+    return build_radio(settings.radio, Streams(0), devices=settings.run.devices, rounds=settings.run.rounds)
+
+
+LISTED = [parameter.key for parameter, _ in keys_of(FADINGS).values() if "tuple" in str(parameter.hint)]
+"""Keys of fadings whose value may be a list."""
+
+
+def test_a_key_of_a_fading_may_be_a_list(tmp_path: Path) -> None:
+    assert LISTED == ["replay_devices"]
+    gains = np.arange(1.0, 17.0).reshape(2, 8)
+    path = npy(tmp_path / "a.npy", gains)
+    settings = replaying(path, "channel.replay_devices=[7,0,3]")
+    assert settings.channel.fading_model == Recorded(file=str(path), devices=(7, 0, 3))
+    (tmp_path / "run.toml").write_text(settings_file(settings))  # in which it is a list of TOML
+    assert airfl.load_settings(tmp_path / "run.toml").channel.fading_model == settings.channel.fading_model
+    with run(settings, tmp_path / "run").trace() as trace:
+        ids = trace["device_id"].values
+        assert np.sort(ids, axis=1).tolist() == [[0, 1, 2]] * 2
+        wanted = np.take_along_axis(gains[:, [7, 0, 3]], ids, axis=1)
+        np.testing.assert_array_equal(trace["channel_gain"].values, wanted.astype(np.complex64))
+    for listed, told in (("[7,0]", "names 2 devices, but the run has 3"), ("[7,0,8]", "names device 8, but 'array'")):
+        with pytest.raises(UserError, match=rf"^channel.replay_file: .*replay_devices {told}") as caught:
+            radio_of(replaying(path, f"channel.replay_devices={listed}"))
+        assert "\n" not in str(caught.value)
+
+
+def imported_file(path: Path, **attributes: Any) -> Path:
+    """A file with the attributes that an import writes."""
+    with h5py.File(path, "w") as file:
+        file["gains"] = 1e-3 * MODULI
+        file.attrs.update(attributes)
+    return path
+
+
+def test_gains_that_are_relative_are_not_physical(tmp_path: Path) -> None:
+    physical, either = "channel.units=physical", imported_file(tmp_path / "a.h5", physical=True)
+    radio_of(replaying(either, physical))
+    path = imported_file(tmp_path / "b.h5", physical=False, reference_db=-60.0)
+    with pytest.raises(UserError, match=r"^channel.replay_file: .*its gains are relative to -60.00 dB") as caught:
+        radio_of(replaying(path, physical))
+    assert "\n" not in str(caught.value)
+    radio_of(replaying(path))
+    told = physical_as_normalised(replaying(either).radio)
+    assert told is not None
+    assert f"the gains of {either} are received over sent" in told
+    assert "set channel.units=physical" in told
+    for settings in (replaying(either, physical), replaying(path), replaying(npy(tmp_path / "c.npy", MODULI))):
+        assert physical_as_normalised(settings.radio) is None
+    assert physical_as_normalised(small_settings().radio) is None
+
+
+def test_what_depends_on_the_carrier_has_that_of_the_recording(tmp_path: Path) -> None:
+    path = imported_file(tmp_path / "a.h5", carrier_hz=28e9)
+    aged, locked = ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"), ("csi.oscillator=tr38803-30ghz",)
+    for words, key in ((aged, "csi.delay_s"), (locked, "csi.oscillator")):
+        with pytest.raises(UserError, match=f"^channel.carrier_hz: {key} depends on it, but it is 3.5e"):
+            radio_of(replaying(path, *words))
+        radio_of(replaying(path, *words, "channel.carrier_hz=28e9"))
+        radio_of(replaying(imported_file(tmp_path / "b.h5"), *words))
+    for unknown in (0.0, np.inf, "28 GHz"):
+        radio_of(replaying(imported_file(tmp_path / "b.h5", carrier_hz=unknown), *aged))
+    radio_of(replaying(path))
+    radio_of(replaying(path, aged[0]))  # nobody moves
+
+
 @pytest.mark.parametrize("kind", ["i4", "u1", "f2", "f4", ">f8", "c8"])
 def test_other_kinds_of_numbers(tmp_path: Path, kind: str) -> None:
     values = np.arange(1, 21).reshape(4, 5)
@@ -292,8 +372,10 @@ def test_other_files_are_not_opened(tmp_path: Path) -> None:
 def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
     """Cut off elsewhere, and damaged otherwise: tests/reliability/test_replay_files.py."""
     assert "no such file" in refusal(tmp_path / "none.h5")
-    assert "no such file" in refusal(tmp_path)
-    for content in (b"", b"gain 0.1 0.2\n" * 100, b"\x80\x04N."):
+    assert "is a folder, not a file" in refusal(tmp_path)
+    (tmp_path / "empty.npy").touch()
+    assert "the file is empty (0 bytes)" in refusal(tmp_path / "empty.npy")
+    for content in (b"gain 0.1 0.2\n" * 100, b"\x80\x04N."):
         (tmp_path / "a.mat").write_bytes(content)
         assert "not a readable HDF5, .mat, .npy or .npz file" in refusal(tmp_path / "a.mat")
     numbers = GENERATOR.random((40, 50))

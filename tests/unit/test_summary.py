@@ -60,6 +60,12 @@ def test_sums_last_and_largest_figures(trace: xarray.Dataset) -> None:
     assert (summary.delta, summary.sampling, summary.observer, summary.accountant) == (1e-3, "poisson", "server", "RDP")
 
 
+def test_a_scheme_without_a_claim_has_no_row_for_it(trace: xarray.Dataset) -> None:
+    assert ("ε claimed for the round", 0.3) in summarise(trace).rows()
+    trace["epsilon_paper"].attrs["scope"] = "none"
+    assert not any(name.startswith("ε claimed") for name, _ in summarise(trace).rows())
+
+
 def test_empty_slots_are_nobody(trace: xarray.Dataset) -> None:
     """Of six devices that were selected four were heard."""
     summary = summarise(trace)

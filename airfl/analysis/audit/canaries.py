@@ -148,6 +148,32 @@ def canary_hook(ids: Ids, amplitudes: Array, masked: bool, others: float | None 
     return planted
 
 
+def spread_hook(device: int, amplitude: float, others: float | None = None) -> UpdateHook:
+    """Return the function that plants a canary of this norm with equal entries, of which every mask shows a part.
+
+    others: the norm of what all other devices send with equal entries, None for their updates.
+    """
+
+    def planted(updates: Tensor, devices: Ids, coder: Coder) -> Tensor:
+        del coder
+        entry = updates.shape[1] ** -0.5
+        updates = updates.clone() if others is None else torch.full_like(updates, others * entry)
+        updates[np.flatnonzero(devices == device)] = amplitude * entry
+        return updates
+
+    return planted
+
+
+def observe_spread(world: World, exchanged: Exchange) -> tuple[float, float]:
+    """Return the broadcast in the direction of a canary with equal entries over its noise level, and the share of the
+    canary's norm that the mask of the round shows; unscaled without noise."""
+    encoder, mean = exchanged.encoder, exchanged.mean_update
+    shown = len(mean) if encoder.coordinates is None else len(encoder.coordinates)
+    level = noise_std(world.scenario, exchanged.reception.report) * encoder.noise_gain
+    along = float(mean.double().sum()) / shown**0.5
+    return along / level if level > 0 else along, (shown / len(mean)) ** 0.5
+
+
 def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
     """Return the broadcast in the canaries' coordinates over its public noise level, [m]; unscaled without noise."""
     encoder = exchanged.encoder

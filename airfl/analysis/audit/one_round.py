@@ -21,38 +21,54 @@ from airfl.analysis.audit.canaries import (
     canary_norm,
     log_likelihood_ratio,
     observe,
+    observe_spread,
     received_devices,
     rules,
+    spread_hook,
 )
 from airfl.analysis.audit.options import FEWEST_TRIALS, Options
 from airfl.analysis.audit.statistics import gaussian_mu, one_round_epsilon, pair_epsilon, threshold_trials
 from airfl.core.round import account, exchange
-from airfl.core.state import State, World
+from airfl.core.state import Exchange, State, UpdateHook, World
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One round, run with the canary and without it.
+class Seen:
+    """What is seen of one canary in a round, run with it and without it.
 
     Attributes:
-        with_canary: The broadcast in the canary's coordinate over its noise level, with the canary.
+        with_canary: The broadcast in the canary's direction over its noise level, with the canary.
         without: The same without the canary.
-        mu: A canary's contribution to the broadcast over its noise level, twice that where the other devices are
+        mu: The canary's contribution to the broadcast over its noise level, twice that where the other devices are
             opposed; inf without noise, 0 where nothing is released.
-        took_part: Whether the canary's device took part, which the observer may not know.
-        shown: Whether the mask of the round shows the canary's coordinate, which the observer knows.
-        epsilon_paper: Epsilon that the scheme's paper claims for the round, or for a run of such rounds; nan without a
-            claim.
-        epsilon_round: Upper bound on epsilon of the round.
+        shown: Whether the mask of the round shows the canary, which the observer knows.
     """
 
     with_canary: float
     without: float
     mu: float
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One round.
+
+    Attributes:
+        single: What is seen of a canary in one coordinate, of which a mask shows all or nothing.
+        spread: What is seen of a canary with equal entries, of which every mask shows a part; without a random mask the
+            same as `single`.
+        took_part: Whether the canary's device took part, which the observer may not know.
+        epsilon_paper: Epsilon that the scheme's paper claims for the round, or for a run of such rounds; nan without a
+            claim.
+        epsilon_round: Upper bound on epsilon of the round.
+    """
+
+    single: Seen
+    spread: Seen
     took_part: bool
-    shown: bool
     epsilon_paper: float
     epsilon_round: float
 
@@ -64,8 +80,9 @@ class RoundAudit:
     Attributes:
         epsilon_paper: Epsilon that the scheme's paper claims; nan without a claim.
         epsilon_round: Upper bound on epsilon of the round.
-        epsilon_lower: Lower bound without assumptions.
-        epsilon_lower_gaussian: Lower bound for Gaussian noise; nan where the noise is not Gaussian.
+        epsilon_lower: Lower bound without assumptions, by the canary that every mask shows.
+        epsilon_lower_gaussian: Lower bound for Gaussian noise, by the canary in one coordinate; nan where the noise is
+            not Gaussian.
     """
 
     epsilon_paper: float
@@ -89,33 +106,47 @@ def run_trial(world: World, options: Options, parameters: Tensor, index: int) ->
     """Run a round with the selection, fading, mask and noise of round `index`, with and without a canary in the device
     of largest weight."""
     scenario = world.scenario
-    ids, norm = np.array([np.argmax(scenario.weights)]), canary_norm(world)
+    device, norm = int(np.argmax(scenario.weights)), canary_norm(world)
     others = -norm if options.others == "opposed" else None
+    masked, absent = scenario.bound.seen < 1, absent_value(world, options)
 
-    def outcome(amplitude: float) -> tuple[float, float, bool, bool, float, float]:
-        planted = canary_hook(ids, np.array([amplitude]), scenario.bound.seen < 1, others)
-        exchanged = exchange(world, State(index, parameters, scenario.memory), planted)
-        # Past the end of the run, as the ledger would compose all rounds after the run's last one.
-        privacy = account(world, exchanged, scenario.run.rounds + 1 + index, compose=False)
-        claim = scenario.recipe.claim
-        if claim and claim.scope == "run":
-            privacy["epsilon_paper"] = claim.epsilon(exchanged.reception.report, scenario.run.rounds)
-        mu = canary_mu(world, exchanged, privacy)
-        # The observer knows what opposed devices send, and subtracts the sum of their messages.
-        known = received_devices(exchanged) * mu if others and math.isfinite(mu) else 0.0
-        return (
-            float(observe(world, exchanged, 1)[0]) + known,
-            mu,
-            bool(np.isin(ids, exchanged.plan.devices)[0]),
-            bool(are_shown(world, exchanged, 1)[0]),
-            float(privacy["epsilon_paper"]),
-            float(privacy["epsilon_round"]),
-        )
+    def single(amplitude: float) -> UpdateHook:
+        return canary_hook(np.array([device]), np.array([amplitude]), masked, others)
 
-    without, mu, took_part, shown, paper, tight = outcome(absent_value(world, options))
+    def spread(amplitude: float) -> UpdateHook:
+        return spread_hook(device, amplitude, others)
+
+    def run(planted: UpdateHook) -> Exchange:
+        return exchange(world, State(index, parameters, scenario.memory), planted)
+
+    def known(exchanged: Exchange, mu: float) -> float:
+        """What opposed devices send, which the observer knows and subtracts."""
+        return received_devices(exchanged) * mu if others and math.isfinite(mu) else 0.0
+
+    def of_single(exchanged: Exchange, mu: float) -> float:
+        return float(observe(world, exchanged, 1)[0]) + known(exchanged, mu)
+
+    without = run(single(absent))
+    # Past the end of the run, as the ledger would compose all rounds after the run's last one.
+    privacy = account(world, without, scenario.run.rounds + 1 + index, compose=False)
+    claim = scenario.recipe.claim
+    if claim and claim.scope == "run":
+        privacy["epsilon_paper"] = claim.epsilon(without.reception.report, scenario.run.rounds)
+    mu, factor = canary_mu(world, without, privacy), 2 if others else 1
+    took_part = bool(np.isin(device, without.plan.devices))
+    shown = bool(are_shown(world, without, 1)[0])
     # A canary that is not sent has no effect, so the round is not run again.
-    with_canary = outcome(norm)[0] if took_part and shown else without
-    return Trial(with_canary, without, mu * (2 if others else 1), took_part, shown, paper, tight)
+    nothing = of_single(without, mu)
+    planted = of_single(run(single(norm)), mu) if took_part and shown else nothing
+    of_one = Seen(planted, nothing, mu * factor, shown)
+    of_all = of_one
+    if masked:
+        empty = without if absent == 0 and others is None else run(spread(absent))
+        nothing, part = observe_spread(world, empty)
+        planted = observe_spread(world, run(spread(norm)))[0] if took_part else nothing
+        known_part = known(empty, mu * part)
+        of_all = Seen(planted + known_part, nothing + known_part, mu * part * factor)
+    return Trial(of_one, of_all, took_part, float(privacy["epsilon_paper"]), float(privacy["epsilon_round"]))
 
 
 def evaluate(trials: Sequence[Trial], rules: Rules, delta: float, confidence: float) -> RoundAudit:
@@ -127,25 +158,35 @@ def evaluate(trials: Sequence[Trial], rules: Rules, delta: float, confidence: fl
             f"--trials: the canary's device was selected in {len(counted)} of {len(trials)} rounds, but selection by "
             f"the channel needs at least {FEWEST_TRIALS}; give more trials"
         )
-    with_canary = np.array([trial.with_canary for trial in counted])
-    without = np.array([trial.without for trial in counted])
-    took_part, shown = (np.array([getattr(trial, name) for trial in counted]) for name in ("took_part", "shown"))
-    mu = np.array([trial.mu for trial in counted])
-
-    noise = (with_canary + without) / 2 if rules.mirrored else without
-    first = noise[: threshold_trials(len(noise))][shown[: threshold_trials(len(noise))]]
-    centre = float(np.median(first)) if len(first) else 0.0
-    # Behind the mask there is nothing to tell the two apart.
-    present = np.where(shown, log_likelihood_ratio(with_canary - centre, mu, rules), 0.0)
-    absent = np.where(shown, log_likelihood_ratio(without - centre, mu, rules), 0.0)
+    present, absent = scores([trial.spread for trial in counted], rules)
+    shown = [trial for trial in counted if trial.single.shown]
     return RoundAudit(
         epsilon_paper=_largest([trial.epsilon_paper for trial in trials]),
         epsilon_round=_largest([trial.epsilon_round for trial in trials]),
         epsilon_lower=one_round_epsilon(present, absent, delta, confidence),
         epsilon_lower_gaussian=gaussian_bound(
-            noise[shown], (with_canary - without)[took_part & shown], rules, delta, confidence
+            noise_of([trial.single for trial in shown], rules),
+            np.array([trial.single.with_canary - trial.single.without for trial in shown if trial.took_part]),
+            rules,
+            delta,
+            confidence,
         ),
     )
+
+
+def noise_of(seen: Sequence[Seen], rules: Rules) -> Array:
+    """Return the noise of every trial, which is seen where there is no canary."""
+    without = np.array([one.without for one in seen])
+    return (np.array([one.with_canary for one in seen]) + without) / 2 if rules.mirrored else without
+
+
+def scores(seen: Sequence[Seen], rules: Rules) -> tuple[Array, Array]:
+    """Return the log-likelihood ratios of all trials with and without the canary, [n] each; the first trials, which are
+    not judged, determine the centre of the noise."""
+    noise, mu = noise_of(seen, rules), np.array([one.mu for one in seen])
+    centre = float(np.median(noise[: threshold_trials(len(noise))]))
+    with_canary, without = (np.array([getattr(one, name) for one in seen]) for name in ("with_canary", "without"))
+    return log_likelihood_ratio(with_canary - centre, mu, rules), log_likelihood_ratio(without - centre, mu, rules)
 
 
 def gaussian_bound(noise: Array, shifts: Array, rules: Rules, delta: float, confidence: float) -> float:

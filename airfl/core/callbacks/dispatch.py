@@ -14,6 +14,7 @@ import numpy as np
 from airfl.core.callbacks.callback import Callback, Ending, FinishedRun, RunInfo, Stop, Told
 from airfl.errors import CallbackError, RunInterruptedError, UserError, one_line
 from airfl.storage.trace.contents import KNOWN
+from channels.part import nearest
 
 HINT = "fix or remove it; a run in `out` can be resumed with resume=True"
 
@@ -124,6 +125,20 @@ def check_callbacks(callbacks: Sequence[Callback]) -> None:
                 f"callbacks: {one!r:.80} is not a callback; give an object of a class that derives from "
                 "airfl.callbacks.Callback"
             )
+        _check_methods(type(one))
+
+
+def _check_methods(kind: type[Callback]) -> None:
+    """Raise UserError for a method on_... that is never called, such as a misspelt one."""
+    known = [name for name in vars(Callback) if name.startswith("on_")]
+    # Not those of other base classes, which may be the callbacks of another library.
+    for base in (one for one in kind.__mro__ if issubclass(one, Callback)):
+        for name, value in vars(base).items():
+            if name.startswith("on_") and name not in known and callable(value):
+                raise UserError(
+                    f"callbacks: {kind.__name__}.{name} is not among the methods that are called, "
+                    f"{', '.join(known)}{nearest(name, known) or '; give it another name'}"
+                )
 
 
 def shown(rounds: int, record: Mapping[str, Any]) -> Told:

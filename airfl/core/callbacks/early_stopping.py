@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 
 from airfl.core.callbacks.callback import Callback, RunInfo, Stop, Told
 from airfl.errors import UserError, unknown_name
@@ -35,11 +36,13 @@ class EarlyStopping(Callback):
             raise UserError(unknown_name("EarlyStopping: monitor", str(monitor), MONITORED))
         if mode not in MODES:
             raise UserError(unknown_name("EarlyStopping: mode", str(mode), MODES))
-        if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
+        counted: object = patience
+        if isinstance(counted, bool) or not isinstance(counted, Integral) or patience < 1:
             raise UserError(f"EarlyStopping: patience must be a positive integer, got {patience!r}")
-        if not isinstance(min_delta, int | float) or not 0 <= min_delta < math.inf:
+        measured: object = min_delta
+        if not isinstance(measured, Real) or not 0 <= min_delta < math.inf:
             raise UserError(f"EarlyStopping: min_delta must be finite and at least 0, got {min_delta!r}")
-        self.monitor, self.patience, self.min_delta = monitor, patience, float(min_delta)
+        self.monitor, self.patience, self.min_delta = monitor, int(patience), float(min_delta)
         self.mode = MONITORED[monitor] if mode == "auto" else mode
         self._reset()
 

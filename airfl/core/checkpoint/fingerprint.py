@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
@@ -40,6 +41,12 @@ BLOCK_BYTES = 1 << 22
 CHOSEN = ("run.threads", "run.chunk", "local.engine")
 """Automatic settings whose resolved values a resumed run takes over."""
 LONGEST_TIME = 64
+OTHER = {
+    "data": "other training or test data",
+    "metrics": "other metrics",
+    "initial parameters": "other initial parameters",
+}
+"""What a message says of parts of a task that differ, unless it is "another PART"."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +185,10 @@ def check_parts(before: Mapping[str, str], settings: Settings, what: str, remedy
     own = own_parts(settings)
     for key in dict.fromkeys([*before, *own]):
         if key not in own or before.get(key) != fingerprint(own[key]):
-            part = f"this code of {own[key]!r}" if key in own else "a built-in part"
-            raise UserError(f"{what} with another {key} than {part}; {remedy}")
+            other = (
+                f"a different version of {own[key]!r}" if key in own else f"a user-defined {key}, here it is built in"
+            )
+            raise UserError(f"{what} with {other}; {remedy}")
 
 
 def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> None:
@@ -232,8 +241,8 @@ def check_data(
         was, is_ = earlier.task.get(name, "none"), parts.get(name, "none")
         if was != is_:
             raise UserError(
-                f"{folder}: its run was started with another {name} of the task ({was[:200]}; here: {is_[:200]}); "
-                "resume it with what it was started with, or choose another --out"
+                f"{folder}: its run was started with {OTHER.get(name, f'another {name}')} ({was[:200]}; here: "
+                f"{is_[:200]}); resume it with what it was started with, or choose another --out"
             )
     if earlier.data != checksum(raw, files):
         raise UserError(
@@ -266,3 +275,17 @@ def checksum(raw: RawData, files: Sequence[str]) -> int:
             while block := file.read(BLOCK_BYTES):  # the file may be larger than memory: only a part of it is replayed
                 crc = zlib.crc32(block, crc)
     return crc
+
+
+def digest_of(path: str | Path) -> str:
+    """Return the SHA-256 of a file; UserError if it cannot be read."""
+    try:
+        digest = hashlib.sha256()
+        with open_regular(path) as file:
+            while block := file.read(BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read ({error.strerror}), and the run depends on this file; put it there"
+        ) from None

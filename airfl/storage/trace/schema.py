@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 SCHEMA = "airfl-trace/1"
 NAN, NOBODY = float("nan"), -1
+RECORDED_FILES, RECORDED_CARRIER = "recorded_files", "recorded_carrier_hz"
+"""Attributes of a trace: the SHA-256 of each recorded file of its run, in JSON; the carrier of its recorded channel."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings, 
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import UserError
 from airfl.runtime.streams import Purpose, Streams
+from airfl.uplinks.radio.own import own_law
 from airfl.uplinks.radio.parts import grid_of, settings_of, whole_population
 from channels.csi import Imperfections
 from channels.csi.measured import MeasuredErrors, read_measured
@@ -26,13 +27,12 @@ from channels.fading import (
     SelectiveFading,
     VariableError,
     bounded,
-    check_law,
     fade_statistics,
 )
 from channels.fading.gains import Bounds
 from channels.fading.rayleigh import Rayleigh
 from channels.fading.rician import Rician
-from channels.part import is_built_in
+from channels.recorded.layout import PHYSICAL
 from channels.recorded.mapping import Draw
 from channels.topology import Drop
 from channels.units import linear_to_db
@@ -44,6 +44,8 @@ DRAWN_OF_REPLAY = {"rounds": Purpose.REPLAY_ROUNDS, "devices": Purpose.REPLAY_DE
 
 # Bounds that change the mean gain by a larger fraction cause a notice.
 MOST_MOVED = 0.1
+SAME_CARRIER = 1e-3
+"""Relative distance up to which two carriers count as one: the Doppler shift is wrong by as much."""
 # Share of fades that bounds may change without the law counting as another one.
 NEGLIGIBLE = 1e-3
 
@@ -63,10 +65,7 @@ def fading_law(channel: ChannelSettings, topology: TopologySettings, blockage: B
 # Cached, since a run uses its law several times and the moments of a bounded law are integrals.
 @functools.lru_cache(maxsize=64)
 def _law(fading: FlatFading) -> FadingLaw:
-    law = fading.law()
-    if not is_built_in(fading):
-        check_law(law, repr(fading))
-    return law
+    return own_law(fading)
 
 
 @functools.lru_cache(maxsize=64)
@@ -186,6 +185,36 @@ def interpolated(radio: RadioSections) -> str | None:
     return (
         f"channel.replay_file: {recorded:,} recorded subcarriers are interpolated to {grid.used_subcarriers:,}; {told}"
     )
+
+
+def physical_as_normalised(radio: RadioSections) -> str | None:
+    """Return a notice if a recorded channel of received over sent amplitudes is replayed in normalised units."""
+    fading = radio.channel.fading_model
+    if not isinstance(fading, Recorded) or radio.channel.units == "physical" or fading.attribute(PHYSICAL) != 1:
+        return None
+    return (
+        f"channel.replay_file: the gains of {fading.file} are received over sent, with path loss, but channel.units is "
+        "normalised; set channel.units=physical, or import it again with --normalise or --reference-db"
+    )
+
+
+def check_carrier(radio: RadioSections, recorded_hz: float) -> None:
+    """Raise UserError if a recorded channel has another carrier than an effect on it assumes.
+
+    Args:
+        radio: The settings.
+        recorded_hz: Carrier of the recording in Hz; nan if it is not known.
+    """
+    channel, csi = radio.channel, radio.csi.imperfections
+    if math.isnan(recorded_hz) or math.isclose(channel.carrier_hz, recorded_hz, rel_tol=SAME_CARRIER):
+        return
+    aged = csi.ageing.delay_s > 0 and channel.speed_m_s > 0
+    if aged or csi.oscillator.spectrum is not None:
+        raise UserError(
+            f"channel.carrier_hz: {'csi.delay_s' if aged else 'csi.oscillator'} depends on it, but it is "
+            f"{channel.carrier_hz:g} Hz and channel.replay_file was recorded at {recorded_hz:g} Hz; set "
+            f"channel.carrier_hz = {recorded_hz:g}"
+        )
 
 
 def gain_law(radio: RadioSections) -> FadingLaw | None:

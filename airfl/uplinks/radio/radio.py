@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from airfl.config.radio_sections import RadioSections
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
-from airfl.uplinks.radio.laws import bounds_factor, fading_law, k_factors, measured_of, replay_of, statistics_for_power
+from airfl.uplinks.radio.laws import (
+    bounds_factor,
+    check_carrier,
+    fading_law,
+    k_factors,
+    measured_of,
+    replay_of,
+    statistics_for_power,
+)
 from airfl.uplinks.radio.obstacles import Obstacles, obstacles_of
 from airfl.uplinks.radio.own import own_mean_power
 from airfl.uplinks.radio.parts import (
@@ -387,6 +395,8 @@ def radio_at(
     channel, topology, antennas = sections.channel, sections.topology, sections.antennas
     law = fading_law(channel, topology, sections.blockage)
     replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count, streams=streams)
+    if replay is not None:
+        check_carrier(sections, replay.carrier_hz)
     fading = channel.fading_model
     if isinstance(fading, (Tdl, Cdl, Tr38901Scenario)):
         with settings_of("channel.tr38901_version"):

@@ -18,7 +18,7 @@ from airfl.runtime.philox import device_uniforms
 from airfl.runtime.streams import Purpose, Streams
 from airfl.selection import Ids
 from airfl.uplinks.radio.obstacles import Obstacles
-from airfl.uplinks.radio.own import check_shape, own_response
+from airfl.uplinks.radio.own import own_response, selective_response
 from airfl.uplinks.radio.parts import array_of, base_height_m, prefix_s, surroundings_of, waveform_of
 from channels.antennas import AntennaArray, Directions, correlation_roots, steering_phase
 from channels.csi import ChannelState, LineOfSight, Surroundings, received_power
@@ -41,7 +41,6 @@ from channels.fading import (
 )
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
-from channels.part import is_built_in
 from channels.recorded import RecordingError
 from channels.selective import SelectiveRequest
 from channels.selective.late import late_paths, take_late
@@ -310,10 +309,7 @@ class TrueChannels:
             late = (late_paths(row[None, None], delays / rate_hz, request) for row in taps)
             return ChannelState(found, take_late(found, late))
         assert isinstance(self.fading, SelectiveFading)
-        small = self.fading.respond(request)
-        if not is_built_in(self.fading):
-            wanted = (len(devices), request.antennas, request.blocks, frame.subcarriers)
-            check_shape(self.fading, round_index, small.response, wanted)
+        small = selective_response(self.fading, request, round_index, len(devices))
         scale = self.scale[devices, None, None].astype(np.float32)
         faded, leaked_power = small.response, small.leaked_power
         faded *= scale[..., None]

@@ -6,8 +6,8 @@ from airfl.uplinks.stages.clip import Clip
 from airfl.uplinks.stages.device_noise import of_each_device
 from airfl.uplinks.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
+from airfl.uplinks.stages.held import held_to_bound
 from airfl.uplinks.stages.masks import kept_entries
-from airfl.uplinks.stages.own import held_to_bound
 from airfl.uplinks.stages.rand_k import PerDeviceRandK, RandK
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
 from airfl.uplinks.stages.top_k import PerDeviceTopK, PublicTopK

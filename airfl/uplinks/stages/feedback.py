@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airfl.runtime.store import DeviceState
-from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, chained, open_encoder
+from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round, Stage, chained, open_encoder, opened_stage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,7 +90,7 @@ class ShiftedCompression:
 
     def open(self, opened: Round) -> Coder:
         """Return the coder. s_i is a row of the table "shift" of `airfl.runtime.store`, s the server's entry."""
-        inner = self.compressor.open(opened)
+        inner = opened_stage(self.compressor, opened)
 
         def encode(batch: Batch) -> Batch:
             devices, received = opened.devices[batch.rows].tolist(), opened.heard[batch.rows].tolist()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.errors import comes_with_airfl
 from airfl.runtime.store import DeviceState, Store
 from airfl.runtime.streams import Streams
+from airfl.uplinks.stages.own import checked_coder, stated_bound
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -26,6 +28,9 @@ ROUNDING = 1e-9
 @dataclass(frozen=True)
 class Batch:
     """Messages of a chunk of devices: row i is scale[i] * values[i].
+
+    A stage never changes `values` or `scale` in place, since others hold them, too: it returns another batch, by `of`,
+    `scaled` or `restricted`.
 
     Attributes:
         values: The messages before `scale`, [chunk, m].
@@ -112,7 +117,9 @@ class MessageBound:
         entries: m, the length of the message in the sum.
         peak: Bound on the l2 norm.
         rms: Bound on the root mean square of the l2 norm, sqrt(E norm^2).
-        sensitivity: How far a device's data can move the message, in l2 norm; inf for no bound.
+        sensitivity: The largest l2 norm of what one device contributes, without the noise that it adds; inf for no
+            bound. Adding or removing a device moves the sum so far. Replacing one moves it twice as far, which the
+            ledger accounts for: a stage does not double it.
         noise_std: Standard deviation of the noise that the device adds to an entry, Gaussian unless the stage documents
             otherwise.
         values: Numbers that a device sends, fewer than m if each device has its own coordinates; -1 for m.
@@ -227,7 +234,7 @@ def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
 def chained(stages: Sequence[Stage], bound: MessageBound) -> MessageBound:
     """Return the bound on the message after these stages, from the bound before them."""
     for stage in stages:
-        bound = _behind_mask(stage, bound, stage.bound(bound))
+        bound = _behind_mask(stage, bound, stated_bound(stage, bound))
     return bound
 
 
@@ -248,9 +255,14 @@ def _behind_mask(stage: Stage, before: MessageBound, after: MessageBound) -> Mes
     return replace(after, seen=1.0) if seen >= 1 - ROUNDING else replace(after, seen=seen, attained=False)
 
 
+def opened_stage(stage: Stage, opened: Round) -> Coder:
+    """Open a stage for a round. The coder of a user-defined one checks what its functions return."""
+    return stage.open(opened) if comes_with_airfl(stage) else checked_coder(stage, opened, Coder)
+
+
 def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
     """Open all stages for a round as one coder that encodes from first to last and decodes from last to first."""
-    coders = [stage.open(opened) for stage in stages]
+    coders = [opened_stage(stage, opened) for stage in stages]
 
     def encode(batch: Batch) -> Batch:
         for coder in coders:

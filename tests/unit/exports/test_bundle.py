@@ -363,6 +363,10 @@ def test_a_recorded_channel_is_found_beside_the_bundle_by_its_digest(tmp_path: P
     gains = np.full((3, 12), 1.5)
     np.save(tmp_path / "gains.npy", gains)
     made(tmp_path / "run", "channel.fading=replay", f"channel.replay_file={tmp_path / 'gains.npy'}")
+    np.save(tmp_path / "gains.npy", 2 * gains)
+    with pytest.raises(UserError, match=r"gains.npy has changed since the run read it"):
+        export(tmp_path / "run", "bundle", tmp_path / "other")
+    np.save(tmp_path / "gains.npy", gains)
     said: list[str] = []
     (file,) = export(tmp_path / "run", "bundle", tmp_path / "out", said.append)
     assert f"{tmp_path / 'gains.npy'} is not in the bundle, and the run depends on it; publish it as well" in said[0]

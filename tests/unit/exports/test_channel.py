@@ -1,5 +1,6 @@
 """A run and a replay of its exported channel are equal bit for bit."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -169,6 +170,16 @@ def test_a_replay_is_exported_like_any_other_channel(tmp_path: Path) -> None:
     with h5py.File(first) as one, h5py.File(second) as two:
         for name in ("gains", "mean_power"):
             np.testing.assert_array_equal(one[name][...], two[name][...])
-    first.unlink()
-    with pytest.raises(UserError, match="no such file"):
+    kept = first.read_bytes()
+    with h5py.File(first, "a") as file:
+        file["gains"][0, 0] *= 2
+    with pytest.raises(UserError, match="has changed since the run read it") as caught:
         export(tmp_path / "b", "channel", tmp_path / "c")
+    assert str(first) in str(caught.value)
+    assert hashlib.sha256(kept).hexdigest() in str(caught.value)
+    assert "\n" not in str(caught.value)
+    first.unlink()
+    with pytest.raises(UserError, match="No such file"):
+        export(tmp_path / "b", "channel", tmp_path / "c")
+    first.write_bytes(kept)
+    export(tmp_path / "b", "channel", tmp_path / "c")

@@ -1,5 +1,6 @@
 """Columns of CSV and MATLAB files, and names, for a small trace made by hand."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import xarray
 from scipy.io import loadmat
 
 from airfl.exports import csv as csv_format
-from airfl.exports import mat
+from airfl.exports import mat, npz
 from airfl.exports.format import about, under_true_names
 
 
@@ -23,6 +24,7 @@ def trace() -> xarray.Dataset:
             "channel_gain": (("round", "slot"), [[1 + 2j, 3 + 4j], [5 + 6j, 7 + 8j], [9 + 10j, 0j]]),
             "weight": ("population", [1.0, 0.5, 1.5]),
         },
+        coords={"round": ("round", [0, 1, 2], {"units": "1"})},
         attrs={"config": "{}", "status": "complete"},
     )
 
@@ -47,6 +49,16 @@ def test_in_matlab_rounds_go_down_and_slots_across(trace: xarray.Dataset, tmp_pa
     found = loadmat(tmp_path / "trace.mat")
     np.testing.assert_array_equal(found["energy_j"], [[1.5], [2.5], [3.5]])
     np.testing.assert_array_equal(found["device_id"], [[0, 2], [1, 2], [2, -1]])
+    np.testing.assert_array_equal(found["round"], [[0], [1], [2]])
+    assert found["variable_attributes"]["round"][0, 0]["units"][0, 0].item() == "1"
+
+
+def test_numpy_has_the_number_of_each_round_too(trace: xarray.Dataset, tmp_path: Path) -> None:
+    npz.write(trace, tmp_path)
+    with np.load(tmp_path / "trace.npz") as found:
+        assert set(found.files) == {"about", "round", *map(str, trace.data_vars)}
+        np.testing.assert_array_equal(found["round"], [0, 1, 2])
+        assert json.loads(str(found["about"]))["variables"]["round"]["dimensions"] == ["round"]
 
 
 def test_what_is_in_no_joules_does_not_say_so(trace: xarray.Dataset) -> None:

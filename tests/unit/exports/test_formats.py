@@ -36,7 +36,7 @@ def test_joules_keep_their_names_and_older_traces_get_true_ones(odd: Path) -> No
 def test_npz_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Path) -> None:
     (file,) = export(odd, "npz", tmp_path)
     with opened(odd) as trace, np.load(file) as arrays:  # allow_pickle is False
-        assert set(arrays) == {"about", *trace.data_vars}
+        assert set(arrays) == {"about", "round", *trace.data_vars}
         for name, array in trace.data_vars.items():
             assert arrays[name].dtype == array.dtype
             np.testing.assert_array_equal(arrays[name], array.values, err_msg=str(name))

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ import airfl
 from airfl.errors import UserError
 from airfl.exports import export
 from tests.conftest import small_settings
+from tests.small_data import LOGISTIC, run
 
 sigmf = pytest.importorskip("sigmf")
 
@@ -66,6 +68,22 @@ def test_complex_elements_and_the_carrier(tmp_path: Path) -> None:
     assert "no sample rate" in about["core:description"]
     assert received.get_captures()[0]["core:frequency"] == 3.5e9
     assert sigmf.fromfile(tmp_path / "tx.sigmf-meta").sample_count == 8 * 129
+
+
+def test_the_carrier_of_a_recorded_channel_is_that_of_its_file(tmp_path: Path) -> None:
+    words = ("run.rounds=2", "run.devices=12", "run.selected=4", "local.steps=1", "channel.units=physical", *LOGISTIC)
+    for carrier_hz in (28e9, None):
+        path = tmp_path / f"{carrier_hz}.h5"
+        with h5py.File(path, "w") as file:
+            file["gains"] = np.full((2, 12), 1e-4)
+            if carrier_hz:
+                file.attrs["carrier_hz"] = carrier_hz
+        replay = ("channel.fading=replay", f"channel.replay_file={path}", "trace.signals=true")
+        folder = tmp_path / f"{carrier_hz}"
+        run(small_settings(*words, *replay), folder)
+        export(folder, "sigmf", folder)
+        captures = json.loads((folder / "rx.sigmf-meta").read_text())["captures"]
+        assert captures == [{"core:sample_start": 0, "core:frequency": carrier_hz or 3.5e9}]
 
 
 DIGITAL = ("scheme.name=fedavg", "trace.signals=true")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.errors import UserError
+from airfl.errors import UserError, one_line_errors
 from airfl.learning.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 Shares = tuple[Indices, ...] | Callable[[NDArray[Any], int, np.random.Generator], Sequence[NDArray[np.integer]]]
@@ -20,8 +22,7 @@ the samples of each device as indices into those targets."""
 def user_partition(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
     """Return the partition of a user-defined task, without held-out samples; rows: number of training samples."""
     if callable(shares):
-        checked = checked_shares(shares(pool.labels, pool.devices, generator), len(pool.samples), "its result")
-        by_device = tuple(pool.samples[one] for one in checked)
+        by_device = tuple(pool.samples[one] for one in _by_function(shares, pool, generator))
     else:
         available = np.zeros(rows, dtype=np.bool_)
         available[pool.samples] = True
@@ -37,6 +38,24 @@ def user_partition(shares: Shares, pool: Pool, rows: int, generator: np.random.G
             f"partition: device {sizes.index(0)} has no sample; every device needs one that is not held out"
         )
     return Partition.of(by_device)
+
+
+def _by_function(function: Callable[..., Any], pool: Pool, generator: np.random.Generator) -> tuple[Indices, ...]:
+    """Return the checked shares of a user-defined function, which must be the same for equal generators."""
+    name = getattr(function, "__name__", type(function).__name__)
+
+    def divided(one: np.random.Generator) -> tuple[Indices, ...]:
+        with one_line_errors(f"partition: {name}(targets, devices, generator)"):
+            found = function(pool.labels.copy(), pool.devices, one)
+            found = list(found) if isinstance(found, Iterator) else found
+        return checked_shares(found, len(pool.samples), "its result")
+
+    again, first = divided(copy.deepcopy(generator)), divided(generator)
+    if len(first) != len(again) or not all(map(np.array_equal, first, again)):
+        raise UserError(
+            f"partition: {name} returns different samples under the same seed; draw from the given generator only"
+        )
+    return first
 
 
 def checked_shares(shares: Any, rows: int, what: str) -> tuple[Indices, ...]:
@@ -84,6 +103,25 @@ def shares_of(owner: NDArray[np.integer]) -> tuple[Indices, ...]:
     order = np.argsort(owner, kind="stable")
     cuts = np.searchsorted(owner[order], np.arange(devices + 1))
     return tuple(order[start:end].astype(np.int64) for start, end in pairwise(cuts))
+
+
+def divided_by_rule(rule: PartitionRule, pool: Pool, generator: np.random.Generator) -> Partition:
+    """Return the checked partition of a user-defined rule, which must be the same for equal generators."""
+
+    def divided(one: np.random.Generator) -> Partition:
+        # Copies, as a rule may shuffle the samples in place.
+        given = replace(pool, samples=pool.samples.copy(), labels=pool.labels.copy())
+        with one_line_errors(f"task.partition: {rule!r}: divide()"):
+            found = rule.divide(given, one)
+        return checked_partition(rule, found, pool)
+
+    again, first = divided(copy.deepcopy(generator)), divided(generator)
+    if not (np.array_equal(first.indices, again.indices) and np.array_equal(first.offsets, again.offsets)):
+        raise UserError(
+            f"task.partition: {rule!r} returns another partition under the same seed; draw from the given generator "
+            "only"
+        )
+    return first
 
 
 def checked_partition(rule: PartitionRule, result: Any, pool: Pool) -> Partition:
