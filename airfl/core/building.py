@@ -220,6 +220,10 @@ def _statement(
     attained = recipe.release.attained and bound.attained and not bounded and not statement.remembered
     # Of several releases behind one mask, the least that neighbours pay is not known.
     attained &= bound.seen == 1 or is_single(recipe.release.event(1.0))
+    # With a mask of its own for each device, the others' messages, which these neighbours leave alone, are not the same
+    # for all who may be in a hidden sample of fixed size.
+    own_masks = bound.seen < 1 and bound.values >= 0 and statement.hidden
+    attained &= not (own_masks and statement.adjacency == "replace_one")
     statement = replace(statement, attained=statement.attained and attained)
     return _of_unequal(statement, recipe, sizes, bound.seen)
 

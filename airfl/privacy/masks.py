@@ -42,7 +42,9 @@ def shown(epsilon: Array, mu: float, seen: float) -> tuple[Array, Array]:
     """
     roots, at = _tangents()
     with np.errstate(divide="ignore"):
-        tangent = np.exp(np.interp(np.log(epsilon), at, roots))
+        logged = np.log(epsilon)
+    # Below the table sqrt(v) is proportional to epsilon.
+    tangent = np.exp(np.where(logged < at[0], roots[0] + logged - at[0], np.interp(logged, at, roots)))
     effective = np.clip(tangent, math.sqrt(seen) * mu, mu)
     return effective, np.minimum(seen * (mu / effective) ** 2, 1.0)
 
@@ -70,7 +72,9 @@ def _masked_epsilon(delta: float, mu: float, seen: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    return float(brentq(excess, 0.0, high * (1 + 1e-12), xtol=1e-12, rtol=1e-14))
+    if excess(high) >= 0:  # by rounding, where the mask hides next to nothing
+        return high
+    return float(brentq(excess, 0.0, high, xtol=1e-12, rtol=1e-14))
 
 
 @functools.cache

@@ -66,7 +66,7 @@ def claim_refuted(run: Claimed) -> bool:
 def broken_claim(run: Claimed) -> str | None:
     """Return a sentence with seed and accounted epsilons if the claim does not hold or is not proven, or if what is
     accounted is no bound, which the accountant of a user may give."""
-    if run.csi_error == "realised" and run.epsilon_at_least > run.epsilon * (1 + 1e-6):
+    if run.csi_error == "realised" and run.epsilon_at_least > run.epsilon * (1 + 1e-3):
         return (
             f"{run.scheme}, seed {run.seed}: the accountant gives epsilon {figure(run.epsilon)} for the run, for which "
             f"a pair of neighbours pays {figure(run.epsilon_at_least)}: it is no bound; correct the accountant"

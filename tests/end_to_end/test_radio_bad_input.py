@@ -218,7 +218,11 @@ def test_what_cannot_be_replayed(arrays: dict[str, np.ndarray], overrides: str, 
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("none.h5", "no such file"), (".", "is a folder, not a file"), ("text.h5", "not a readable ... HDF5 ... export it again")],
+    [
+        ("none.h5", "no such file"),
+        (".", "is a folder, not a file"),
+        ("text.h5", "not a readable ... HDF5 ... export it again"),
+    ],
 )
 def test_a_path_that_is_no_file_of_gains(path: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("gains: 0.02, 0.03")

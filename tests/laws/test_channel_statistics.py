@@ -198,8 +198,10 @@ def test_gains_and_links_without_a_path(tmp_path: Path) -> None:
 
 
 def test_nothing_at_all_has_no_statistics(tmp_path: Path) -> None:
-    found = statistics(tmp_path, np.zeros((2, 3, 1, 4), complex), frequencies_hz=np.arange(4.0))
-    values = found.figures()
+    """A file that another program wrote, as an import refuses it."""
+    with h5py.File(tmp_path / "channel.h5", "w") as file:
+        file["gains"], file["frequency_hz"] = np.zeros((2, 3, 1, 4), complex), np.arange(4.0)
+    values = read_statistics(tmp_path / "channel.h5").figures()
     assert values["silent_share"] == 1
     assert values["mean_gain_db"] is None
     assert values["delay_spread_median_s"] is None

@@ -1,6 +1,7 @@
 """Bounds on epsilon where a random mask follows the clip: what neighbours pay, by convolutions of their own."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from airfl.privacy.events import (
 from airfl.privacy.ledger import Participation
 from airfl.privacy.masks import masked_epsilon, shown
 from airfl.schemes.pfels import Pfels
-from airfl.uplinks.stages import Clip, MessageBound, PerDeviceRandK, RandK, Stage, bound_after
+from airfl.uplinks.stages import Clip, MessageBound, PerDeviceRandK, PerDeviceTopK, RandK, Stage, bound_after
 from airfl.uplinks.stages.clamp import Clamp
 from airfl.uplinks.stages.gaussian_noise import GaussianNoise
 from airfl.uplinks.stages.rotation import Rotation
@@ -240,6 +241,13 @@ def test_renyi_divergences_of_releases_without_sampling_allow_for_the_mask() -> 
 # ---------------------------------------------------------------- which schemes, and which devices
 
 
+class Offset(GaussianNoise):
+    """A stage that adds a vector of this norm to every message."""
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        return replace(before, peak=before.peak + self.std, sensitivity=before.sensitivity + self.std)
+
+
 class Doubled(GaussianNoise):
     """A stage that says nothing of distances."""
 
@@ -256,7 +264,9 @@ def test_a_mask_after_the_clip_may_leave_a_share_and_a_clip_after_it_makes_up_fo
     assert after(clip, RandK(1000, 1000)).seen == 1
     assert after(clip, PerDeviceRandK(1000, 100, trained=True)).seen == 1
     assert after(RandK(1000, 250, amplify=True), clip).seen == 1  # Fed-SMP
-    assert after(clip, mask, RandK(250, 50)).seen == pytest.approx(0.05)
+    twice = after(clip, mask, RandK(250, 50))  # drawn from one stream, not independently
+    assert (twice.seen, twice.attained) == (0.25, False)
+    assert after(clip, PerDeviceRandK(1000, 100), PerDeviceRandK(1000, 100)).seen == 0.1
     both = after(clip, mask, Clip(1.0))  # equal entries of 2 leave 1
     assert (both.seen, both.attained) == (1, True)
     # What is above 1.6 is clipped, so that the mask leaves a larger share of it, which no contribution reaches.
@@ -271,7 +281,14 @@ def test_a_mask_after_the_clip_may_leave_a_share_and_a_clip_after_it_makes_up_fo
         False,
     )
     assert (after(clip, mask, Doubled(1.0)).seen, after(clip, mask, Doubled(1.0)).attained) == (1, False)
-    assert chained([mask], MessageBound(1000, 1.0, 1.0, 1.0, seen=0.5)).seen == 0.125
+    assert chained([mask], MessageBound(1000, 1.0, 1.0, 1.0, seen=0.5)).seen == 0.5
+    # Contributions of lower bounds must come through: no stage but a clip and noise is known to let them.
+    assert after(clip, mask, GaussianNoise(1.0)).attained and not after(clip, mask, Rotation(250)).attained  # noqa: PT018
+    assert not after(clip, PerDeviceTopK(1000, 1), mask).attained
+    assert not after(clip, mask, Clamp(0.2)).attained
+    assert not after(clip, Clamp(1e-3)).attained
+    # What a stage adds to every message is shown whatever the mask is.
+    assert (after(clip, mask, Offset(3.0)).seen, after(clip, mask, Offset(3.0)).attained) == (1, False)
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,8 @@ def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
         (math.inf, math.inf, refuted + "inf"),
     ):
         assert sentence(OF_RUN, epsilon_at_least=at_least, epsilon=epsilon).split(" (delta")[0] == wanted
-    assert replace(OF_RUN, epsilon=1.5).broken_claim() is None
+    assert replace(OF_RUN, epsilon=1.5, epsilon_at_least=1.2).broken_claim() is None
+    assert "it is no bound" in sentence(OF_RUN, epsilon=1.5, epsilon_at_least=1.6)
 
 
 def test_figures_for_people() -> None:

@@ -49,7 +49,8 @@ def test_a_ledger_goes_on_with_the_devices_that_took_part() -> None:
     delta = 1e-3
     ledger = PrivacyLedger(Statement("client", "by_channel", 2, 4, "server", delta))
     run = small_settings("run.rounds=9").run
-    scenario = SimpleNamespace(recipe=SimpleNamespace(release=ClientRelease()), discloses=False, run=run)
+    recipe, bound = SimpleNamespace(release=ClientRelease()), SimpleNamespace(seen=1.0)
+    scenario = SimpleNamespace(recipe=recipe, bound=bound, discloses=False, run=run)
     world: Any = SimpleNamespace(scenario=scenario, ledger=ledger)
     for done, devices in enumerate(([0, 1], [2, 3]), start=1):
         account_again(world, {"noise_multiplier": np.array(2.0), "device_id": np.array(devices)}, done)

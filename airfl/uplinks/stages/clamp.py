@@ -29,6 +29,7 @@ class Clamp:
             peak=min(before.peak, norm),
             rms=min(before.rms, norm),
             sensitivity=min(before.sensitivity, 2 * norm),
+            attained=before.attained and before.peak <= self.limit,  # else entries are clamped, at less than this bound
         )
 
     def open(self, opened: Round) -> Coder:

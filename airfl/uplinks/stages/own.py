@@ -24,6 +24,7 @@ Round: TypeAlias = Any
 Stage: TypeAlias = Any
 """Of `stage.py`, which imports this module, so that it cannot be imported here."""
 
+
 OF_SHARES = 1e-9
 """Tolerance of a share computed in double precision."""
 
@@ -52,7 +53,7 @@ def stated_bound(stage: Stage, before: MessageBound) -> MessageBound:
     factor = getattr(stage, "lipschitz", None)
     if factor is not None and not (_real(factor) and 0 <= factor < math.inf):
         raise UserError(f"{name}: lipschitz must be a finite number of at least 0, or None, got {factor!r}")
-    return after
+    return replace(after, seen=min(after.seen, 1.0))
 
 
 def _integer(value: Any) -> bool:

@@ -58,7 +58,8 @@ class RandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(self.ratio),
             sensitivity=before.sensitivity * gain,
-            seen=before.seen * self.ratio,
+            # Masks of one round are drawn from one stream: a second one is not independent of the first.
+            seen=self.ratio if before.seen == 1 else before.seen,
         )
 
     def open(self, opened: Round) -> Coder:
@@ -116,7 +117,7 @@ class PerDeviceRandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(ratio),
             sensitivity=before.sensitivity * gain,
-            seen=before.seen if self.trained else before.seen * ratio,
+            seen=ratio if before.seen == 1 and not self.trained else before.seen,
         )
 
     def open(self, opened: Round) -> Coder:

@@ -213,8 +213,10 @@ class Coder:
 class Stage(Protocol):
     """One step of the encoder.
 
-    A stage may have a number `lipschitz`, the largest factor by which it increases the distance of two messages. Only
-    then does a mask in front of it count in the privacy figures.
+    A stage that is the same for all devices and maps 0 to 0 may have a number `lipschitz`, the largest factor by which
+    it increases the distance of two messages. Only then does a mask in front of it count in the privacy figures. If it
+    leaves every message within its bound as it is, but for noise, it may have `plain = True`; else no lower bound on
+    epsilon is given for a mask before or behind it.
     """
 
     def bound(self, before: MessageBound) -> MessageBound:
@@ -233,8 +235,14 @@ def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
 
 def chained(stages: Sequence[Stage], bound: MessageBound) -> MessageBound:
     """Return the bound on the message after these stages, from the bound before them."""
+    all_plain = True
     for stage in stages:
-        bound = _behind_mask(stage, bound, stated_bound(stage, bound))
+        before, bound = bound, _behind_mask(stage, bound, stated_bound(stage, bound))
+        plain: bool = getattr(stage, "plain", False)
+        # The contributions of lower bounds, equal entries and a single one, must reach the mask and the receiver.
+        if (before.seen == 1 > bound.seen and not all_plain) or (before.seen < 1 and not plain):
+            bound = replace(bound, attained=False)
+        all_plain &= plain
     return bound
 
 
@@ -247,10 +255,12 @@ def _behind_mask(stage: Stage, before: MessageBound, after: MessageBound) -> Mes
         return replace(after, seen=1.0, attained=False)
     if math.isinf(before.sensitivity) and math.isinf(after.sensitivity):
         return after
-    # A stage that lowers the bound, as a clip does, may show as much of what the mask left as of the whole.
     larger = factor * before.sensitivity / after.sensitivity
+    if larger < 1 - ROUNDING:  # it adds something to a message, which no mask hides
+        return replace(after, seen=1.0, attained=False)
     if larger <= 1 + ROUNDING:
         return after
+    # A stage that lowers the bound, as a clip does, may show as much of what the mask left as of the whole.
     seen = after.seen * larger**2
     return replace(after, seen=1.0) if seen >= 1 - ROUNDING else replace(after, seen=seen, attained=False)
 
