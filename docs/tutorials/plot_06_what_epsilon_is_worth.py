@@ -120,9 +120,9 @@ for audit in audits.values():
 
 # %%
 # **The convention matters.** The two bounds of the run are within a factor of 1.4: PFELS sends a random part of each
-# update, and which update is the worst over many rounds is not known exactly. Accounted as Poisson sampling, the same run seems to cost less
-# than half of the lower bound: this is the figure for other neighbours and another sampling, and no bound for this run.
-# And 1.5 for every round, added up, is less than even that.
+# update, and which update is the worst over many rounds is not known exactly. Accounted as Poisson sampling, the same
+# run seems to cost less than half of the lower bound: this is the figure for other neighbours and another sampling, and
+# no bound for this run. And 1.5 for every round, added up, is less than even that.
 
 for rounds, run in zip(ROUNDS, runs, strict=True):
     assert run.epsilon_at_least <= run.epsilon
