@@ -203,8 +203,8 @@ def privacy_of(
     least = float(rounds.multipliers.min())
     worst = release_event(scenario, least)
     view = observed(statement, rounds)
-    released, listed = view.new_releases(), view.listed() if view.lists else None
-    whole = [one for one in (released if view.sums else None, listed) if one is not None]
+    released = view.new_releases()
+    whole = [*([released] if view.sums else []), *([view.listed()] if view.lists else [])]  # each is a bound
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(disclosure is not None for disclosure in rounds.disclosures)
     of_round, of_round_at_least = worst_round_epsilon(
@@ -343,8 +343,8 @@ def _curve(
 
     running, values = opened(), []
     for new, view in _increments(statement, rounds, at, upwards=accountant is None):
-        figures = [entered(running, new)] if view.sums else []
-        values.append(min([*figures, *([entered(opened(), view.listed())] if view.lists else [])], default=0.0))
+        summed = entered(running, new) if view.sums else math.inf
+        values.append(min(summed, entered(opened(), view.listed())) if view.lists else summed)
     return np.maximum.accumulate(np.array(values))
 
 

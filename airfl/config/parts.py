@@ -12,7 +12,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from airfl.config.json_numbers import from_plain
-from channels.part import REQUIRED, Parameter, Part, PartError, Registry, kinds_of, parameters_of
+from airfl.errors import comes_with_airfl
+from channels.part import REQUIRED, Parameter, Part, PartError, Registry, is_built_in, kinds_of, parameters_of
 
 P = TypeVar("P", bound=Part)
 KINDS = {float: "number", int: "integer", bool: "boolean", str: "string", type(None): "null"}
@@ -66,7 +67,7 @@ class PartOf(Generic[P]):
 
 def check_name(part: Part, registry: Registry[Any]) -> None:
     """Raise PartError for a user-defined part with the name of one that comes with airfl, which tables would show."""
-    if type(part).__module__.partition(".")[0] in ("airfl", "channels"):  # `airfl check` derives classes from them
+    if comes_with_airfl(part) or is_built_in(part):  # also the classes that `airfl check` derives from them
         return
     if part.name in registry.classes.values() and registry[part.name] is not type(part):
         raise PartError(

@@ -131,7 +131,7 @@ class PrivacyLedger:
         observed = [statement.of_round(one, disclosure) for one in alone]
         if disclosure is not None and len(disclosure.named):
             observed.append(event)
-        return max(least(one, statement.adjacency, self._delta) for one in observed)
+        return max((least(one, statement.adjacency, self._delta) for one in observed), default=0.0)
 
     def of_one_round_as_poisson(self, event: Event) -> float:
         """Return the same for Poisson sampling; nan for binomial noise, which has no bound there."""

@@ -1,4 +1,4 @@
-"""Exact privacy of a Gaussian release behind a random mask that everybody knows.
+"""Privacy of a Gaussian release behind a random mask that everybody knows.
 
 Let a contribution have the square mu^2 in units of the noise, and let the mask leave the share S of it, a number from 0
 to 1 with mean p. Given the mask the release is Gaussian, so that its delta at epsilon is E delta(eps, mu sqrt(S)). As a
@@ -10,7 +10,8 @@ largest mean is therefore on a chord from 0, where delta is 0, to a square v bet
 
 the contribution's square being v with probability p mu^2/v and else 0. The best v is where the chord is a tangent, a
 function of eps alone, or the nearer end of its range: p mu^2 is a contribution with equal entries, of which every mask
-leaves the same, and mu^2 one with a single entry, of which it leaves all or nothing.
+leaves the same, and mu^2 one with a single entry, of which it leaves all or nothing. These two are attained; between
+them the maximum is an upper bound, as a mask of k of d coordinates need not leave just v or nothing.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def shown(epsilon: Array, mu: float, seen: float) -> tuple[Array, Array]:
 
 
 def masked_epsilon(delta: float, mu: float, seen: float) -> float:
-    """Return the smallest epsilon >= 0 at which the masked release is (epsilon, delta)-private, as `gaussian_epsilon`
-    does without a mask."""
+    """Return an epsilon >= 0 at which the masked release is (epsilon, delta)-private, the smallest one where the worst
+    contribution has equal entries or a single one. See `gaussian_epsilon` for a release without a mask."""
     if seen == 1 or mu == 0 or math.isinf(mu):
         return gaussian_epsilon(delta, mu)
     return _masked_epsilon(delta, mu, seen)

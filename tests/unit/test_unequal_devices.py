@@ -31,8 +31,8 @@ def entered(scenario, rounds):  # type: ignore[no-untyped-def]
     ledger = build_ledger(scenario)
     event = release_event(scenario, 4.0)
     for devices in rounds[:-1]:
-        ledger.record(event, compose=False, devices=np.array(devices))
-    return ledger.record(event, compose=True, devices=np.array(rounds[-1]), last=True)
+        ledger.record(event, compose=False, devices=np.array(devices, dtype=np.int64))
+    return ledger.record(event, compose=True, devices=np.array(rounds[-1], dtype=np.int64), last=True)
 
 
 def opposite(size: int, releases: int, multiplier: float = 4.0, batch: int = 40) -> float:
@@ -71,6 +71,12 @@ def test_a_device_that_never_takes_part_pays_for_no_round() -> None:
     figures = entered(scenario_of(*EQUAL_STEPS), [[3, 4], [4, 3]])
     assert figures.epsilon_round_at_least == pytest.approx(opposite(90, 3), rel=0.01)
     assert opposite(40, 3) > 1.5 * opposite(90, 3)
+
+
+def test_where_nobody_takes_part_nobody_pays() -> None:
+    """A Poisson sample may be empty in every round of a run."""
+    figures = entered(scenario_of(*EQUAL_STEPS), [[], []])
+    assert (figures.epsilon_at_least, figures.epsilon_round_at_least) == (0, 0)
 
 
 def test_calibrated_noise_suffices_for_everybody() -> None:

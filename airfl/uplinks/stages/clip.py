@@ -21,12 +21,12 @@ class Clip:
     Attributes:
         limit: C, the largest l2 norm of an update.
         lipschitz: 1, as clipping moves two messages no further apart.
-        plain: Whether it leaves messages within its bound as they are, see `Stage`.
+        keeps_messages: Whether it leaves messages within its bound as they are, see `Stage`.
     """
 
     limit: float
     lipschitz: ClassVar[float] = 1.0
-    plain: ClassVar[bool] = True
+    keeps_messages: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Lower every bound to the limit."""

@@ -19,12 +19,12 @@ class GaussianNoise:
     Attributes:
         std: Standard deviation of a device's noise on an entry.
         lipschitz: 1, as the noise does not depend on the message.
-        plain: Whether it leaves messages as they are, but for noise, see `Stage`.
+        keeps_messages: Whether it leaves messages as they are, but for noise, see `Stage`.
     """
 
     std: float
     lipschitz: ClassVar[float] = 1.0
-    plain: ClassVar[bool] = True
+    keeps_messages: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""

@@ -215,8 +215,8 @@ class Stage(Protocol):
 
     A stage that is the same for all devices and maps 0 to 0 may have a number `lipschitz`, the largest factor by which
     it increases the distance of two messages. Only then does a mask in front of it count in the privacy figures. If it
-    leaves every message within its bound as it is, but for noise, it may have `plain = True`; else no lower bound on
-    epsilon is given for a mask before or behind it.
+    leaves every message within its bound as it is, but for noise, it may have `keeps_messages = True`; else no lower
+    bound on epsilon is given for a mask before or behind it.
     """
 
     def bound(self, before: MessageBound) -> MessageBound:
@@ -235,14 +235,14 @@ def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
 
 def chained(stages: Sequence[Stage], bound: MessageBound) -> MessageBound:
     """Return the bound on the message after these stages, from the bound before them."""
-    all_plain = True
+    all_keep = True
     for stage in stages:
         before, bound = bound, _behind_mask(stage, bound, stated_bound(stage, bound))
-        plain: bool = getattr(stage, "plain", False)
+        keeps: bool = getattr(stage, "keeps_messages", False)
         # The contributions of lower bounds, equal entries and a single one, must reach the mask and the receiver.
-        if (before.seen == 1 > bound.seen and not all_plain) or (before.seen < 1 and not plain):
+        if (before.seen == 1 > bound.seen and not all_keep) or (before.seen < 1 and not keeps):
             bound = replace(bound, attained=False)
-        all_plain &= plain
+        all_keep &= keeps
     return bound
 
 
