@@ -28,7 +28,7 @@ from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import Remedies, remedies
 from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
-from airfl.privacy.ledger import ObserverView
+from airfl.privacy.observer import ObserverView
 from airfl.privacy.statement import Statement
 from airfl.privacy.verdict import broken_claim
 from airfl.runtime.numbers import figure

@@ -20,7 +20,8 @@ from airfl.errors import UserError
 from airfl.privacy.calibration import run_epsilon
 from airfl.privacy.disclosure import Disclosure
 from airfl.privacy.events import Gaussian, noise_of
-from airfl.privacy.ledger import PrivacyLedger, with_rounded_pool
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.observer import with_rounded_pool
 from airfl.privacy.statement import Statement
 from airfl.report.table import TableRow, notes
 from airfl.uplinks import LinkReport

@@ -26,8 +26,8 @@ from airfl.privacy.events import (
     masked,
     repeated,
 )
-from airfl.privacy.ledger import Participation
 from airfl.privacy.masks import masked_epsilon, shown
+from airfl.privacy.observer import Participation
 from airfl.schemes.pfels import Pfels
 from airfl.uplinks.stages import Clip, MessageBound, PerDeviceRandK, PerDeviceTopK, RandK, Stage, bound_after
 from airfl.uplinks.stages.clamp import Clamp

@@ -34,7 +34,8 @@ from airfl.privacy.events import (
     with_noise,
 )
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
-from airfl.privacy.ledger import PrivacyLedger, Tally
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.observer import Tally
 from airfl.privacy.statement import Level, Observer, Statement
 from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.claims import statement_of

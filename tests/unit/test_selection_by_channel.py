@@ -24,7 +24,8 @@ from airfl.errors import UserError
 from airfl.privacy.accountants import account
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
-from airfl.privacy.ledger import Participation, PrivacyLedger
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.observer import Participation
 from airfl.privacy.statement import Observer, Statement
 from airfl.selection import BestK, Candidates, ChannelRule, EnergyBudget, ProportionalFair, Sampling, Threshold
 from airfl.uplinks.stages import Batch
