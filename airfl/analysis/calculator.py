@@ -399,7 +399,8 @@ def _for_target(scenario: Scenario, settings: Settings, multiplier: float) -> di
     beta = math.nan
     # On antennas that are combined robustly, the amplitude of what is released is not beta.
     robust = combined_robustly(settings.radio)
-    if scenario.link == "analog" and needed.noise_multiplier and not robust:
+    of_clients = statement.level == "client"  # records are protected by the noise of their device
+    if scenario.link == "analog" and of_clients and needed.noise_multiplier and not robust:
         largest = scenario.bound.sensitivity * float(scenario.weights.max())
         beta = scenario.radio.noise_std / (needed.noise_multiplier * largest)
     return {"remedies": needed, "alignment_coefficient": beta}

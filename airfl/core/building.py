@@ -24,7 +24,7 @@ from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
 from airfl.schemes.own import recipe_of
 from airfl.schemes.recipe import Problem, Recipe
-from airfl.schemes.release import RecordRelease
+from airfl.schemes.release import ClientRelease, RecordRelease
 from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule, Ids, ProportionalFair, sampling_of
 from airfl.uplinks import AnalogUplink, IdealUplink, NoncoherentUplink, Uplink
@@ -40,7 +40,8 @@ from airfl.uplinks.radio import (
     neighbours_of,
 )
 from airfl.uplinks.radio.visibility import combined_robustly
-from airfl.uplinks.stages import ErrorFeedback, MessageBound, bound_after
+from airfl.uplinks.stages import MessageBound, bound_after
+from airfl.uplinks.stages.quantise import BinomialNoise
 from channels.fading.registry import FADINGS
 from channels.grid import OfdmaGrid
 from channels.part import is_built_in
@@ -212,7 +213,7 @@ def _signal_over_noise(scenario: Scenario) -> float:
 def _statement(
     settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind, silent: bool, sizes: Ids
 ) -> Statement:
-    memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
+    memory = bool(bound.device_state)
     adds_noise = recipe.adds_noise(bound)
     statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, adds_noise, silent)
     bounded = link == "analog" and bound.noise_std > 0 and _device_noise_is_bounded(settings)
@@ -336,6 +337,16 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         raise UserError(
             f"task.public_samples: scheme {settings.scheme.name!r} uses public data; give how many "
             "training samples are public (given: 0)"
+        )
+    if recipe.noise_target is not None and bound.local_multiplier is not None:
+        raise UserError(
+            f"scheme {settings.scheme.name!r}: noise that devices add up to noise_target needs linear stages behind it "
+            "(a clip, a quantiser or a mask of each device's own is not); put GaussianNoise last"
+        )
+    if isinstance(recipe.release, ClientRelease) and any(isinstance(stage, BinomialNoise) for stage in recipe.stages):
+        raise UserError(
+            f"scheme {settings.scheme.name!r}: ClientRelease accounts for Gaussian noise, and its stages add binomial "
+            "noise; use BinomialRelease, as cpsgd does, or GaussianNoise"
         )
     if bound.noise_std and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(

@@ -57,11 +57,15 @@ class ClientRelease:
     level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """Return sqrt(channel noise^2 + device noise^2) over the largest contribution. The noise of a lost device does
-        not count."""
+        """Return sqrt(channel noise^2 + device noise^2) over the largest contribution, or the multiplier of single
+        messages (`MessageBound.local_multiplier`). The noise of a lost device does not count."""
         if math.isnan(report.alignment_coefficient) and not report.devices.active.any():
             return math.inf  # orthogonal links on which no message was received
+        if math.isinf(report.protection):
+            return math.inf  # no message is observed
         largest = bound.sensitivity * largest_weight
+        if bound.local_multiplier is not None:
+            return max(report.protection / largest, bound.local_multiplier)
         own = bound.noise_std * math.sqrt(report.noisy_devices)
         return math.hypot(report.protection, own) / largest
 

@@ -245,5 +245,6 @@ def test_bounds_of_the_messages() -> None:
     clipped = ErrorFeedback((PerDeviceTopK(D, 3), Clip(0.25)), D).bound(before)
     assert (clipped.entries, clipped.sent_values, clipped.peak, clipped.sensitivity) == (D, 3, 0.25, 0.25)
     shifted = ShiftedCompression(PerDeviceRandK(D, 4), 0.5, 1.0, D).bound(before)
-    assert (shifted.entries, shifted.sent_values, shifted.peak, shifted.sensitivity) == (D, 4, inf, 1.0)
+    assert (shifted.entries, shifted.sent_values, shifted.peak, shifted.sensitivity) == (D, 4, inf, inf)
+    assert ShiftedCompression(PerDeviceRandK(D, 4), 0.0, 1.0, D).bound(before).sensitivity == 1.0  # shifts of 0
     assert shifted.device_state == (DeviceState("snapshot", 3), DeviceState("shift", D))

@@ -84,8 +84,9 @@ class ShiftedCompression:
     mean_over_received: bool = False
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Return the bound of the compressor for an unbounded vector."""
-        unbounded = replace(before, peak=float("inf"), rms=float("inf"))
+        """Return the bound of the compressor for an unbounded vector, since the shift is subtracted from the update."""
+        sensitivity = float("inf") if self.gamma else before.sensitivity
+        unbounded = replace(before, peak=float("inf"), rms=float("inf"), sensitivity=sensitivity)
         return _through((self.compressor,), unbounded, DeviceState(SHIFT, self.dimension))
 
     def open(self, opened: Round) -> Coder:

@@ -53,6 +53,9 @@ def stated_bound(stage: Stage, before: MessageBound) -> MessageBound:
     factor = getattr(stage, "lipschitz", None)
     if factor is not None and not (_real(factor) and 0 <= factor < math.inf):
         raise UserError(f"{name}: lipschitz must be a finite number of at least 0, or None, got {factor!r}")
+    linear = getattr(stage, "linear", False)
+    if not isinstance(linear, bool):
+        raise UserError(f"{name}: linear must be True or False, got {linear!r}")
     return replace(after, seen=min(after.seen, 1.0))
 
 
@@ -93,6 +96,10 @@ FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "seen": ("a share above 0 and at most 1", lambda value: _positive(value) and value <= 1 + OF_SHARES),
     "attained": ("True or False", lambda value: isinstance(value, bool)),
+    "local_multiplier": (
+        "None or a number of at least 0",
+        lambda value: value is None or (_real(value) and value >= 0),
+    ),
 }
 """For each field of a bound: what is allowed, and a function that tells whether a value is."""
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from airfl.runtime.streams import Purpose
 from airfl.uplinks.stages.stage import Batch, Coder, MessageBound, Round
@@ -33,11 +33,13 @@ class Projection:
         dimension: d, entries of x.
         measurements: s, entries of a message.
         iterations: Iterations of `recover`.
+        linear: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     measurements: int
     iterations: int = ITERATIONS
+    linear: ClassVar[bool] = True
 
     @property
     def gain(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import hypot, log2, sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,10 +83,12 @@ class BinomialNoise:
     Attributes:
         trials: Trials of one device on an entry.
         scale: s = 1/j for an integer j, as a fraction of the quantiser step.
+        linear: Whether it is a linear map but for the noise, see `Stage`.
     """
 
     trials: int
     scale: float = 1.0
+    linear: ClassVar[bool] = True
 
     @property
     def std(self) -> float:

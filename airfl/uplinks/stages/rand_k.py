@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -32,12 +32,14 @@ class RandK:
             1/p. Without it, the estimate is p times the mean (lemma 1).
         amplify: Whether a message is instead multiplied by d/k before it is sent (Fed-SMP algorithm 2, line 46), so
             that a later clip applies to the rescaled message.
+        linear: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     kept: int
     rescale: bool = False
     amplify: bool = False
+    linear: ClassVar[bool] = True
 
     @property
     def ratio(self) -> float:
@@ -58,6 +60,7 @@ class RandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(self.ratio),
             sensitivity=before.sensitivity * gain,
+            noise_std=before.noise_std * gain,
             # Masks of one round are drawn from one stream: a second one is not independent of the first.
             seen=self.ratio if before.seen == 1 else before.seen,
         )
@@ -117,6 +120,7 @@ class PerDeviceRandK:
             peak=before.peak * gain,
             rms=before.rms * gain * math.sqrt(ratio),
             sensitivity=before.sensitivity * gain,
+            noise_std=before.noise_std * gain * math.sqrt(ratio),
             seen=ratio if before.seen == 1 and not self.trained else before.seen,
         )
 

@@ -131,6 +131,9 @@ class MessageBound:
             the mask is drawn regardless of the contribution; 1 if every round may hold all of `sensitivity`.
         attained: Whether contributions are known that reach `sensitivity` and `seen`, on which lower bounds on epsilon
             rest.
+        local_multiplier: The noise multiplier of a message by itself, its device's noise over its device's
+            contribution, if a stage behind that noise is not `linear`; None otherwise. Noise of several devices then
+            does not add up to noise on the sum, and only this multiplier counts, as in local differential privacy.
     """
 
     entries: int
@@ -145,6 +148,7 @@ class MessageBound:
     device_state: tuple[DeviceState, ...] = ()
     seen: float = 1.0
     attained: bool = True
+    local_multiplier: float | None = None
 
     @property
     def sent_values(self) -> int:
@@ -216,7 +220,9 @@ class Stage(Protocol):
     A stage that is the same for all devices and maps 0 to 0 may have a number `lipschitz`, the largest factor by which
     it increases the distance of two messages. Only then does a mask in front of it count in the privacy figures. If it
     leaves every message within its bound as it is, but for noise, it may have `keeps_messages = True`; else no lower
-    bound on epsilon is given for a mask before or behind it.
+    bound on epsilon is given for a mask before or behind it. If it multiplies the messages of all devices by the same
+    matrix, and at most adds noise, it may have `linear = True`; else noise that devices have added in front of it
+    counts only for the message of each, see `MessageBound.local_multiplier`.
     """
 
     def bound(self, before: MessageBound) -> MessageBound:
@@ -238,6 +244,7 @@ def chained(stages: Sequence[Stage], bound: MessageBound) -> MessageBound:
     all_keep = True
     for stage in stages:
         before, bound = bound, _behind_mask(stage, bound, stated_bound(stage, bound))
+        bound = _behind_noise(stage, before, bound)
         keeps: bool = getattr(stage, "keeps_messages", False)
         # The contributions of lower bounds, equal entries and a single one, must reach the mask and the receiver.
         if (before.seen == 1 > bound.seen and not all_keep) or (before.seen < 1 and not keeps):
@@ -263,6 +270,28 @@ def _behind_mask(stage: Stage, before: MessageBound, after: MessageBound) -> Mes
     # A stage that lowers the bound, as a clip does, may show as much of what the mask left as of the whole.
     seen = after.seen * larger**2
     return replace(after, seen=1.0) if seen >= 1 - ROUNDING else replace(after, seen=seen, attained=False)
+
+
+def _behind_noise(stage: Stage, before: MessageBound, after: MessageBound) -> MessageBound:
+    """Return the bound after a stage, with what noise that devices added in front of it is still worth.
+
+    Whatever is done to a message with noise reveals no more of its device than that message. The sum of what is done to
+    several is not that of their sum, unless the stage is linear.
+    """
+    local, linear = before.local_multiplier, getattr(stage, "linear", False)
+    if local is None:
+        if not before.noise_std or linear:
+            return after
+        local = before.noise_std / before.sensitivity
+    # Beside noise a little data may decide what a stage makes of a message, all of which is then its contribution.
+    stable = linear or getattr(stage, "lipschitz", None) is not None
+    return replace(
+        after,
+        sensitivity=after.sensitivity if stable else after.peak,
+        seen=max(before.seen, after.seen),  # a later mask is over a message that depends on all entries
+        attained=False,
+        local_multiplier=local,
+    )
 
 
 def opened_stage(stage: Stage, opened: Round) -> Coder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -60,10 +60,12 @@ class PublicTopK:
     Attributes:
         dimension: d, entries of an update.
         kept: k, coordinates that are sent.
+        linear: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     kept: int
+    linear: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Keep all bounds, also on the mean square, since the mask follows the common direction of the updates."""
