@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 import multiprocessing
 import os
 import platform
@@ -266,7 +267,9 @@ def write(experiment: Experiment, runs: Runs, path: Path, command: str) -> None:
 
 
 def read(path: Path) -> Runs:
-    """Return the runs of a data file."""
+    """Return the runs of a data file. Ends the program with a line if there is none yet."""
+    if not path.exists():
+        raise SystemExit(f"no data yet in {path}; run the same command without --show or --check, which takes long")
     runs: Runs = {}
     with path.open() as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
@@ -293,6 +296,36 @@ def best(curves: Sequence[Sequence[Point]]) -> float:
 def last(curves: Sequence[Sequence[Point]]) -> float:
     """Return the accuracy after the last round, in percent; the mean over seeds."""
     return statistics.fmean(points[-1].accuracy for points in curves)
+
+
+def margin(first: Sequence[float], second: Sequence[float], samples: int) -> float:
+    """Return two standard errors of the difference of two mean accuracies, in points.
+
+    They are those of the test samples, as if each of the two had its own, and of the seeds where there are several. Of
+    one seed, what another one would change is not in it.
+
+    Args:
+        first: Accuracies in percent, one a seed.
+        second: Those of the other row.
+        samples: Number of test samples.
+    """
+    squares = 0.0
+    for values in (first, second):
+        share = statistics.fmean(values) / 100
+        squares += 1e4 * share * (1 - share) / samples
+        squares += statistics.variance(values) / len(values) if len(values) > 1 else 0.0
+    return 2 * math.sqrt(squares)
+
+
+def answer(difference: float, by_chance: float) -> str:
+    """Return whether a difference is above 0, where it is larger than what chance explains.
+
+    Args:
+        difference: In points.
+        by_chance: Its `margin`.
+    """
+    said = "not told apart" if abs(difference) <= by_chance else "yes" if difference > 0 else "no"
+    return f"{said} ({difference:+.2f} ± {by_chance:.2f} points)"
 
 
 def largest_epsilon(curves: Sequence[Sequence[Point]]) -> float:

@@ -77,6 +77,7 @@ class Data:
         epsilon_of_ratios: epsilon of figure 3.
         epsilons: Those of figure 4. The axis has no numbers in the text that we have; these span its statements.
         printed: The rows of the paper's table: PFELS, WFL-P and WFL-PDP.
+        test_samples: Number of test samples, on which the accuracies are.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Data:
     epsilon_of_ratios: float
     epsilons: tuple[float, ...]
     printed: tuple[Printed, Printed, Printed]
+    test_samples: int
 
     @property
     def table(self) -> dict[str, Printed]:
@@ -111,11 +113,13 @@ def wfl_pdp(epsilon: float, step: float = 1.0) -> str:
 CIFAR10 = Data(
     "cifar10", "pfels-cifar10", ("task.model=lenet-cifar10",), 9_750_922, 62_006, 1.0, 0.3, 1.5, 1.5,
     (1.5, 0.5, 1.0, 2.0, 2.5), (Printed(76.42, 600, 2.55), Printed(72.72, 2000, 5.19), Printed(72.23, 2000, 3.70)),
+    10_000,
 )  # fmt: skip
 FEMNIST = Data(
     "femnist", "pfels-femnist", ("task.model=cnn-femnist", "run.devices=360"), 11_192_746, 24_492, 1000 / 360,
     0.5, 2.0, 1.0, (2.0, 1.0, 4.0, 9.0),
     (Printed(81.97, 500, 1.90), Printed(81.43, 1000, 2.89), Printed(78.55, 1000, 2.22)),
+    6080,
 )  # fmt: skip
 PAPER_SNR_DB = (2.0, 15.0)
 
@@ -225,8 +229,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 if own:
                     command = common.command_of("pfels.py", argparse.Namespace(**{**vars(given), "radio": [name]}))
                     common.run(one, argparse.Namespace(**{**vars(given), "only": own}), command)
-            if one.file(given.results).exists():
-                print(text_of(data, name, labels(data), common.read(one.file(given.results))))
+            runs = common.read(one.file(given.results)) if one.file(given.results).exists() else {}
+            if any(label in labels(data) for label, _ in runs):
+                print(text_of(data, name, labels(data), runs))
     if not given.check:
         path = draw(given.experiment, chosen, given.radio or RADIOS, given.results, given.out)
         print(f"figure: {path}" if path else "no data to draw")
@@ -276,22 +281,29 @@ def spread(values: Sequence[float]) -> str:
 
 def statements(data: Data, found: Found) -> list[str]:
     """Return what the paper says, each with whether it holds here, for the rows that were run."""
-    at = {label: common.last(curves) for label, curves in found.items()}
+    ends = {label: [points[-1].accuracy for points in curves] for label, curves in found.items()}
+    at = {label: statistics.fmean(values) for label, values in ends.items()}
+
+    def ahead(first: str, second: str) -> str:
+        margin = common.margin(ends[first], ends[second], data.test_samples)
+        return common.answer(at[first] - at[second], margin)
+
     ours, private = pfels(data.ratio, data.epsilon), wfl_pdp(data.epsilon)
     control = wfl_pdp(data.epsilon, data.ratio)
     pairs = [(ours, WFL_P), (ours, private), (ours, control), (WFL_P, private)]
     said = [
-        f"{first} is ahead of {second}: {'yes' if at[first] > at[second] else 'no'} "
-        f"({at[first] - at[second]:+.2f} points)"
+        f"{first} is ahead of {second}: {ahead(first, second)}"
         for first, second in pairs
         if first in at and second in at
     ]
-    curve = {ratio: at[label] for ratio in RATIOS if (label := pfels(ratio, data.epsilon_of_ratios)) in at}
+    curve = {ratio: label for ratio in RATIOS if (label := pfels(ratio, data.epsilon_of_ratios)) in at}
     if len(curve) > 2:
-        peak = max(curve, key=lambda ratio: curve[ratio])
-        inside = min(curve) < peak < max(curve)
-        answer = "yes" if inside else "no"
-        said.append(f"Accuracy first increases and then decreases with p (peak at p = {peak:g}): {answer}")
+        inside = [ratio for ratio in curve if min(curve) < ratio < max(curve)]
+        peak = max(inside, key=lambda ratio: at[curve[ratio]])
+        said += [
+            f"Accuracy increases from p = {min(curve):g} to {peak:g}: {ahead(curve[peak], curve[min(curve)])}",
+            f"Accuracy decreases from p = {peak:g} to {max(curve):g}: {ahead(curve[peak], curve[max(curve)])}",
+        ]
     return said
 
 

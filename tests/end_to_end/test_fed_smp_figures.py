@@ -63,11 +63,12 @@ def runs_of(values: dict[str, float], rounds: int = 180) -> Runs:
 
 
 def test_statements_follow_from_the_runs() -> None:
-    values = {"DP-FedAvg": 70.0, "Fed-SMP-topk, p = 0.005": 71.0, "Fed-SMP-randk, p = 0.005": 60.0}
-    assert fed_smp.statements(runs_of(values)) == [
-        "Fed-SMP-topk exceeds DP-FedAvg at its best p: yes (best of the first 180 rounds)",
-        "Fed-SMP-randk exceeds DP-FedAvg at its best p: no (best of the first 180 rounds)",
-        "Fed-SMP-topk is ahead of Fed-SMP-randk at small p: yes (best of the first 180 rounds)",
+    topk, randk = "Fed-SMP-topk, p = 0.005", "Fed-SMP-randk, p = 0.005"
+    values = {"DP-FedAvg": 70.0, topk: 71.0, randk: 60.0}
+    assert [said.removesuffix(", best of the first 180 rounds") for said in fed_smp.statements(runs_of(values))] == [
+        f"{topk} is ahead of DP-FedAvg: not told apart (+1.00 ± 1.29 points)",
+        f"{randk} is ahead of DP-FedAvg: no (-10.00 ± 1.34 points)",
+        f"{topk} is ahead of {randk}: yes (+11.00 ± 1.34 points)",
     ]
     assert fed_smp.statements(runs_of({"FedAvg": 80.0})) == []
 
@@ -77,7 +78,7 @@ def test_runs_are_compared_at_the_rounds_that_all_have() -> None:
     whole = [Point(label, 0, rounds, accuracy, 1.0) for rounds, accuracy in ((60, 65.0), (180, 80.0))]
     runs = {("DP-FedAvg", 0): [Point("DP-FedAvg", 0, 60, 70.0, 1.0)], (label, 0): whole}
     assert fed_smp.statements(runs) == [
-        "Fed-SMP-topk exceeds DP-FedAvg at its best p: no (best of the first 60 rounds)"
+        "Fed-SMP-topk, p = 0.005 is ahead of DP-FedAvg: no (-5.00 ± 1.32 points), best of the first 60 rounds"
     ]
 
 
@@ -87,7 +88,7 @@ def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[st
     section = (ROOT / "docs" / "papers.md").read_text().partition("## Fed-SMP, accuracy")[2].partition("\n## ")[0]
     lines = section.splitlines()
     assert [line for line in lines if line.startswith("|")] == [line for line in printed if line.startswith("|")]
-    assert [line for line in lines if line.startswith("- ") and "(best of" in line] == [
+    assert [line for line in lines if line.startswith("- ") and line.endswith(", best of the first 180 rounds")] == [
         line for line in printed if line.startswith("- ")
     ]
 
@@ -187,3 +188,9 @@ def test_traffic_to_a_target() -> None:
     assert fed_smp.savings("table-1", {"DP-FedAvg": None, "Fed-SMP-topk, p = 0.005": 1.0}) == [
         "- Fed-SMP-topk, p = 0.005, traffic saved at 72 % against DP-FedAvg: not reached by both (paper: 99 %)"
     ]
+
+
+def test_data_that_is_not_there_is_told_in_a_line(tmp_path: Path) -> None:
+    for option in ("--show", "--check"):
+        with pytest.raises(SystemExit, match=r"no data yet in .*fed-smp-table-9.csv; run the same command without"):
+            fed_smp.main(["table-9", option, "--results", str(tmp_path)])

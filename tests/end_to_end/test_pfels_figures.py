@@ -8,9 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import airfl
 from airfl.config import Settings
+from airfl.core.world import build_world
+from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.models import MODELS
 from airfl.privacy.pfels import theorem_3_factor
 from experiments.papers import common, pfels
@@ -108,14 +111,33 @@ def test_statements_follow_from_the_runs() -> None:
     ours, private, control = pfels.pfels(0.3, 1.5), pfels.wfl_pdp(1.5), pfels.wfl_pdp(1.5, 0.3)
     found = common.by_label(runs_of({ours: 60.0, WFL_P: 50.0, private: 61.0, control: 59.0}, CIFAR10, 2000))
     assert pfels.statements(CIFAR10, found) == [
-        f"{ours} is ahead of WFL-P: yes (+10.00 points)",
-        f"{ours} is ahead of {private}: no (-1.00 points)",
-        f"{ours} is ahead of {control}: yes (+1.00 points)",
-        f"WFL-P is ahead of {private}: no (-11.00 points)",
+        f"{ours} is ahead of WFL-P: yes (+10.00 ± 1.40 points)",
+        f"{ours} is ahead of {private}: not told apart (-1.00 ± 1.38 points)",
+        f"{ours} is ahead of {control}: not told apart (+1.00 ± 1.39 points)",
+        f"WFL-P is ahead of {private}: no (-11.00 ± 1.40 points)",
     ]
     values = {pfels.pfels(0.1, 1.5): 10.0, ours: 60.0, pfels.pfels(1.0, 1.5): 50.0}
-    (said,) = pfels.statements(CIFAR10, common.by_label(runs_of(values, CIFAR10, 2000)))
-    assert said == "Accuracy first increases and then decreases with p (peak at p = 0.3): yes"
+    assert pfels.statements(CIFAR10, common.by_label(runs_of(values, CIFAR10, 2000))) == [
+        "Accuracy increases from p = 0.1 to 0.3: yes (+50.00 ± 1.15 points)",
+        "Accuracy decreases from p = 0.3 to 1: yes (+10.00 ± 1.40 points)",
+    ]
+
+
+def test_the_margin_is_that_of_samples_and_seeds() -> None:
+    """Against accuracies that are drawn: of two equal rows, 4.6% are told apart by two standard errors."""
+    drawn = 100 * np.random.default_rng(1).binomial(500, 0.7, (4000, 2)) / 500
+    apart = [abs(one - other) > common.margin([one], [other], 500) for one, other in drawn]
+    assert 0.035 < np.mean(apart) < 0.06
+    seeds, other = [70.0, 72.0, 74.0], [60.0, 60.0]
+    shares = 1e4 * (0.72 * 0.28 + 0.6 * 0.4) / 500
+    assert common.margin(seeds, other, 500) == pytest.approx(2 * math.sqrt(shares + 4 / 3))
+
+
+@needs("femnist")
+def test_test_samples_are_counted() -> None:
+    settings = next(iter(pfels.experiment(FEMNIST, "same-energy").settings().values()))
+    world = build_world(settings, torch.device("cpu"), data_folders(None))
+    assert len(world.task.test) == FEMNIST.test_samples
 
 
 def test_the_table_shows_both_numbers() -> None:
