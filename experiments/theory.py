@@ -27,7 +27,8 @@ from airfl.learning.evaluation import gradient_norm_squared
 from airfl.runtime.streams import Purpose, Streams
 from airfl.storage.output_files import replace_text
 from airfl.theory.bound import Constants
-from airfl.theory.of_run import DIRECT, SHIFTED, Theory, theory_of
+from airfl.theory.covered import DIRECT, SHIFTED
+from airfl.theory.of_run import Theory, theory_of
 
 TABLE = Path(__file__).resolve().parent / "tables" / "theory.md"
 DEVICES, SAMPLES, DIMENSION, BATCH = 16, 8, 40, 4

@@ -44,7 +44,8 @@ def theory(
 ) -> None:
     """Convergence bound of the scheme's paper, as numbers."""
     from airfl.config import load_settings, to_json
-    from airfl.theory.of_run import check_covered, theory_of
+    from airfl.theory.covered import check_covered
+    from airfl.theory.of_run import theory_of
 
     settings = load_settings(config, overrides or [])
     check_covered(settings)

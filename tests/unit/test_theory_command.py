@@ -13,7 +13,8 @@ import airfl as package
 from airfl.cli.theory import _lines, _messages
 from airfl.errors import UserError
 from airfl.theory.bound import Term
-from airfl.theory.of_run import THEOREMS, Theory, check_covered, theory_of
+from airfl.theory.covered import THEOREMS, check_covered
+from airfl.theory.of_run import Theory, theory_of
 from experiments.theory import BASE, ROWS, SAMPLES, problem
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, refused, succeeded
