@@ -29,7 +29,7 @@ from airfl.analysis.audit.canaries import (
 from airfl.analysis.audit.options import FEWEST_TRIALS, Options
 from airfl.analysis.audit.statistics import gaussian_mu, one_round_epsilon, pair_epsilon, threshold_trials
 from airfl.core.round import account, exchange
-from airfl.core.state import Exchange, State, UpdateHook, World
+from airfl.core.state import Exchange, State, World
 from airfl.errors import UserError
 from airfl.privacy.gaussian import sampled_gaussian_epsilon
 
@@ -102,51 +102,81 @@ def audit_rounds(world: World, options: Options, progress: Progress | None = Non
     return evaluate(trials, rules(world, options), world.ledger.statement.delta, options.confidence)
 
 
+@dataclass(frozen=True)
+class Attack:
+    """A round that is run several times, with canaries of different amplitudes in one device.
+
+    Attributes:
+        world: The world that is audited.
+        state: The state before the round.
+        device: The device of the canary.
+        others: Norm of what each other device sends along the canary, None for their updates.
+    """
+
+    world: World
+    state: State
+    device: int
+    others: float | None
+
+    def single(self, amplitude: float) -> Exchange:
+        """Run the round with the canary in one coordinate."""
+        masked = self.world.scenario.bound.seen < 1
+        hook = canary_hook(np.array([self.device]), np.array([amplitude]), masked, self.others)
+        return exchange(self.world, self.state, hook)
+
+    def spread(self, amplitude: float) -> Exchange:
+        """Run the round with the canary on all coordinates."""
+        return exchange(self.world, self.state, spread_hook(self.device, amplitude, self.others))
+
+    def known(self, exchanged: Exchange, mu: float) -> float:
+        """Return what opposed devices send, over the noise, which the observer knows and subtracts.
+
+        mu: The canary's contribution over the noise.
+        """
+        return received_devices(exchanged) * mu if self.others and math.isfinite(mu) else 0.0
+
+
 def run_trial(world: World, options: Options, parameters: Tensor, index: int) -> Trial:
     """Run a round with the selection, fading, mask and noise of round `index`, with and without a canary in the device
     of largest weight."""
-    scenario = world.scenario
-    device, norm = int(np.argmax(scenario.weights)), canary_norm(world)
-    others = -norm if options.others == "opposed" else None
-    masked, absent = scenario.bound.seen < 1, absent_value(world, options)
-
-    def single(amplitude: float) -> UpdateHook:
-        return canary_hook(np.array([device]), np.array([amplitude]), masked, others)
-
-    def spread(amplitude: float) -> UpdateHook:
-        return spread_hook(device, amplitude, others)
-
-    def run(planted: UpdateHook) -> Exchange:
-        return exchange(world, State(index, parameters, scenario.memory), planted)
-
-    def known(exchanged: Exchange, mu: float) -> float:
-        """What opposed devices send, which the observer knows and subtracts."""
-        return received_devices(exchanged) * mu if others and math.isfinite(mu) else 0.0
-
-    def of_single(exchanged: Exchange, mu: float) -> float:
-        return float(observe(world, exchanged, 1)[0]) + known(exchanged, mu)
-
-    without = run(single(absent))
+    scenario, norm, absent = world.scenario, canary_norm(world), absent_value(world, options)
+    attack = Attack(
+        world,
+        State(index, parameters, scenario.memory),
+        device=int(np.argmax(scenario.weights)),
+        others=-norm if options.others == "opposed" else None,
+    )
+    without = attack.single(absent)
     # Past the end of the run, as the ledger would compose all rounds after the run's last one.
     privacy = account(world, without, scenario.run.rounds + 1 + index, compose=False)
     claim = scenario.recipe.claim
     if claim and claim.scope == "run":
         privacy["epsilon_paper"] = claim.epsilon(without.reception.report, scenario.run.rounds)
-    mu, factor = canary_mu(world, without, privacy), 2 if others else 1
-    took_part = bool(np.isin(device, without.plan.devices))
-    shown = bool(are_shown(world, without, 1)[0])
+    mu, took_part = canary_mu(world, without, privacy), bool(np.isin(attack.device, without.plan.devices))
+    single = _single(attack, without, norm, mu, took_part)
+    spread = _spread(attack, without, norm, absent, mu, took_part) if scenario.bound.seen < 1 else single
+    return Trial(single, spread, took_part, float(privacy["epsilon_paper"]), float(privacy["epsilon_round"]))
+
+
+def _single(attack: Attack, without: Exchange, norm: float, mu: float, took_part: bool) -> Seen:
+    """Return what is seen of the canary in one coordinate."""
+
+    def observed(exchanged: Exchange) -> float:
+        return float(observe(attack.world, exchanged, 1)[0]) + attack.known(exchanged, mu)
+
+    shown, nothing = bool(are_shown(attack.world, without, 1)[0]), observed(without)
     # A canary that is not sent has no effect, so the round is not run again.
-    nothing = of_single(without, mu)
-    planted = of_single(run(single(norm)), mu) if took_part and shown else nothing
-    of_one = Seen(planted, nothing, mu * factor, shown)
-    of_all = of_one
-    if masked:
-        empty = without if absent == 0 and others is None else run(spread(absent))
-        nothing, part = observe_spread(world, empty)
-        planted = observe_spread(world, run(spread(norm)))[0] if took_part else nothing
-        known_part = known(empty, mu * part)
-        of_all = Seen(planted + known_part, nothing + known_part, mu * part * factor)
-    return Trial(of_one, of_all, took_part, float(privacy["epsilon_paper"]), float(privacy["epsilon_round"]))
+    planted = observed(attack.single(norm)) if took_part and shown else nothing
+    return Seen(planted, nothing, mu * (2 if attack.others else 1), shown)
+
+
+def _spread(attack: Attack, without: Exchange, norm: float, absent: float, mu: float, took_part: bool) -> Seen:
+    """Return what is seen of the canary with equal entries."""
+    empty = without if absent == 0 and attack.others is None else attack.spread(absent)
+    nothing, part = observe_spread(attack.world, empty)
+    planted = observe_spread(attack.world, attack.spread(norm))[0] if took_part else nothing
+    known = attack.known(empty, mu * part)
+    return Seen(planted + known, nothing + known, mu * part * (2 if attack.others else 1))
 
 
 def evaluate(trials: Sequence[Trial], rules: Rules, delta: float, confidence: float) -> RoundAudit:
