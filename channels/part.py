@@ -404,6 +404,13 @@ class Registry(Mapping[str, type[P]], Generic[P]):
                 f"{self.kind} must be an instance, a name, or a table with a name, got {shown_value(given)}"
             )
         values = dict(given)
+        if not default and "name" not in values:
+            allowed = self.having(next(iter(values))) if values else []
+            which = f" with {next(iter(values))}" if allowed else ""
+            raise PartError(
+                f"a table for the {self.kind} needs a name (allowed{which}: {', '.join(allowed or sorted(self))})",
+                "name",
+            )
         name = values.pop("name", default)
         part = name if isinstance(name, type) and issubclass(name, self.base) else None
         if part is None:

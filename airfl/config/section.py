@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -15,6 +16,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     ValidationError,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -80,9 +82,15 @@ class _UserErrors(ModelMetaclass):
 
 
 class Section(BaseModel, metaclass=_UserErrors):
-    """Base class of the tables of a settings file. It rejects unknown keys and type conversions, and is immutable."""
+    """Base class of the tables of a settings file. It rejects unknown keys and type conversions, except that numbers of
+    numpy become those of Python, and is immutable."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_numbers_of_python(cls, values: Any) -> Any:
+        return {key: _number_of_python(value) for key, value in values.items()} if isinstance(values, dict) else values
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
@@ -111,6 +119,15 @@ class Section(BaseModel, metaclass=_UserErrors):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def _number_of_python(value: Any) -> Any:
+    """Return a number of numpy, or a list or tuple with such, as numbers of Python; any other value unchanged."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) in (list, tuple):
+        return type(value)(map(_number_of_python, value))
+    return value
 
 
 def attribute_lines(section: type[BaseModel], keys: Iterable[str]) -> list[str]:

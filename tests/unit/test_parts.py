@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import airfl
+from airfl import UserError
 from airfl.config.parts import PartOf, schema_of
 from airfl.config.plugins import load_plugin
 from airfl.schemes.names import SCHEMES
@@ -76,6 +77,32 @@ def test_numbers_of_numpy_become_those_of_python(number: type[Any]) -> None:
     assert (found, [type(one) for one in found]) == ([4, 4.0], [int, float])
     weights = Square(weights=(np.float32(0.5), number(2), np.float64(1.5))).weights  # type: ignore[arg-type]
     assert (weights, {type(one) for one in weights}) == ((0.5, 2.0, 1.5), {float})
+
+
+def test_sections_take_numbers_of_numpy() -> None:
+    given: dict[str, Any] = {"epochs": np.int64(2), "clip_norm": np.float32(0.5), "learning_rate": np.float64(0.1)}
+    local = airfl.LocalSgd(**given)
+    assert local == airfl.LocalSgd(epochs=2, clip_norm=0.5, learning_rate=0.1)
+    assert {type(local.epochs), type(local.clip_norm), type(local.learning_rate)} == {int, float}
+    radio = airfl.Radio(max_snr_db=(np.float32(1), np.int64(2)))
+    experiment = airfl.Experiment(rounds=np.int16(3), local={"epochs": np.int64(2), "clip_norm": 1.0}, radio=radio)
+    assert (experiment.settings.run.rounds, experiment.settings.power.max_snr_db) == (3, [1.0, 2.0])
+    with pytest.raises(UserError, match=one_line("LocalSgd: epochs must be an integer, got 2.0")):
+        airfl.LocalSgd(epochs=np.float64(2), clip_norm=0.5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=one_line("LocalSgd: epochs must be an integer, got True")):
+        airfl.LocalSgd(epochs=np.bool_(True), clip_norm=0.5)  # type: ignore[arg-type]
+
+
+def test_a_table_without_a_name_is_told_so() -> None:
+    with pytest.raises(
+        UserError, match=one_line("a table for the power policy needs a name (allowed with threshold: ")
+    ):
+        airfl.Radio(power={"threshold": 1.0})
+    with pytest.raises(UserError, match=one_line("a table for the fading law needs a name (allowed: cdl-a, ")):
+        airfl.Radio(fading={})
+    assert (
+        airfl.Experiment(scheme={"ratio": 0.5}, local={"epochs": 1, "clip_norm": 1.0}).settings.scheme.name == "pfels"
+    )
 
 
 @pytest.mark.parametrize("name", [[], {}, 5, None])
