@@ -43,6 +43,8 @@ CHUNK_MEMORY_BYTES = 512 << 20
 # Memory of a chunk if nothing was measured: caches are small.
 USUAL_CHUNK_BYTES = 128 << 20
 SECONDS_PER_CANDIDATE = 0.5
+# Local steps that are measured of a device with more, if they take longer than that.
+LEAST_STEPS = 16
 # Compiling the step of a small model saves up to a third of its time, and takes 10 s or more.
 SECONDS_WORTH_COMPILING = 60.0
 COMPILED_GAIN = 0.85
@@ -287,13 +289,16 @@ def _fastest(
     def build(name: str, chunk: int) -> Engine | None:
         return verifier.build(name, chunk) if verifier else ENGINES[name](replace(spec, chunk=chunk))
 
+    engines = (build(*one) for one in candidates(local.engine, fixed_chunk, spec, workload, usual))
+    first = next((engine for engine in engines if engine is not None), None)
+    steps = _steps_worth_measuring(first, local, spec, streams)
     best, least = (usual, 0), math.inf
     too_slow: set[str] = set()
     for name, chunk in candidates(local.engine, fixed_chunk, spec, workload, usual):
         engine = None if name in too_slow else build(name, chunk)
         if engine is None:
             continue
-        seconds = _seconds(engine, local, spec, chunk, streams, least)
+        seconds = _seconds(engine, local, spec, chunk, streams, least, steps)
         if seconds > TOO_SLOW * least and chunk > 1:
             too_slow.add(name)  # larger chunks are not tried
         if seconds < least:
@@ -304,7 +309,7 @@ def _fastest(
         chunk = fixed_chunk or usual_chunk("compiled", spec, workload, CHUNK_MEMORY_BYTES)
         for name in ("compiled", "compiled-serial"):
             engine = build(name, chunk)
-            seconds = math.inf if engine is None else _seconds(engine, local, spec, chunk, streams, least)
+            seconds = math.inf if engine is None else _seconds(engine, local, spec, chunk, streams, least, steps)
             if seconds < min(limit, least):
                 best, least = (name, chunk), seconds
     return best[0], best[1] or usual_chunk(best[0], spec, workload, USUAL_CHUNK_BYTES)
@@ -341,14 +346,29 @@ def candidates(
         yield name, largest
 
 
+def _steps_worth_measuring(engine: Engine | None, local: LocalSettings, spec: EngineSpec, streams: Streams) -> int:
+    """Return the number of local steps that tell the engines apart: all of them, or as many as a device makes in
+    `SECONDS_PER_CANDIDATE`, but at least `LEAST_STEPS`."""
+    start, work, updates = _one_chunk(local, spec, 1, streams)
+    steps = int(work.plan.shape[1])
+    if steps <= LEAST_STEPS or engine is None:
+        return steps
+    few = replace(work, plan=work.plan[:, :LEAST_STEPS])
+    engine.train(start, few, updates)  # memory is allocated, and kernels are built
+    seconds = _least_seconds(lambda: engine.train(start, few, updates), 1, spec, 0.0)
+    return min(steps, max(LEAST_STEPS, math.ceil(LEAST_STEPS * SECONDS_PER_CANDIDATE / seconds)))
+
+
 def _seconds(
-    engine: Engine, local: LocalSettings, spec: EngineSpec, chunk: int, streams: Streams, least: float
+    engine: Engine, local: LocalSettings, spec: EngineSpec, chunk: int, streams: Streams, least: float, steps: int
 ) -> float:
-    """Return the seconds per device of a chunk with this engine, the least of several measurements; inf if a GPU has
-    not enough memory for it."""
+    """Return the seconds per device of a chunk with this engine, the least of several measurements of the first steps;
+    inf if a GPU has not enough memory for it."""
     try:
         start, work, updates = _one_chunk(local, spec, chunk, streams)
-        return _least_seconds(lambda: engine.train(start, work, updates), len(updates), spec, least)
+        part = replace(work, plan=work.plan[:, :steps])
+        share = float(part.plan.shape[1] / work.plan.shape[1])
+        return _least_seconds(lambda: engine.train(start, part, updates), len(updates), spec, least * share) / share
     except torch.cuda.OutOfMemoryError:
         return math.inf
 
