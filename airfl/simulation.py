@@ -24,6 +24,7 @@ from airfl.core.checkpoint import (
     check_asked,
     check_data,
     check_fits,
+    check_recorded,
     check_same,
     check_task,
     discard,
@@ -321,6 +322,7 @@ def is_complete(folder: Path, settings: Settings, task: Task | None = None) -> b
         parts = str(attributes.get("own_parts", "{}"))
         check_asked(str(attributes["config"]), parts, folder, settings)
         check_task(attributes, folder, task)
+        check_recorded(attributes, folder, settings)
         discard(folder)
         return True
     failure = failure_of(folder)

@@ -58,6 +58,16 @@ def code_fingerprint(part: Part) -> str:
     return digest.hexdigest()[:DIGITS]
 
 
+def fingerprint_of_code(code: Iterable[Any]) -> str:
+    """Return a hash of the user's functions and classes among these, and of what they use, the same in every process of
+    one Python and in any order."""
+    walk, digest = _Walk("", set()), hashlib.sha256()
+    for one in sorted(code, key=lambda one: str(getattr(one, "__qualname__", type(one).__qualname__))):
+        for text in walk.of(one):
+            digest.update(text.encode() + b"\0")
+    return digest.hexdigest()[:DIGITS]
+
+
 def _code_of_part(part: Part, functions: Sequence[Any] = ()) -> Iterator[str]:
     """Yield texts for the code of a part's class and base classes, and for what they and the given functions use."""
     kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
@@ -84,6 +94,10 @@ class _Walk:
 
     def __init__(self, package: str, seen: set[int]) -> None:
         self._package, self._given, self._seen = package, frozenset(seen), seen
+
+    def of(self, code: Any) -> Iterator[str]:
+        """Yield texts for a function or class, and for what it uses."""
+        yield from self._of("", code)
 
     def inside(self, code: Any) -> Iterator[str]:
         """Yield texts for what a function or class uses."""

@@ -87,6 +87,14 @@ def check_unlocked(path: Path, busy: str) -> None:
             raise _left_behind(path)
 
 
+def remove_left(path: Path) -> None:
+    """Remove a lock without `flock` whose process, of this machine, was killed. Any other file is left as it is."""
+    with contextlib.suppress(OSError, UserError), os.fdopen(open_own(path), "rb") as lock:
+        holder = Holder.read(_text(lock, path))
+        if holder is not None and holder.here and not holder.runs:
+            path.unlink()
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[BinaryIO, bool]]:
     """Yield the open file, and whether this call created it."""

@@ -1,5 +1,6 @@
 """Local sweeps from the command line and from Python: interrupted, failing and resumed."""
 
+import importlib
 import json
 import os
 import runpy
@@ -15,13 +16,17 @@ import h5py
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import airfl
 from airfl.analysis.results import Results, read_results
 from airfl.cli import main
+from airfl.core.record import Record
 from airfl.errors import UserError
+from airfl.simulation import is_complete
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps import progress
+from airfl.study.sweeps.attempt import attempt
 from airfl.study.sweeps.job import Job, settings_of_a_point
 from airfl.study.sweeps.local import check_began, run_jobs
 from airfl.study.sweeps.points import SweepPlan, build_points
@@ -118,11 +123,11 @@ def test_points_of_other_settings_do_not_come_into_one_table(copied: Path) -> No
 def test_a_point_that_fails_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A replay file loses its last round when the sweep has begun."""
-    file, out = tmp_path / "gains.h5", tmp_path / "sweep"
+    """One of two replay files loses its last round when the sweep has begun."""
+    whole, file, out = tmp_path / "whole.h5", tmp_path / "gains.h5", tmp_path / "sweep"
 
-    def write_gains(rounds: int) -> None:
-        with h5py.File(file, "w") as replay:
+    def write_gains(rounds: int, path: Path = file) -> None:
+        with h5py.File(path, "w") as replay:
             replay["gains"] = np.full((rounds, 12), 0.02)
 
     shown = progress.sweep_progress
@@ -133,34 +138,116 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
 
             def damage_and_report(status: Status) -> None:
                 if not (status.done or status.failed):
-                    write_gains(2)
+                    write_gains(1)
                 report(status)
 
             yield damage_and_report
 
     monkeypatch.setattr(progress, "sweep_progress", damaging)
-    words = ["airfl", "sweep", DEMO, *QUICK, "channel.fading=replay", f"channel.replay_file={file}", "run.rounds=2,3"]
+    words = ["airfl", "sweep", DEMO, *QUICK, "channel.fading=replay", f"channel.replay_file={whole},{file}"]
     monkeypatch.setattr(sys, "argv", [*map(str, words), "--out", str(out)])
-    write_gains(3)
+    write_gains(2)
+    write_gains(2, whole)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 1
     told = capsys.readouterr().err
-    assert f"failed: run.rounds = 3, seed 0: channel.replay_file: {file}: 'gains' holds 2 of the 3 rounds" in told
+    assert f"failed: channel.replay_file = {file}, seed 0: {file} differs in the process of this point" in told
     assert told.splitlines()[-1].endswith("1 of 2 points failed; run the same command to retry them")
     assert "1 of 2 points, 1 failed" in told
     found = read_results(out)
-    assert [run.values["run.rounds"] for run in found.runs] == [2]
+    assert [run.values["channel.replay_file"] for run in found.runs] == [str(whole)]
     assert len(found.failed) == 1
     listed = airfl_command("results", out, "--json")
     assert list(json.loads(listed.stdout)["failed"].values()) == list(found.failed.values())
 
     # Mended, the same command runs that point alone.
-    write_gains(3)
+    write_gains(2)
     monkeypatch.setattr(progress, "sweep_progress", shown)
     main()
     assert "1 finished before" in capsys.readouterr().err
     assert not read_results(out).failed
+
+
+def test_points_do_not_mix_with_those_of_other_data(tmp_path: Path) -> None:
+    """Of a recorded channel, and of a data set; also of a run by itself that is complete."""
+    file, out = tmp_path / "gains.npy", tmp_path / "sweep"
+    replayed = quick("channel.fading=replay", f"channel.replay_file={file}")
+    np.save(file, np.full((2, 12), 0.02))
+    before = airfl.sweep(replayed, {"scheme.ratio": [0.1]}, out=out).runs
+    np.save(file, np.full((2, 12), 0.03))
+    for shard in (None, "1/1"):
+        with pytest.raises(UserError, match=rf"{file} has changed since {before[0].folder.name} was run; put it back"):
+            airfl.sweep(replayed, AXES, out=out, shard=shard)
+    with pytest.raises(UserError, match=f"contains a complete run, and {file} has changed since"):
+        is_complete(before[0].folder, settings_of_a_point(build_points(replayed, [], SweepPlan(AXES))[0].settings))
+    np.save(file, np.full((2, 12), 0.02))
+    assert ratios(airfl.sweep(replayed, AXES, out=out)) == [0.1, 1.0]
+
+    asked = next(out.glob("*/point.json"))
+    told = json.loads(asked.read_text())
+    told["data"]["a9a-sample"] = "01234567"
+    asked.write_text(json.dumps(told))
+    with pytest.raises(UserError, match="a9a-sample has changed since"):
+        airfl.sweep(replayed, AXES, out=out)
+
+
+SCALED = """
+from airfl.schemes import WflP
+
+
+class Scaled(WflP):
+    name = "scaled"
+    title = "Scaled"
+
+    def recipe(self, problem):
+        factor = 1.0
+        return super().recipe(problem)
+"""
+
+
+def test_a_point_runs_the_code_that_the_sweep_was_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that imports another version of a user's module fails its points in one line."""
+    (tmp_path / "scaled_here.py").write_text(SCALED)
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = quick().resolved(scheme={"name": importlib.import_module("scaled_here").Scaled})
+    (tmp_path / "scaled_here.py").write_text(SCALED.replace("1.0", "0.5"))
+    found = airfl.sweep(settings, {"local.learning_rate": [0.1]}, out=tmp_path / "sweep")
+    (cause,) = found.failed.values()
+    assert "scheme: the code of Scaled() in scaled_here differs in the process of this point" in cause
+    (tmp_path / "scaled_here.py").write_text(SCALED)
+    assert not airfl.sweep(settings, {"local.learning_rate": [0.1]}, out=tmp_path / "sweep").failed
+
+
+def test_a_task_whose_code_differs_is_refused(tmp_path: Path) -> None:
+    task = airfl.Task(
+        lambda: torch.nn.Linear(3, 2), (torch.eye(3), torch.tensor([0, 1, 1])), (torch.eye(3), torch.tensor([0, 1, 1]))
+    )
+    job = Job("0" * 12, quick(), task="of other code")
+    with pytest.raises(UserError, match="the code of the task differs in the process of this point"):
+        attempt(job, tmp_path / "point", task)
+
+
+def test_a_point_that_fails_by_itself_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would fail again after as many rounds. What an earlier process has left is begun again."""
+    begun = []
+
+    def failing(rounds: int) -> Callable[[int, int, Record], None]:
+        def after_a_round(done: int, of: int, record: Record) -> None:
+            begun.append(done)
+            if done == rounds:
+                raise UserError("the code of a user has failed")
+
+        return after_a_round
+
+    job, folder = Job("0" * 12, quick()), tmp_path / "point"
+    for _ in range(2):
+        begun.clear()
+        with pytest.raises(UserError, match="the code of a user has failed"):
+            attempt(job, folder, after_a_round=failing(1))
+        assert begun == [1]
+    attempt(job, folder)
+    assert is_complete(folder, job.settings)
 
 
 class _Deadly(airfl.Settings):

@@ -114,6 +114,16 @@ def test_the_same_command_again_runs_nothing_and_chooses_the_same(tuned: tuple[P
     assert {path: path.stat().st_mtime_ns for path in out.glob("*/trace.h5")} == before
 
 
+def test_runs_of_other_values_and_seeds_in_the_folder_are_not_chosen_from(tmp_path: Path) -> None:
+    """An earlier tuning in the folder tried another key, with a value of the one that is tuned now, and more seeds."""
+    out, batches = tmp_path / "t", "local.batch_size=5,10"
+    tune("local.learning_rate=1e-6,0.05", "local.batch_size=10", "--schemes", "fedavg", "--seeds", "2", "--out", out)
+    words = (batches, "local.learning_rate=1e-6", "--schemes", "fedavg", "--json")
+    alone = json.loads(tune(*words, "--out", tmp_path / "alone").stdout)
+    assert json.loads(tune(*words, "--out", out).stdout) == alone
+    assert alone[0]["tried"] == 2
+
+
 def test_a_value_at_the_edge_is_told(tmp_path: Path) -> None:
     rates = "local.learning_rate=1e-6,2e-6,0.05"
     done = tune(rates, "scheme.name=fedavg", "--schemes", "fedavg", "--out", tmp_path / "t")

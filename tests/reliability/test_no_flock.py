@@ -1,6 +1,7 @@
 """File systems without `flock`: how folders are protected, and messages about stale locks."""
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
 import json
@@ -13,12 +14,18 @@ from unittest.mock import Mock
 import pytest
 
 from airfl.analysis.results.sweep_folder import exclusive, open_folder
+from airfl.core.record import KeptRecord
 from airfl.errors import MachineError, UserError
 from airfl.storage import lock
 from airfl.storage.lock import Holder, locked
+from airfl.study.sweeps.attempt import attempt, clear_attempts
+from airfl.study.sweeps.job import Job
+from tests.conftest import small_settings
 from tests.reliability.finished import begin, finish
 from tests.reliability.refusals import refusal
 from tests.reliability.test_kills import SHORT
+from tests.resuming import interrupted
+from tests.small_data import OF_PEOPLE
 
 
 def failing(number: int) -> Mock:
@@ -67,6 +74,22 @@ def test_a_sweep_has_its_folder_alone(tmp_path: Path) -> None:
     with exclusive(tmp_path), pytest.raises(UserError, match="another process is writing into it"), exclusive(tmp_path):
         pass
     assert not open_folder(tmp_path).entries
+
+
+def test_a_point_whose_process_was_killed_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where that process, of this machine, has left its lock. One of a process that runs is left as it is."""
+    name, told = "0" * 12, list[tuple[int, bool]]()
+    job = Job(name, small_settings(*OF_PEOPLE, "run.rounds=4", "run.checkpoint_every=1"))
+    with pytest.raises(KeyboardInterrupt):
+        attempt(job, tmp_path / name, after_a_round=interrupted(3))
+    left = tmp_path / name / "checkpoint" / "lock"
+    monkeypatch.setattr(fcntl, "flock", failing(errno.ENOSYS))
+    for holder in (Holder.this(), dataclasses.replace(Holder.this(), start=1)):
+        left.write_bytes(lock.MARKER + json.dumps(dataclasses.asdict(holder)).encode())
+        clear_attempts(tmp_path, {name})
+        assert left.exists() == holder.runs
+    attempt(job, tmp_path / name, after_a_round=lambda done, of, one: told.append((done, isinstance(one, KeptRecord))))
+    assert told == [(1, True), (2, True), (3, True), (4, False)]
 
 
 @pytest.mark.usefixtures("no_flock")

@@ -147,6 +147,13 @@ def test_optuna_finds_what_a_score_hides(by: Figure, tmp_path: Path) -> None:
     assert found.validation.mean == pytest.approx(least if by is LOSS else 1 - 0.1 * least)
 
 
+def test_rounded_values_stay_in_their_interval(tmp_path: Path) -> None:
+    low, high = 0.123412, 0.123449
+    with client(tmp_path, accuracy, axes={RATE: Interval(low, high), CLIP: [0.5, 1.0]}) as one:
+        one.run()
+    assert all(low <= point.values[RATE] <= high for point in one.ran)
+
+
 def test_with_one_place_an_interrupted_search_proposes_what_an_undisturbed_one_does(tmp_path: Path) -> None:
     with client(tmp_path / "whole", accuracy, trials=16) as whole:
         whole.run()

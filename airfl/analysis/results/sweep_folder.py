@@ -245,6 +245,28 @@ def check_same_sweep(listing: Listing, entry: Entry, settings: Settings, task: s
                 )
 
 
+def check_same_data(listing: Listing, data: Mapping[str, str]) -> None:
+    """Raise UserError if finished points have read other data under the same name.
+
+    Points that earlier versions have finished did not record their data, and are not checked.
+
+    Args:
+        listing: The list of the sweep.
+        data: Checksums of the data sets and recorded files of the points that are to run, by name.
+    """
+    for one in listing.entries:
+        if not listing.finished(one):
+            continue
+        before = _json(listing.root / one.folder / POINT_NAME)
+        read = before.get("data") if isinstance(before, dict) else None
+        for name, checksum in data.items():
+            if isinstance(read, dict) and read.get(name, checksum) != checksum:
+                raise UserError(
+                    f"{listing.root}: {name} has changed since {one.folder} was run; put it back as it was (the folder "
+                    "of a data set is given by --data-dir), or choose another --out"
+                )
+
+
 def code_of(settings: Settings) -> dict[str, str]:
     """Return a fingerprint of the code of every user-defined part, by dotted key."""
     return {key: code_fingerprint(part) for key, part in own_parts(settings).items()}

@@ -27,6 +27,7 @@ from airfl.runtime.streams import Streams
 from airfl.storage.fingerprint import fingerprint, own_parts
 from airfl.storage.input_files import open_regular
 from airfl.storage.output_files import CHECKPOINT_NAME
+from airfl.storage.trace.schema import RECORDED_FILES
 from airfl.version import __version__
 from channels.fading import Recorded
 
@@ -262,6 +263,21 @@ def recorded_files(settings: Settings) -> list[str]:
     moved = topology.motion_file if topology.kind != "none" and topology.motion == "file" else None
     files = (fading.file if isinstance(fading, Recorded) else None, errors.file, moved)
     return [file for file in files if file is not None]
+
+
+def check_recorded(attributes: Mapping[str, Any], folder: Path, settings: Settings) -> None:
+    """Raise UserError if a complete run, whose trace has these attributes, has read a recorded file that is another one
+    by now."""
+    try:
+        read = dict(json.loads(attributes.get(RECORDED_FILES, "{}")))
+    except (ValueError, TypeError, RecursionError):
+        return  # written by another version of airfl
+    for file in recorded_files(settings):
+        if file in read and digest_of(file) != read[file]:
+            raise UserError(
+                f"{folder}: contains a complete run, and {file} has changed since; put that file back, or choose "
+                "another --out"
+            )
 
 
 def checksum(raw: RawData, files: Sequence[str]) -> int:

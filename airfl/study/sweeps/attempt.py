@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -9,11 +10,14 @@ from typing import TYPE_CHECKING
 
 from airfl.analysis.results.digest import keep
 from airfl.analysis.results.sweep_folder import is_point
-from airfl.core.checkpoint import has_state
+from airfl.core.checkpoint import LOCK_NAME, has_state
+from airfl.core.checkpoint.fingerprint import digest_of
 from airfl.core.run_files import Progress
 from airfl.core.run_folder import remove_run
 from airfl.errors import DivergedError, UserError
-from airfl.simulation import is_complete, run
+from airfl.simulation import failure_of, is_complete, run
+from airfl.storage.fingerprint import fingerprint, fingerprint_of_code, own_parts
+from airfl.storage.lock import remove_left
 from airfl.storage.output_files import CHECKPOINT_NAME, TRACE_NAME
 from airfl.storage.own_files import is_folder
 from airfl.study.sweeps.job import Job
@@ -41,8 +45,10 @@ def attempt(
         after_a_round: Called after every round.
         finish_rounds: Whether the run stops after a round when a signal asks it to.
 
-    Raises RunInterruptedError if it was asked to stop.
+    Raises RunInterruptedError if it was asked to stop; UserError if user-defined code or a recorded file differs in
+    this process from where the sweep was started.
     """
+    check_same(job, task)
 
     # A worker of a cluster may lack the folder. It then has the data from the scheduler, or looks in the other folders.
     data_dir = job.data_dir if job.data_dir and job.data_dir.is_dir() else None
@@ -60,13 +66,15 @@ def attempt(
             task=task,
         )
 
+    begun = False
     try:
         if not is_complete(folder, job.settings, task):
+            begun = True
             start(resume=True)
     except DivergedError:
         raise
     except UserError:
-        if not folder.exists():
+        if not folder.exists() or (begun and failure_of(folder) is not None):  # it would fail again
             raise
         # The earlier attempt is damaged or of another version, so it is removed. Foreign files raise an error here.
         remove_run(folder)
@@ -74,8 +82,38 @@ def attempt(
     keep(folder)
 
 
+def check_same(job: Job, task: Task | None) -> None:
+    """Raise UserError if the code of a user-defined part or task, or a recorded file, differs in this process from what
+    it was where the sweep was started.
+
+    A process imports what it can import. The file may be another one on its machine, or have been changed since.
+
+    Args:
+        job: The job, with the fingerprints where the sweep was started.
+        task: Its user-defined task in this process, if any.
+    """
+    own = own_parts(job.settings)
+    other = [
+        f"{key}: the code of {own[key]!r} in {type(own[key]).__module__}" if key in own else f"{key}: the code"
+        for key, expected in job.parts.items()
+        if key not in own or fingerprint(own[key]) != expected
+    ]
+    if task is not None and job.task and fingerprint_of_code(task.code) != job.task:
+        other.append("the code of the task")
+    other += [file for file, expected in job.files.items() if digest_of(file) != expected]
+    if other:
+        raise UserError(
+            f"{other[0]} differs in the process of this point (on {socket.gethostname()}) from where the sweep was "
+            "started; have the same files everywhere, leave them unchanged until the sweep has ended, and run the same "
+            "command again"
+        )
+
+
 def clear_attempts(running: Path, wanted: Collection[str]) -> None:
-    """Remove attempts at points other than these, and attempts that cannot be resumed."""
+    """Remove attempts at points other than these, and attempts that cannot be resumed.
+
+    From the others, locks of killed processes are removed, which stay where `flock` is missing and would forbid it.
+    """
     if not is_folder(running):
         return
     for folder in running.iterdir():
@@ -85,5 +123,7 @@ def clear_attempts(running: Path, wanted: Collection[str]) -> None:
         if folder.name not in wanted or not (finished or has_state(folder)):
             with suppress(OSError, UserError):
                 remove_run(folder)
+        else:
+            remove_left(folder / CHECKPOINT_NAME / LOCK_NAME)
     with suppress(OSError):
         running.rmdir()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import pickle
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +31,9 @@ class Job:
         device: cpu, cuda or cuda:k.
         reports: The variable of the trace that is reported after every evaluation; "" for none.
         attempt: Name of the folder in which it runs, below the one of its own name; "" for that one itself.
+        parts: Fingerprints of its user-defined parts by dotted key, which must be the same where it runs.
+        task: Fingerprint of the code of its user-defined task, which must be the same too; "" for none.
+        files: SHA-256 of its recorded files by path, which must be the same too.
     """
 
     name: str
@@ -38,6 +42,9 @@ class Job:
     device: str = "cpu"
     reports: str = ""
     attempt: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

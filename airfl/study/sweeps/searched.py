@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from airfl.analysis.results.digest import Digest, digest_of
-from airfl.analysis.results.sweep_folder import RUNNING_NAME, TUNE, Listing, exclusive, open_folder, write_listing
+from airfl.analysis.results.sweep_folder import (
+    RUNNING_NAME,
+    TUNE,
+    Listing,
+    check_same_data,
+    exclusive,
+    open_folder,
+    write_listing,
+)
 from airfl.errors import UserError
 from airfl.storage.output_files import SWEEP_NAME
 from airfl.study.sweeps.attempt import clear_attempts
@@ -81,7 +89,9 @@ def run_search(
     check_points(firsts, out, where, TUNE)
     with workplace(firsts, where) as at, exclusive(out):
         new = not (out / SWEEP_NAME).exists()
-        listing = replace(open_folder(out, TUNE), root=out, command=TUNE)
+        before = open_folder(out, TUNE)
+        check_same_data(before, at.data.checksums(*firsts))
+        listing = replace(before, root=out, command=TUNE)
         write_listing(listing)
         running = out / RUNNING_NAME
         try:
@@ -137,7 +147,7 @@ class _Fed:
                 continue
             try:
                 self._at.data.load([point])
-                jobs.append(job_of(point, self._where, self._reports))
+                jobs.append(job_of(point, self._where, self._at.data, self._reports))
             except UserError as error:  # these values do not fit the data
                 self.ended(Outcome(point.folder, str(error)))
         for name, cause in self._search.taken_failures():
@@ -167,7 +177,7 @@ class _Fed:
             status = self._status
             self._status = replace(status, pruned=status.pruned + 1, last=point.name, cause=None, seconds=math.nan)
         else:
-            self._listing = settled(self._listing, point, outcome)
+            self._listing = settled(self._listing, point, outcome, self._at.data.request_of)
             self._status = self._status.after(point.name, outcome.cause, outcome.seconds, outcome.retried)
             if outcome.cause is None:
                 self._finished(point, counts=False)

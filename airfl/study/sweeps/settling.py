@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,11 +12,20 @@ from airfl.study.sweeps.points import SweepPoint
 from airfl.version import __version__
 
 
-def settled(listing: Listing, point: SweepPoint, outcome: Outcome) -> Listing:
-    """Move a finished run to its folder, or record the error of a failed one, and return the new listing."""
+def settled(
+    listing: Listing, point: SweepPoint, outcome: Outcome, request: Callable[[SweepPoint], Mapping[str, Any]]
+) -> Listing:
+    """Move a finished run to its folder, or record the error of a failed one, and return the new listing.
+
+    Args:
+        listing: The list of the sweep.
+        point: The point that has run.
+        outcome: How it ended.
+        request: Returns what is written next to a finished run.
+    """
     failed = {name: cause for name, cause in listing.failed.items() if name != point.folder}
     if outcome.cause is None:
-        place(listing.root, point.folder, request_of(point))
+        place(listing.root, point.folder, request(point))
     else:
         failed[point.folder] = outcome.cause
     if failed == listing.failed:
@@ -26,7 +36,7 @@ def settled(listing: Listing, point: SweepPoint, outcome: Outcome) -> Listing:
 
 
 def request_of(point: SweepPoint) -> dict[str, Any]:
-    """Return what is written next to the finished run of a point."""
+    """Return what is written next to the finished run of a point, besides the checksums of its data."""
     return {
         "airfl_version": __version__,
         "label": point.label,

@@ -13,6 +13,7 @@ from airfl.analysis.results.result import Results
 from airfl.analysis.results.sweep_folder import (
     RUNNING_NAME,
     SWEEP,
+    check_same_data,
     exclusive,
     open_folder,
     write_listing,
@@ -28,7 +29,7 @@ from airfl.study.sweeps.local import check_guard
 from airfl.study.sweeps.place import Place, check_points, place_of
 from airfl.study.sweeps.points import SweepPlan, SweepPoint, build_points
 from airfl.study.sweeps.progress import asked_progress
-from airfl.study.sweeps.settling import request_of, settled
+from airfl.study.sweeps.settling import settled
 from airfl.study.sweeps.sharded import run_shared
 from airfl.study.sweeps.status import Report, Status
 from airfl.study.sweeps.workplace import job_of, workplace
@@ -120,14 +121,24 @@ def run_points(
     tell = report or (lambda status: None)
     if where.shard is not None:
         with workplace(points, where) as at:
+            check_same_data(open_folder(out, command), at.data.checksums(*points))
             run_shared(
-                points, out, where.shard, command, at.work, tell, at.at_once, request_of, lambda one: job_of(one, where)
+                points,
+                out,
+                where.shard,
+                command,
+                at.work,
+                tell,
+                at.at_once,
+                at.data.request_of,
+                lambda one: job_of(one, where, at.data),
             )
         return read_results(out)
     with workplace(points, where) as at, exclusive(out):
         new = not (out / SWEEP_NAME).exists()
-        listing = open_folder(out, command).joined([point.entry() for point in points])
-        listing = replace(listing, root=out, command=command)
+        before = open_folder(out, command)
+        check_same_data(before, at.data.checksums(*points))
+        listing = replace(before.joined([point.entry() for point in points]), root=out, command=command)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
         cut_off: set[str] = set()  # points whose checkpoints are kept for the next time
@@ -137,10 +148,11 @@ def run_points(
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
             # Closed before the lock is released, so that no process is still running a point by then.
-            with closing(at.work([job_of(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
+            jobs = [job_of(point, where, at.data) for point in waiting.values()]
+            with closing(at.work(jobs, out / RUNNING_NAME)) as outcomes:
                 for outcome in outcomes:
                     point = waiting.pop(outcome.name)
-                    listing = settled(listing, point, outcome)
+                    listing = settled(listing, point, outcome, at.data.request_of)
                     cut_off |= {outcome.name} if outcome.again else set()
                     status = status.after(point.name, outcome.cause, outcome.seconds, outcome.retried)
                     tell(status)

@@ -208,17 +208,17 @@ def tune_on_grid(
     tried = {row.label: combinations(axes, SweepPlan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
-    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds, by) for row in rows]
+    return [chosen(row, of_row(groups, row, points), axes, seeds, by) for row in rows]
 
 
-def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the groups of a row at these values, as the folder may contain others."""
-    return [
-        group
-        for group in groups
-        if group.label == row.label
-        and any(all(group.values[key] == value for key, value in values.items()) for values in tried)
-    ]
+def of_row(groups: Sequence[Group], row: TunedRow, points: Sequence[SweepPoint]) -> list[Group]:
+    """Return the groups of a row with the runs of these points alone, in their order.
+
+    The folder may contain others: runs of more seeds, or of other values of keys that are not tried here.
+    """
+    places = {point.folder: place for place, point in enumerate(points) if point.label == row.label}
+    found = [replace(group, runs=tuple(run for run in group.runs if run.folder.name in places)) for group in groups]
+    return sorted((group for group in found if group.runs), key=lambda group: places[group.runs[0].folder.name])
 
 
 def write_tuned(config: Config, overrides: Overrides, choices: Sequence[Chosen], out: Path) -> Path:

@@ -6,15 +6,17 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from airfl.config.task import OWN
+from airfl.core.checkpoint.fingerprint import checksum, digest_of, recorded_files
 from airfl.core.device import find_device
 from airfl.learning.chosen_task import load_data
 from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.datasets.dataset import Dataset
 from airfl.learning.tasks.datasets.raw import RawData
 from airfl.runtime.streams import Streams
+from airfl.storage.fingerprint import fingerprint, fingerprint_of_code, own_parts
 from airfl.study.sweeps.cluster.client import Cluster
 from airfl.study.sweeps.cluster.received import put
 from airfl.study.sweeps.cluster.shared import folder_of_sweep
@@ -24,6 +26,7 @@ from airfl.study.sweeps.job import Job, Outcome, packed_task, settings_of_a_poin
 from airfl.study.sweeps.local import run_jobs
 from airfl.study.sweeps.place import Place
 from airfl.study.sweeps.points import SweepPoint
+from airfl.study.sweeps.settling import request_of
 
 
 class Work(Protocol):
@@ -92,6 +95,7 @@ class Data:
         self._folders = data_folders(where.data_dir)
         self._loaded: dict[str | Dataset, RawData] = {}
         self._checked: list[object] = []
+        self._sums: dict[str | Dataset, str] = {}
         self.to_send: dict[str | Dataset, RawData] = {}
 
     def load(self, points: Sequence[SweepPoint]) -> None:
@@ -110,7 +114,45 @@ class Data:
                     self.to_send[name] = self._loaded[name]
             build_task(settings, self._loaded[name], Streams(settings.run.seed), point.task)
 
+    def checksums(self, *points: SweepPoint) -> dict[str, str]:
+        """Return checksums of the data sets and recorded files of points that were loaded, by name.
 
-def job_of(point: SweepPoint, where: Place, reports: str = "") -> Job:
-    """Return the job of a point. reports: the variable of its trace that is reported after evaluations; "" for none."""
-    return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device, reports=reports)
+        Data of a user-defined task are left out, as they are part of its fingerprint.
+        """
+        found = {}
+        for settings in (point.settings for point in points):
+            name = settings.task.dataset
+            if name != OWN:
+                if name not in self._sums:
+                    self._sums[name] = f"{checksum(self._loaded[name], ()):08x}"
+                found[str(name)] = self._sums[name]
+            for file in recorded_files(settings):
+                if file not in self._sums:
+                    self._sums[file] = digest_of(file)
+                found[file] = self._sums[file]
+        return found
+
+    def request_of(self, point: SweepPoint) -> dict[str, Any]:
+        """Return what is written next to the finished run of a point that was loaded."""
+        return {**request_of(point), "data": self.checksums(point)}
+
+
+def job_of(point: SweepPoint, where: Place, data: Data, reports: str = "") -> Job:
+    """Return the job of a point.
+
+    Args:
+        point: The point.
+        where: Where it runs.
+        data: The data, with those of the point.
+        reports: The variable of its trace that is reported after evaluations; "" for none.
+    """
+    return Job(
+        point.folder,
+        settings_of_a_point(point.settings),
+        where.data_dir,
+        where.device,
+        reports=reports,
+        parts={key: fingerprint(part) for key, part in own_parts(point.settings).items()},
+        task=fingerprint_of_code(point.task.code) if point.task else "",
+        files={file: data.checksums(point)[file] for file in recorded_files(point.settings)},
+    )

@@ -358,5 +358,8 @@ class RowStudy:
         values = {}
         for key, tried in self._axes.items():
             parameter = of(key)
-            values[key] = float(f"{parameter:.{DIGITS}g}") if isinstance(tried, Interval) else tried[parameter]
+            if isinstance(tried, Interval):  # rounded, but not beyond its ends
+                values[key] = min(max(float(f"{parameter:.{DIGITS}g}"), tried.low), tried.high)
+            else:
+                values[key] = tried[parameter]
         return values
