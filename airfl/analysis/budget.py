@@ -89,6 +89,7 @@ class Budget:
         claim_scope: What epsilon_paper refers to: a "round", or the "run" so far.
         level: Whose data is protected: a "client" or a "record".
         alignment_coefficient: beta of each round, float64 [T].
+        power_bound_binding: Whether the power limits set beta in each round, bool [T].
         privacy_bound_binding: Whether the privacy bound sets beta in each round, bool [T].
         round_energy: Energy of all devices in each round, float64 [T].
     """
@@ -123,6 +124,7 @@ class Budget:
     claim_scope: str
     level: str
     alignment_coefficient: NDArray[np.float64] = field(repr=False)
+    power_bound_binding: NDArray[np.bool_] = field(repr=False)
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
     round_energy: NDArray[np.float64] = field(repr=False)
 
@@ -210,6 +212,7 @@ def link_budget(
         epsilon_round_max=largest,
         epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
         alignment_coefficient=coefficient,
+        power_bound_binding=np.array([one.power_bound_binding for one in rounds]),
         privacy_bound_binding=binding,
         round_energy=energy,
     )
@@ -230,6 +233,7 @@ class _Round:
 
     noise_multiplier: float
     alignment_coefficient: float
+    power_bound_binding: bool
     privacy_bound_binding: bool
     energy: float
     amplifier_energy: float
@@ -251,6 +255,7 @@ def _in_short(scenario: Scenario, plan: RoundPlan, rounds: int) -> _Round:
     return _Round(
         noise_multiplier=noise_multiplier(scenario, report),
         alignment_coefficient=report.alignment_coefficient,
+        power_bound_binding=report.power_bound_binding,
         privacy_bound_binding=report.privacy_bound_binding,
         energy=float(report.devices.energy.sum()) + report.energy_of_others,
         amplifier_energy=report.amplifier_energy,

@@ -108,6 +108,8 @@ def privacy(
         say(result.verdict())
     if files:
         say("written: " + ", ".join(str(file) for file in files))
+    elif plot:
+        say("left out: privacy.png: no ε is finite")
 
 
 def _check_not_given(options: dict[str, Any], settings: Settings) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FILES = ("budget.png", "budget.pdf")
 BINS = 40
+HATCHES = ("////", "....")
 
 
 def budget_table(budget: Budget, delta: float) -> Table:
@@ -124,7 +125,8 @@ def draw_budget(drawing: Figure, budget: Budget) -> None:
 
 
 def _draw_coefficients(axis: Axes, budget: Budget) -> None:
-    """Draw a stacked histogram: rounds in which the power limits determine beta, and the privacy bound does."""
+    """Draw a stacked histogram: rounds in which the power limits determine beta, the privacy bound, or a setting such
+    as power.coefficient."""
     known = np.isfinite(budget.alignment_coefficient) & (budget.alignment_coefficient > 0)
     if not known.any():
         axis.text(
@@ -133,11 +135,15 @@ def _draw_coefficients(axis: Axes, budget: Budget) -> None:
         axis.set_axis_off()
         return
     beta, private = budget.alignment_coefficient[known], budget.privacy_bound_binding[known]
-    share = private.mean()
-    style: dict[str, Any] = {"color": [COLOURS[0], COLOURS[1]], "stacked": True}
-    labels = [f"set by the power limit ({100 * (1 - share):.0f}%)", f"set by the privacy bound ({100 * share:.0f}%)"]
-    bars: Any = axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **style)[2]
-    for bar in bars[1]:  # distinct in greyscale
-        bar.set(hatch="////", edgecolor="white", linewidth=0)
+    powered = budget.power_bound_binding[known] & ~private
+    kinds = {"the power limit": powered, "the privacy bound": private, "neither": ~(powered | private)}
+    if not kinds["neither"].any():
+        del kinds["neither"]
+    labels = [f"set by {name} ({100 * of_kind.mean():.0f}%)" for name, of_kind in kinds.items()]
+    style: dict[str, Any] = {"color": COLOURS[: len(kinds)], "stacked": True}
+    bars: Any = axis.hist([beta[of_kind] for of_kind in kinds.values()], bins=BINS, label=labels, **style)[2]
+    for of_kind, hatch in zip(bars[1:], HATCHES, strict=False):  # distinct in greyscale
+        for bar in of_kind:
+            bar.set(hatch=hatch, edgecolor="white", linewidth=0)
     axis.set(xlabel="alignment coefficient β", ylabel="rounds")
     axis.legend(frameon=False, fontsize="small", loc="upper center")

@@ -68,11 +68,12 @@ def write_figures(
     Args:
         groups: (label, run folders) of each line.
         out: The output folder.
-        left_out: Called with a message for each folder without a readable trace, as long as there are other folders.
+        left_out: Called with a message for each folder without a readable trace or an evaluated round, as long as there
+            are other folders.
         style: "ieee" for figures of IEEE papers; None for the current style of Matplotlib.
 
     Raises UserError, before anything is written, if one of the files exists or, without `left_out`, if a folder has no
-    readable trace.
+    readable trace or no evaluated round.
     """
     figures.check_new_files([out / name for name in FIGURES])
     runs: list[tuple[str, list[figures.RecordedRounds]]] = []
@@ -81,7 +82,9 @@ def write_figures(
         read = []
         for folder in folders:
             try:
-                read.append(figures.read_rounds(folder))
+                rounds = figures.read_rounds(folder)
+                rounds.check_evaluated()
+                read.append(rounds)
             except UserError as error:
                 if left_out is None:
                     raise

@@ -55,6 +55,17 @@ class RecordedRounds:
     folder: Path
     trace: xarray.Dataset
 
+    @property
+    def evaluated(self) -> NDArray[np.int64]:
+        """The rounds that were evaluated, counted from 0."""
+        accuracy, loss = (self.trace[name].values for name in ("test_accuracy", "test_loss"))
+        return np.flatnonzero(~(np.isnan(accuracy) & np.isnan(loss)))
+
+    def check_evaluated(self) -> None:
+        """Raise UserError if no round was evaluated."""
+        if not self.evaluated.size:
+            raise UserError(f"{self.folder}: no round of this run was evaluated")
+
 
 @dataclass(frozen=True)
 class LearningCurves:
@@ -95,13 +106,11 @@ def curves_of(label: str, runs: Sequence[RecordedRounds]) -> LearningCurves:
     """
     known: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
     for run in runs:
+        run.check_evaluated()
         metrics = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
         costs = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
-        evaluated = np.flatnonzero(~(np.isnan(metrics["test_accuracy"]) & np.isnan(metrics["test_loss"])))
-        known.append((evaluated, {**metrics, **costs}))
+        known.append((run.evaluated, {**metrics, **costs}))
     shared = reduce(np.intersect1d, [evaluated for evaluated, _ in known])
-    if not known[0][0].size:
-        raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
     if not shared.size:
         raise UserError(f"{runs[0].folder}: evaluated in other rounds than the other seeds; plot the runs separately")
     stacked = {name: np.stack([values[name][shared] for _, values in known]) for name in known[0][1]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.privacy.verdict import ADJACENCIES
-from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, write_figure
+from airfl.report.figures import COLOURS, MARKERS, STYLES, check_new_figures, lighten, write_figure
 from airfl.report.table import BETA_TELLS
 from airfl.report.terminal import AT_BOUND, two_columns
 from airfl.runtime.notebook.style import PAGE, Style
@@ -127,8 +127,13 @@ def bare_table(figures: dict[str, Any]) -> Table:
 
 
 def plot_privacy(privacy: RunPrivacy, out: Path, style: Style | None = None) -> list[Path]:
-    """Write the figure to out/privacy.png and out/privacy.pdf, which must not exist, and return these files."""
+    """Write the figure to out/privacy.png and out/privacy.pdf, which must not exist, and return these files.
+
+    Nothing is written if no epsilon is finite.
+    """
     check_new_figures(out, FILES)
+    if not any(math.isfinite(getattr(privacy, name)) for name in (*LINES, "epsilon_round")):
+        return []
     files, size = [out / name for name in FILES], (PAGE, 3.6) if style else (7.2, 4.6)
     return write_figure(lambda drawing: draw_privacy(drawing, privacy), files, size, style)
 
@@ -146,9 +151,12 @@ def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
         if name == "epsilon_paper":
             scope = "largest round so far" if privacy.claim_scope == "round" else "for the run"
             label = f"{label}, {scope}"
-        axis.plot(lines.rounds, values, label=label, color=COLOURS[number], linestyle=STYLES[number])
+        style: dict[str, Any] = {"color": COLOURS[number], "linestyle": STYLES[number]}
+        if np.isfinite(values).sum() == 1:  # a single point is visible only with a marker
+            style["marker"] = MARKERS[number]
+        axis.plot(lines.rounds, values, label=label, **style)
     if math.isfinite(privacy.epsilon_round) and privacy.epsilon_round > 0:
-        style: dict[str, Any] = {"color": COLOURS[6], "linewidth": 0.8, "linestyle": STYLES[6]}
+        style = {"color": COLOURS[6], "linewidth": 0.8, "linestyle": STYLES[6]}
         label = "worst round, exact" if _round_is_exact(privacy) else "worst round, at most"
         axis.axhline(privacy.epsilon_round, label=label, **style)
     axis.set(xscale="log", xlabel="rounds", ylabel="ε", yscale="log")

@@ -258,7 +258,7 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
         _markdown_line([":---", *["---:"] * len(columns)]),
         *(_markdown_line(cells(row, columns, rows)) for row in rows),
     ]
-    return "\n".join(lines) + f"\n\n{escaped(notes(rows))}\n"
+    return "\n".join(lines) + f"\n\n{markdown_text(notes(rows))}\n"
 
 
 def csv_table(rows: Sequence[TableRow]) -> str:
@@ -277,20 +277,27 @@ def csv_table(rows: Sequence[TableRow]) -> str:
     return text.getvalue()
 
 
-def notes(rows: Sequence[TableRow]) -> str:
-    """Return the notes below a table: the meaning of the columns, and the privacy guarantee."""
+def notes(rows: Sequence[TableRow], over_seeds: bool = True) -> str:
+    """Return the notes below a table: the meaning of the columns, and the privacy guarantee.
+
+    Args:
+        rows: The rows of the table.
+        over_seeds: Whether they say what the numbers of several seeds are, as `cells` writes them.
+    """
     counts = sorted({len(row.runs) for row in rows})
     seeds = counts[-1]
+    several = over_seeds and seeds > 1
     scatter = ["± standard deviation"] * (seeds >= FEWEST)
     if 2 in counts:
         scatter.append(f"both values of the accuracy{' of two seeds' * (seeds >= FEWEST)}")
-    averaged = f"Mean over {seed_counts(counts)} seeds, {'; '.join(scatter)}. " if seeds > 1 else ""
+    averaged = f"Mean over {seed_counts(counts)} seeds, {'; '.join(scatter)}. " if several else ""
     best = BEST_NOTE if any(column.key == "best_accuracy" for column in shown(rows)) else ""
-    meanings = "; ".join([*(column.note for column in shown(rows) if column.note), *[WORST] * (seeds > 1)])
+    meanings = "; ".join([*(column.note for column in shown(rows) if column.note), *[WORST] * several])
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
+    about = ". ".join(filter(None, [meanings.format(scope=scope), statement(rows)]))
     return (
         f"{averaged}{best}energy: {energy(rows)} {ENERGY_NOTE}{left_out(rows)}. "
-        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}{stopped_early(rows)}"
+        f"ε: {about}.{untuned(rows)}{broken_off(rows)}{stopped_early(rows)}"
     )
 
 
@@ -316,11 +323,15 @@ def left_out(rows: Sequence[TableRow]) -> str:
 
 
 def broken_off(rows: Sequence[TableRow]) -> str:
-    """Return a sentence that lists incomplete runs, if there are any. Averages include their last state."""
+    """Return a sentence that lists incomplete runs, if there are any. Averages include their last state.
+
+    Their costs are those of all rounds that ran, but epsilon of the run is only known at the last evaluated one.
+    """
     incomplete = [row.marked for row in rows if mark(row.runs)]
     if not incomplete:
         return ""
-    return f" Not complete, included as far as they ran: {'; '.join(incomplete)}."
+    listed = "; ".join(incomplete)
+    return f" Not complete, included as far as they ran, with accuracy and ε run of the last evaluated round: {listed}."
 
 
 def stopped_early(rows: Sequence[TableRow]) -> str:
@@ -381,6 +392,11 @@ def _markdown_line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(map(markdown_cell, texts)) + " |"
 
 
+def markdown_text(text: str) -> str:
+    """Escape text for Markdown, so that it starts no HTML element."""
+    return escaped(text).replace("<", "\\<")
+
+
 def markdown_cell(text: str) -> str:
     """Escape text for a cell of a Markdown table, so that it starts neither a new cell nor an HTML element."""
-    return escaped(text).replace("|", "\\|").replace("<", "\\<")
+    return markdown_text(text).replace("|", "\\|")

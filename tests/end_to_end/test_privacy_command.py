@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from airfl.analysis.calculator import curves, privacy_of
 from airfl.privacy.calibration import Remedies
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.report.figures import MARKERS
+from airfl.report.privacy import draw_privacy
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, refused, succeeded
 from tests.small_data import LITTLE, run
@@ -198,6 +201,20 @@ def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
     for name in ("privacy.png", "privacy.pdf"):
         assert (tmp_path / "p" / name).stat().st_size > 10_000
     assert "already exists" in refused(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
+
+
+def test_a_figure_of_one_round_has_points_and_without_a_finite_epsilon_there_is_none(tmp_path: Path) -> None:
+    """A line of one point shows nothing."""
+    drawing = Figure()
+    draw_privacy(drawing, privacy_of(small_settings("run.rounds=1")))
+    *points, worst_round = drawing.axes[0].lines
+    assert len(points) == 5
+    assert all(point.get_marker() in MARKERS for point in points)
+    assert len(worst_round.get_xdata()) == 2
+    done = succeeded(airfl("privacy", DEMO, *SMALL, "channel.noise=false", "--plot", tmp_path / "none"))
+    assert "left out: privacy.png: no ε is finite" in done.stderr
+    assert "Warning" not in done.stderr
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_runs_that_are_not_complete_are_marked_wherever_they_are_averaged(broken
     summaries = [run.digest.summary for run in results.runs]
     row = TableRow("both", summaries)
     assert cells(row)[0] == "both (1 of 2 failed)"
-    assert notes([row]).endswith("Not complete, included as far as they ran: both (1 of 2 failed).")
+    assert notes([row]).endswith(" of the last evaluated round: both (1 of 2 failed).")
     assert next(csv.DictReader(csv_table([row]).splitlines()))["not_complete"] == "1"
     assert "Not complete" not in notes([TableRow("one", summaries[:1])])
     alone = read_results(broken_off / "alone")

@@ -96,6 +96,7 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
         "resource_elements": trace["resource_elements"].sum(),
         "alignment_coefficient": trace["alignment_coefficient"],
         "alignment_coefficient_median": np.median(trace["alignment_coefficient"]),
+        "power_bound_binding": trace["power_bound_binding"],
         "privacy_bound_binding": trace["privacy_bound_binding"],
         "noise_multiplier_min": trace["noise_multiplier"].min(),
         "epsilon_round_max": trace["epsilon_round"].max(),
@@ -251,6 +252,18 @@ def test_the_figure_shows_every_round() -> None:
     by_power, by_privacy = (sum(bar.get_height() for bar in bars) for bars in histogram.containers)
     assert 0 < by_privacy == budget.privacy_bound_binding.sum() == 50 - by_power < 50
     np.testing.assert_allclose(energy.lines[0].get_ydata(), np.cumsum(budget.round_energy))
+
+
+def test_a_coefficient_of_the_settings_is_no_limit_in_the_figure() -> None:
+    """What the user sets is set neither by the power limits nor by the privacy bound."""
+    policy = ("power.policy=truncated-inversion", "power.coefficient=0.01")
+    budget, figure = budget_of("scheme.name=wfl-pdp", "run.rounds=5", *policy), Figure()
+    draw_budget(figure, budget)
+    histogram = figure.axes[0]
+    assert set(budget.alignment_coefficient) == {0.01}
+    assert [sum(bar.get_height() for bar in bars) for bars in histogram.containers] == [0, 0, 5]
+    labels = histogram.get_legend_handles_labels()[1]
+    assert labels == ["set by the power limit (0%)", "set by the privacy bound (0%)", "set by neither (100%)"]
 
 
 def test_the_figure_is_drawn_and_never_replaced(tmp_path: Path) -> None:

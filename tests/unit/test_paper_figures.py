@@ -26,7 +26,7 @@ from airfl.report.paper import FIGURES, draw_figures, possible_figures
 from airfl.report.paper.lines import line_of
 from airfl.report.paper.names import scheme_name
 from airfl.report.paper.selection import read_conditions, select
-from airfl.report.paper.table import COLUMNS, escape, latex_number, notes, rows_of
+from airfl.report.paper.table import COLUMNS, escape, latex, latex_number, notes, rows_of
 from tests.figures import panels, sweep
 from tests.refusals import one_line
 from tests.report_page import summarised
@@ -271,6 +271,9 @@ def test_latex_escapes() -> None:
     escaped = r"a\_b \& 50\% of \$x\textasciicircum{}2 \{\#1\} \textasciitilde{} \textbackslash{}"
     assert escape("a_b & 50% of $x^2 {#1} ~ \\") == escaped
     assert escape("ε < 1") == r"$\varepsilon$ $<$ 1"
+    # The end of a line takes a bracket or a star behind it for its own argument.
+    lines = latex([["[ours]", "1"], ["*", "2"], ["a [1]*", "3"]], "").splitlines()
+    assert lines[7:10] == [r"{}[ours] & 1 \\", r"{}* & 2 \\", r"a [1]* & 3 \\"]
     assert latex_number("2.55e11 ± 3.49e10") == r"$(2.55 \pm 0.35) \times 10^{11}$"
     assert latex_number("2.55e11 ± 9.00e11") == r"$(2.55 \pm 9.00) \times 10^{11}$"
     assert latex_number("2.55e11 ± 3.00e8") == r"$2.55 \times 10^{11}$ $\pm$ $3.00 \times 10^{8}$"  # no 0.00
@@ -387,6 +390,15 @@ def test_some_of_the_runs(ratios: Path) -> None:
     ):
         with pytest.raises(UserError, match=said):
             select(results, read_conditions([condition]))
+
+
+def test_a_setting_that_the_first_run_lacks_is_known(ratios: Path) -> None:
+    """As those of a scheme that stands behind others in a comparison."""
+    first, *others = read_results(ratios).runs
+    scheme = {key: value for key, value in first.digest.settings["scheme"].items() if key != "ratio"}
+    without = replace(first, values={}, digest=replace(first.digest, settings={"scheme": scheme}))
+    some = select(replace(read_results(ratios), runs=(without, *others)), read_conditions(["scheme.ratio=0.6"]))
+    assert [run.folder.name for run in some.runs] == ["point-0-1", "point-0-2"]
 
 
 def test_the_command_draws_what_it_can_and_says_what_it_leaves_out(ratios: Path, tmp_path: Path) -> None:

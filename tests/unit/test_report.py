@@ -94,6 +94,14 @@ def test_csv_keeps_full_precision_and_infinity_and_markdown_has_a_line_a_row_and
     assert "delta 0.001, client level" in text
 
 
+def test_labels_in_the_notes_start_no_html_element() -> None:
+    """As those in the table do not."""
+    named = [TableRow("<b>a</b>", [replace(PRIVATE, status="failed")]), TableRow("b", [IDEAL])]
+    text = markdown_table(named)
+    assert text.count("\\<b>a\\</b>") == text.count("<b>a") == 2
+    assert "sum of ||x||^2 over" in text
+
+
 def test_columns_without_a_figure_are_for_the_csv_only() -> None:
     alone, both = [TableRow("a", [PRIVATE])], [TableRow("a", [PRIVATE]), TableRow("b", [OF_RUN])]
     assert "ε run at least" in markdown_table(alone)
@@ -337,6 +345,13 @@ def test_the_notes_count_the_seeds_of_all_rows() -> None:
     assert "seeds" not in notes([one])
 
 
+def test_the_notes_of_a_run_without_a_round_have_no_gap() -> None:
+    """Nothing of its epsilon is known but what it would be of."""
+    unknown = dict.fromkeys(("epsilon_paper", "epsilon_round", *OF_THE_RUN), math.nan)
+    said = notes([TableRow("a", [replace(PRIVATE, status="failed", rounds=0, **unknown)])])
+    assert "(ideal link: at capacity). ε: delta 0.001, client level" in said
+
+
 def test_a_charged_downlink_is_in_the_air_time_and_energies_in_joules_are_named_so(tmp_path: Path) -> None:
     physical = ("channel.units=physical", "channel.mean_gain=1e-5")
     ideal = run(small_settings(*physical, "grid.downlink=false"))
@@ -437,6 +452,21 @@ def test_no_privacy_figure_without_a_finite_figure(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["learning.pdf", "learning.png"]
     copied = copy_report([*files, tmp_path / "out" / "privacy.png"], tmp_path / "docs")
     assert copied == [tmp_path / "docs" / "learning.png"]
+
+
+def test_a_run_without_an_evaluation_is_left_out_of_the_figures(tmp_path: Path) -> None:
+    """As one that diverged in its first round is; by itself it is refused."""
+    run(small_settings(), tmp_path / "whole")
+    with pytest.raises(UserError, match="training diverged"):
+        run(small_settings("local.learning_rate=1e30"), tmp_path / "diverged")
+    told: list[str] = []
+    diverged, line = [tmp_path / "diverged"], f"{tmp_path / 'diverged'}: no round of this run was evaluated"
+    files = write_figures([("a", diverged), ("b", [tmp_path / "whole"])], tmp_path / "out", told.append)
+    assert [file.name for file in files][:2] == ["learning.png", "learning.pdf"]
+    assert told == [line]
+    with pytest.raises(UserError, match="no round of this run was evaluated"):
+        write_figures([("a", diverged)], tmp_path / "none", told.append)
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("name", ["learning.pdf", "privacy.png", "privacy.pdf"])

@@ -182,6 +182,15 @@ def test_learning_curves_are_the_traces(comparison: Path, page: Page) -> None:
     assert area["y"] == pytest.approx([*low, *high[::-1]], rel=1e-5)
 
 
+def test_an_interval_is_said_only_where_there_is_one(swept: Page, sweep: Path) -> None:
+    """Not of a single seed."""
+    first = read_results(sweep).runs[0]
+    three = shown(Results(tuple(replace(first, seed=seed) for seed in range(3))), sweep)
+    for found, said in ((swept, False), (three, True)):
+        texts = [text for curve in found.figure("plot-loss")["data"] for text in curve.get("hovertext", ())]
+        assert {"95% interval" in text for text in texts} == {said}
+
+
 def test_what_curves_can_be_drawn_against_is_spent_so_far(comparison: Path, page: Page) -> None:
     """A group without bits is nowhere on their axis."""
     figure = page.figure("plot-accuracy")
@@ -224,6 +233,26 @@ def test_claimed_against_true(comparison: Path, page: Page) -> None:
     assert "client level" in points[PDP]["hovertext"][0]
     assert "0 of these claims hold, 2 do not" in page.text
     assert "pfels, seed 0: epsilon 1.5 is claimed for a round, which does not hold" in page.text
+
+
+def test_a_claim_is_judged_only_by_what_the_trace_has(comparison: Path) -> None:
+    """PFELS that failed in its first round claims an epsilon nevertheless, and an epsilon of fewer rounds than have run
+    may exceed the claim for the run, but not confirm it."""
+    runs = read_results(comparison).runs
+    ideal, pfels = (next(run for run in runs if run.label == LABELS[place]) for place in (IDEAL, PFELS))
+    of_run = {"claim_scope": "run", "epsilon_paper": 2.0, "epsilon": 1.5, "epsilon_at_least": 1.4}
+    unknown: list[dict[str, Any]] = [
+        {"epsilon_paper": math.nan, "epsilon_round": math.nan},
+        {**of_run, "epsilon": math.nan, "epsilon_at_least": math.nan},
+        {**of_run, "status": "failed"},
+    ]
+    for changes in unknown:
+        found = shown(Results((ideal, summarised(pfels, **changes))), comparison)
+        assert "for 1 of 2 groups: 0 of these claims hold, 0 do not, 1 cannot be judged by the trace" in found.text
+        assert f"Nothing claimed: {LABELS[IDEAL]}." in found.text
+    broken = {**of_run, "status": "failed", "epsilon_paper": 1.0}
+    for changes, said in ((of_run, "1 of these claims hold, 0 do not."), (broken, "0 of these claims hold, 1 do not.")):
+        assert said in shown(Results((summarised(pfels, **changes),)), comparison).text
 
 
 def test_of_many_groups_the_best_are_drawn(sweep: Path) -> None:
@@ -313,10 +342,38 @@ def test_a_run_broken_off_before_an_evaluation(sweep: Path) -> None:
     course = {name: values[:0] for name, values in run.digest.course.items()}
     broken = replace(run, digest=replace(run.digest, course=course))
     found = shown(Results((broken,), ("scheme.ratio",)), sweep)
-    assert "1 failed run: taken as far as the trace goes" in found.text
-    assert "No run was evaluated." in found.text
+    assert "1 failed run: taken as far as the trace goes, with accuracy and ε of the run at the last ev" in found.text
+    assert "Not drawn, as there is no round at which all seeds were evaluated: pfels, ratio = 0.1." in found.text
+    assert "Pareto fronts" not in found.text
     (epsilon,) = numbers(found, "comparison-table", "ε run")
     assert epsilon > 0
+
+
+def test_a_group_without_a_curve_is_named(comparison: Path) -> None:
+    """As one of which a seed has failed before its first evaluation."""
+    runs = read_results(comparison).runs
+    first, second = [run for run in runs if run.label == LABELS[PDP]]
+    course = {name: values[:0] for name, values in second.digest.course.items()}
+    broken = replace(second, digest=replace(second.digest, course=course))
+    line = "no round at which all seeds were evaluated: WFL-PDP."
+    for others in ((), tuple(run for run in runs if run.label != LABELS[PDP])):
+        found = shown(Results((*others, first, broken)), comparison)
+        assert line in found.text
+        assert bool(others) is any(attributes.get("id") == "plot-loss" for _, attributes in found.elements)
+
+
+def test_the_notes_are_of_all_seeds(comparison: Path) -> None:
+    """Not only of the first: which runs were stopped or have failed, and what the columns mean."""
+    first, second = [run for run in read_results(comparison).runs if run.label == LABELS[PDP]]
+    stopped = summarised(first, stopped_early="because", rounds=2)
+    failed = summarised(second, status="failed", best_accuracy=0.99)
+    ideal = next(run for run in read_results(comparison).runs if run.label == LABELS[IDEAL])
+    found = shown(Results((stopped, failed, ideal)), comparison)
+    assert "Stopped early: WFL-PDP after 2 rounds (1 of 2 runs)." in found.text
+    assert "last evaluated round: WFL-PDP (1 of 2 failed)." in found.text
+    assert "best: the highest of all evaluated rounds, selected on the test set" in found.text
+    assert found.text.count("Not tuned:") == 1
+    assert "Mean over 2 seeds" not in found.text  # the page has intervals where the terminal has deviations
 
 
 def test_energies_of_different_units_are_not_compared(comparison: Path) -> None:
@@ -436,7 +493,8 @@ def test_refusals(sweep: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder, out, message in (
         (empty, None, r"holds no run"),
-        (tmp_path / "none", None, r"no such folder"),
+        (tmp_path / "none", None, r"no such folder; check the path"),
+        (tmp_path / "file", None, r"file: a file, not a folder; give the folder of a run"),
         (sweep, empty, r"is a folder.*report\.html"),
         (sweep, tmp_path / "file" / "report.html", r"is a file; .* must be a folder"),
     ):

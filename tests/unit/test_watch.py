@@ -24,7 +24,7 @@ from airfl.report.live.watched import Request, as_json
 from airfl.simulation import run as simulate
 from airfl.storage.trace import open_trace
 from tests.conftest import small_settings
-from tests.small_data import OF_PEOPLE, people
+from tests.small_data import OF_PEOPLE, people, run
 
 ROUNDS = 6
 PLACED = ("channel.units=physical", "topology.kind=disc")
@@ -90,6 +90,19 @@ def test_a_finished_run_is_read_from_its_trace(ran: Snapshots) -> None:
     for name, values in ran.seen[-1]["series"].items():
         np.testing.assert_array_equal(given[name], values)
     assert data["points"][0]["accuracy"] == given["test_accuracy"][-1]
+
+
+def test_a_run_that_has_failed_is_told_with_its_cause_and_its_rounds(tmp_path: Path) -> None:
+    """Among other runs as by itself."""
+    settings = small_settings("run.rounds=4", "local.learning_rate=1e30")
+    with pytest.raises(UserError, match="training diverged"):
+        run(settings, tmp_path / "runs" / "one")
+    (alone,) = Watched(tmp_path / "runs" / "one").data()["points"]
+    (among,) = Watched(tmp_path / "runs").data()["points"]
+    told = {name: among[name] for name in ("state", "done", "rounds", "note")}
+    assert told == {name: alone[name] for name in told}
+    assert (told["state"], told["rounds"]) == ("failed", 4)
+    assert "training diverged" in told["note"]
 
 
 def test_only_what_is_new_is_given(ran: Snapshots) -> None:

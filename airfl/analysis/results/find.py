@@ -19,18 +19,23 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
     """
     groups: dict[str, list[Path]] = {}
     for folder in folders:
-        if found := address(folder):
-            raise UserError(f"{'://'.join(found)}: an address, not a folder; mount it, or copy it to a folder first")
-        if folder.is_file():
-            raise UserError(f"{folder}: a file, not a folder; give the folder of a run, a sweep or a comparison")
-        if not folder.is_dir():
-            raise UserError(f"{folder}: no such folder; check the path")
+        check_folder(folder)
         runs = _runs_in(folder)
         if not runs:
             raise UserError(without_runs(folder))
         for label, run in runs:
             groups.setdefault(label, []).append(run)
     return list(groups.items())
+
+
+def check_folder(folder: Path) -> None:
+    """Raise UserError if the path is an address or a file, or does not exist."""
+    if found := address(folder):
+        raise UserError(f"{'://'.join(found)}: an address, not a folder; mount it, or copy it to a folder first")
+    if folder.is_file():
+        raise UserError(f"{folder}: a file, not a folder; give the folder of a run, a sweep or a comparison")
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; check the path")
 
 
 def without_runs(folder: Path) -> str:

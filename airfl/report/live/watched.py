@@ -21,6 +21,7 @@ from airfl.errors import UserError
 from airfl.report.live.follow import COMPLETE, ENDED, FAILED, INTERRUPTED, RUNNING, UNREADABLE, WAITING, Follower
 from airfl.runtime.time_left import duration
 from airfl.storage.output_files import CHECKPOINT_NAME, LOCK_NAME, OF_A_RUN, ROWS_NAME, SWEEP_NAME, TRACE_NAME
+from airfl.storage.trace import open_trace
 
 RUN, SWEEP, COMPARISON, RUNS, NOTHING = "run", "sweep", "comparison", "runs", "nothing"
 SECONDS_BETWEEN_LOOKS = 0.5
@@ -270,18 +271,26 @@ def _label(label: str, values: Mapping[str, Any], seed: int) -> str:
 
 def _finished_row(folder: Path) -> dict[str, Any]:
     try:
-        summary = digest_of(folder).summary
+        digest = digest_of(folder)
+        summary, asked = digest.summary, digest.setting("run.rounds")
+        note = _failure(folder) if summary.status == "failed" else summary.stopped_early
     except UserError as error:
         return {"state": UNREADABLE, "note": str(error)}
     state = {"complete": COMPLETE, "failed": FAILED}.get(summary.status, INTERRUPTED)
     return {
         "state": state,
-        "note": summary.stopped_early,
+        "note": note,
         "scheme": summary.scheme,
         "done": summary.rounds,
-        "rounds": summary.rounds,
+        "rounds": asked if isinstance(asked, int) else summary.rounds,
         "accuracy": summary.test_accuracy,
     }
+
+
+def _failure(folder: Path) -> str:
+    """Return why the run in this folder has failed."""
+    with open_trace(folder) as trace:
+        return str(trace.attrs.get("failure", ""))
 
 
 def _sentence(text: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.analysis.results.collect import read_some_results
+from airfl.analysis.results.find import check_folder
 from airfl.config.arguments import public
 from airfl.errors import UserError
 from airfl.report.page.sections import SECTIONS
@@ -64,8 +65,8 @@ def write_page(
     """
     places = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     target = Path(out) if out is not None else places[0] / NAME
-    if out is None and not places[0].is_dir():
-        raise UserError(f"{places[0]}: no such folder")
+    if out is None:
+        check_folder(places[0])
     check_target(target)
     results = read_some_results(places)
     for line in results.unreadable.values():

@@ -29,12 +29,10 @@ def select(results: Results, conditions: Mapping[str, Sequence[Any]]) -> Results
 
     Raises UserError for an unknown key, or if no run meets a condition.
     """
-    known = [
-        f"{section}.{name}"
-        for run in results.runs[:1]
-        for section, table in run.digest.settings.items()
-        for name in table
-    ]
+    # A scheme has its own settings, so that the runs of a comparison have different ones.
+    known = dict.fromkeys(
+        f"{section}.{name}" for run in results.runs for section, table in run.digest.settings.items() for name in table
+    )
     for key, values in conditions.items():
         if key not in known:
             raise UserError(f"--where: unknown setting {key!r}{nearest(key, known)}")

@@ -16,6 +16,7 @@ from airfl.report.table import (
     energy,
     left_out,
     markdown_cell,
+    markdown_text,
     seed_counts,
     statement,
     without_costs,
@@ -191,7 +192,7 @@ def markdown(rows: list[list[str]], note: str, columns: Sequence[PaperColumn] = 
     heading = ["", *(column.heading for column in columns)]
     lines = [heading, [":---", *["---:"] * len(columns)], *rows]
     text = "\n".join("| " + " | ".join(map(markdown_cell, line)) + " |" for line in lines)
-    return f"{text}\n\n{escaped(note)}\n"
+    return f"{text}\n\n{markdown_text(note)}\n"
 
 
 def latex(rows: list[list[str]], note: str, columns: Sequence[PaperColumn] = COLUMNS) -> str:
@@ -226,9 +227,12 @@ def _heading(text: str) -> str:
 
 
 def _name(name: str, width_in: float) -> str:
-    """Return the name of a row, which wraps if it is longer than the column of names."""
+    r"""Return the name of a row, which wraps if it is longer than the column of names.
+
+    The \\ of the row above would take a star or a bracket at its begin for its own argument.
+    """
     if len(name) <= LETTERS_PER_IN * width_in:
-        return escape(name)
+        return f"{'{}' * name.startswith(('*', '['))}{escape(name)}"
     return rf"\parbox[t]{{{width_in}in}}{{\raggedright\strut {escape(name)}\strut}}"
 
 

@@ -29,8 +29,8 @@ def comparison(view: PageView) -> dict[str, Any]:
         ]
         for group, row in zip(view.groups, view.rows, strict=True)
     ]
-    said = notes([TableRow(view.name(group), row.runs[:1]) for group, row in zip(view.groups, view.rows, strict=True)])
-    said = said.removesuffix(untuned(view.rows))  # already at the top of the page
+    named = [TableRow(view.name(group), row.runs) for group, row in zip(view.groups, view.rows, strict=True)]
+    said = notes(named, over_seeds=False).replace(untuned(named), "")  # already at the top of the page
     averaged = AVERAGED if len(view.results.runs) > len(lines) else ""
     return {
         "table": Table("comparison-table", "comparison", headings, lines),

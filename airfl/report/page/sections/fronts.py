@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,12 @@ COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 
 
 def fronts(view: PageView) -> dict[str, Any]:
-    """Return two plots with a point per group, in which a line joins the points that are not dominated."""
+    """Return two plots with a point per group, in which a line joins the points that are not dominated.
+
+    The section is left out if no accuracy is known.
+    """
+    if all(math.isnan(one.mean) for one in view.accuracies):
+        return {}
     charts, said = [], []
     known = {cost: title for cost, title in COSTS.items() if cost in view.costs}
     for cost, title in known.items():

@@ -54,7 +54,9 @@ def _warnings(view: PageView) -> list[str]:
     states = Counter(run.digest.summary.status for run in view.results.runs)
     for status, count in states.items():
         if status != "complete":
-            said.append(f"{counted(count, f'{STATES.get(status, status)} run')}: taken as far as the trace goes.")
+            runs = counted(count, f"{STATES.get(status, status)} run")
+            last = "with accuracy and ε of the run at the last evaluated round"
+            said.append(f"{runs}: taken as far as the trace goes, {last}.")
     stopped = sorted({run.digest.summary.rounds for run in view.results.runs if run.digest.summary.stopped_early})
     if stopped:
         said.append(f"Runs were stopped early, after {_span(stopped)} rounds: their costs and ε are of those rounds.")

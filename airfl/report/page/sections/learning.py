@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -43,8 +44,11 @@ def learning(view: PageView) -> dict[str, Any]:
     """Return two plots, and a menu for their horizontal axis."""
     found = [(place, curve_of(view.name(view.groups[place]), view.groups[place], view.costs)) for place in view.best]
     curves = [(place, curve) for place, curve in found if curve is not None]
+    without = [view.name(view.groups[place]) for place, curve in found if curve is None]
+    missing = f"Not drawn, as there is no round at which all seeds were evaluated: {'; '.join(without)}."
+    selection = " ".join(filter(None, [view.selection, missing * bool(without)]))
     if not curves:
-        return {"charts": []}
+        return {"charts": [], "selection": selection}
     drawn = [curve for _, curve in curves]
     costs = {name: text for name, text in view.costs.items() if any(curve.means[name][-1] > 0 for curve in drawn)}
     accuracies, losses = ([one for curve in drawn for one in getattr(curve, what)] for what in ("accuracy", "loss"))
@@ -61,7 +65,7 @@ def learning(view: PageView) -> dict[str, Any]:
         "costs": costs,
         "legend": [(number, curve.name, look(number)) for number, curve in enumerate(drawn)],
         "areas": any(len(group.runs) > 1 for group in view.groups),
-        "selection": view.selection,
+        "selection": selection,
     }
 
 
@@ -131,12 +135,12 @@ def _spent(curve: Curve, cost: str) -> list[float | None]:
 
 
 def _said(curve: Curve, place: int, costs: dict[str, str]) -> str:
-    accuracy, loss = draw.plus_minus(curve.accuracy[place]), figure(curve.loss[place].mean)
+    accuracy, loss = curve.accuracy[place], figure(curve.loss[place].mean)
     spent = [f"{text}: {_cost(cost, curve.means[cost][place])}" for cost, text in costs.items()]
     return "\n".join(
         [
             curve.name,
-            f"accuracy: {accuracy} %{'' if curve.accuracy[place].points else ' (95% interval)'}",
+            f"accuracy: {draw.plus_minus(accuracy)} %{' (95% interval)' if math.isfinite(accuracy.low) else ''}",
             f"loss: {loss}",
             *spent,
         ]

@@ -122,17 +122,31 @@ def _said(view: PageView, group: Group) -> str:
 def _verdict(view: PageView) -> str:
     """Return a sentence on how many claims hold, judged by the first seed of each group."""
     first = [_first(group) for group in view.groups]
-    claims = [run for run in first if not math.isnan(run.epsilon_paper)]
+    claims = [run for run in first if run.claim_scope != "none"]
     if not claims:
         return "Nothing is claimed of any group by its scheme's paper."
-    holding = sum(run.claim_holds for run in claims)
-    refuted = sum(not run.claim_holds and run.claim_refuted for run in claims)
-    unproven = len(claims) - holding - refuted
+    judged = [run for run in claims if _can_be_judged(run)]
+    holding = sum(run.claim_holds for run in judged)
+    refuted = sum(not run.claim_holds and run.claim_refuted for run in judged)
+    unproven, open_yet = len(judged) - holding - refuted, len(claims) - len(judged)
     return (
         f"The scheme's paper claims an ε for {len(claims)} of {len(first)} groups: {holding} of these claims hold, "
-        f"{refuted} do not{f', {unproven} are not proven' if unproven else ''}. Counts and sentences are those of each "
-        "group's first seed, which a sentence names."
+        f"{refuted} do not{f', {unproven} are not proven' if unproven else ''}"
+        f"{f', {open_yet} cannot be judged by the trace' if open_yet else ''}. Counts and sentences are "
+        "those of each group's first seed, which a sentence names."
     )
+
+
+def _can_be_judged(run: Summary) -> bool:
+    """Return whether the trace tells if the claim holds.
+
+    A run that failed in its first round has no claim, and one that was never evaluated no epsilon of the run. A run
+    that is not complete has that of its last evaluated round, which may exceed the claim but not confirm it.
+    """
+    accounted = run.epsilon_round if run.claim_scope == "round" else run.epsilon
+    if math.isnan(run.epsilon_paper) or math.isnan(accounted):
+        return False
+    return run.claim_scope == "round" or run.status == "complete" or not run.claim_holds
 
 
 def _sentences(view: PageView) -> list[str]:
@@ -155,11 +169,12 @@ def _first_of(names: Sequence[str]) -> str:
 
 def _not_drawn(view: PageView, pairs: Sequence[EpsilonPair]) -> list[tuple[str, str]]:
     """Return the reasons for which groups have no point, each with the groups."""
-    silent = [view.name(group) for group, pair in zip(view.groups, pairs, strict=True) if math.isnan(pair.claimed)]
+    claimless = [_first(group).claim_scope == "none" for group in view.groups]
+    silent = [view.name(group) for group, without in zip(view.groups, claimless, strict=True) if without]
     other = [
         f"{view.name(group)} (claimed {figure(pair.claimed)}, holds {figure(pair.true)})"
-        for group, pair in zip(view.groups, pairs, strict=True)
-        if not math.isnan(pair.claimed) and not pair.drawable
+        for group, pair, without in zip(view.groups, pairs, claimless, strict=True)
+        if not without and not pair.drawable
     ]
     return [("Nothing claimed", _first_of(silent)), ("Off the plot", _first_of(other))]
 
