@@ -9,8 +9,8 @@ python experiments/papers/fed_smp.py unscaled --jobs 2   # rand-k of table I wit
 Rows and settings are those of experiments/configs/papers/fed-smp-*.toml. Tables I, IV and V take Fashion-MNIST
 (`airfl data get fashion-mnist`, or Debian's package dataset-fashion-mnist with --data /usr/share/datasets), II, VI and
 VII SVHN, and III, VIII and IX Shakespeare's plays, which have other clients than LEAF's Shakespeare, evaluated in every
-20th round instead of every 50th. `figure-3` runs
-the rows of table I without noise, and draws them beside those; figure 2 shows curves of rows of tables I to III.
+20th round instead of every 50th. `figure-3` runs the rows of table I without noise, and draws them beside those; figure
+2 shows curves of rows of tables I to III.
 
 Tables IV to IX print epsilon and not the noise. IV to VII follow from noise multipliers of 1.0, 2.0 and 2.5 beside the
 default of 1.4. For VIII and IX we take 0.25, 0.35 and 0.4 beside 0.3, which is a guess: their epsilon is for a

@@ -302,6 +302,34 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine in ENGINES
 
 
+@pytest.mark.parametrize(("seconds", "measured"), [(1e-4, 400), (1e-2, 50), (1.0, choose.LEAST_STEPS)])
+def test_of_many_long_steps_the_first_are_measured(
+    seconds: float, measured: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that only training moves on. What is compared is the time of all steps."""
+    clock, trained = [0.0], list[int]()
+
+    class Slow:
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+            trained.append(work.plan.shape[1])
+            clock[0] += self.factor * seconds * work.plan.shape[1] * len(work.devices)
+
+    monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
+    monkeypatch.setattr(choose.time, "perf_counter", lambda: clock[0])
+    pace = {"layers": 1.0, "loop": 1.5}
+    monkeypatch.setattr(choose, "ENGINES", {
+        name: lambda spec, name=name: Slow(pace[name]) if name in pace else None for name in ENGINES
+    })  # fmt: skip
+    monkeypatch.setattr(choose.cache, "read", lambda *_: None)
+    monkeypatch.setattr(choose.cache, "write", lambda *_: None)
+    trainer = trainer_of(task_of("mlp", torch.float32), "mlp", "auto", 0, 0.0, steps=400)
+    assert trainer.engine == "layers"
+    assert {*trained[2:]} == {measured}  # after two calls that tell how long a step takes
+
+
 def test_devices_side_by_side_take_one_thread_each() -> None:
     """Threads of torch's within those of the run would fight for the cores."""
     seen: list[int] = []

@@ -290,8 +290,7 @@ def _fastest(
         return verifier.build(name, chunk) if verifier else ENGINES[name](replace(spec, chunk=chunk))
 
     engines = (build(*one) for one in candidates(local.engine, fixed_chunk, spec, workload, usual))
-    first = next((engine for engine in engines if engine is not None), None)
-    steps = _steps_worth_measuring(first, local, spec, streams)
+    steps = _steps_worth_measuring((engine for engine in engines if engine is not None), local, spec, streams)
     best, least = (usual, 0), math.inf
     too_slow: set[str] = set()
     for name, chunk in candidates(local.engine, fixed_chunk, spec, workload, usual):
@@ -346,12 +345,16 @@ def candidates(
         yield name, largest
 
 
-def _steps_worth_measuring(engine: Engine | None, local: LocalSettings, spec: EngineSpec, streams: Streams) -> int:
+def _steps_worth_measuring(engines: Iterator[Engine], local: LocalSettings, spec: EngineSpec, streams: Streams) -> int:
     """Return the number of local steps that tell the engines apart: all of them, or as many as a device makes in
-    `SECONDS_PER_CANDIDATE`, but at least `LEAST_STEPS`."""
+    `SECONDS_PER_CANDIDATE`, but at least `LEAST_STEPS`.
+
+    engines: the candidates, of which the first tells how long a step takes.
+    """
     start, work, updates = _one_chunk(local, spec, 1, streams)
     steps = int(work.plan.shape[1])
-    if steps <= LEAST_STEPS or engine is None:
+    engine = next(engines, None) if steps > LEAST_STEPS else None
+    if engine is None:
         return steps
     few = replace(work, plan=work.plan[:, :LEAST_STEPS])
     engine.train(start, few, updates)  # memory is allocated, and kernels are built
