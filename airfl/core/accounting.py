@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from airfl.core.scenario import Scenario
 from airfl.privacy.accountants import accountant_of_settings
-from airfl.privacy.disclosure import Disclosure
+from airfl.privacy.disclosure import Disclosure, Kind, kind_of
 from airfl.privacy.events import Event, masked
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.selection import ChannelRule, sampling_of
@@ -66,14 +66,15 @@ def worst_round_epsilon(
         rounds: (noise multiplier, what beta disclosed) of each round.
         devices: The devices that take part in some round.
     """
-    worst: dict[tuple[bool, int, int] | None, tuple[float, Disclosure | None]] = {}
+    worst: dict[Kind | None, tuple[float, Disclosure | None]] = {}
     for multiplier, told in rounds:
-        kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
+        kind = None if told is None else kind_of(told)
         if kind not in worst or multiplier < worst[kind][0]:
             worst[kind] = multiplier, told
     events = [(release_event(scenario, least), told) for least, told in worst.values()]
     upper = max(ledger.of_one_round(event, told) for event, told in events)
-    return upper, max(ledger.of_one_round_at_least(event, told, devices) for event, told in events)
+    lower = [ledger.of_one_round_at_least(event, told, devices) for event, told in events]
+    return upper, max((one for one in lower if not math.isnan(one)), default=math.nan)
 
 
 def paper_cost_mb(scenario: Scenario) -> float:

@@ -47,6 +47,16 @@ class Disclosure:
     exact: bool
 
 
+Kind = tuple[bool, int, int, bool]
+"""Rounds of the same kind differ in their noise alone."""
+
+
+def kind_of(disclosure: Disclosure) -> Kind:
+    """Return what decides the epsilon of a round beside its noise: whether devices are named, how many others are
+    sampled of how many, and whether the observer learns no less."""
+    return len(disclosure.named) > 0, disclosure.sample, disclosure.pool, disclosure.exact
+
+
 @functools.lru_cache(maxsize=8)  # every round asks for the same
 def followed(devices: int) -> Ids:
     """Return the ids of a few devices, evenly spread over all N; read-only."""

@@ -21,7 +21,7 @@ from airfl.privacy.accountants import NamedAccount, account
 from airfl.privacy.accountants.bins import distinct, on_lattice
 from airfl.privacy.accountants.tight import epsilon_alone
 from airfl.privacy.bounds import epsilon, least
-from airfl.privacy.disclosure import Disclosure
+from airfl.privacy.disclosure import Disclosure, Kind, kind_of
 from airfl.privacy.events import (
     NOTHING,
     Adjacency,
@@ -114,6 +114,8 @@ class PrivacyLedger:
         statement = self.statement
         if has_binomial(event) or not statement.attained:
             return math.nan
+        if statement.hidden and disclosure is not None and not disclosure.exact:
+            return math.nan  # the observer may know less than is accounted
         alone = {statement.of_devices[one] for one in devices.tolist()} if statement.of_devices else {event}
         observed = [statement.of_round(one, disclosure) for one in alone]
         if disclosure is not None and len(disclosure.named):
@@ -236,7 +238,8 @@ class PrivacyLedger:
             self.of_one_round_at_least(event, disclosure, self._view.took_part)
             for event, disclosure in self._worst.rounds
         ]
-        return self._view.at_least(self.released, self._delta), max(of_rounds, default=math.nan)
+        known = [one for one in of_rounds if not math.isnan(one)]
+        return self._view.at_least(self.released, self._delta), max(known, default=math.nan)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         alone = epsilon_alone(event, adjacency, self._delta)
@@ -247,11 +250,11 @@ class WorstRounds:
     """The rounds with the least noise, one for each kind of what beta discloses."""
 
     def __init__(self) -> None:
-        self._worst: dict[tuple[bool, int, int] | None, tuple[float, Event, Disclosure | None]] = {}
+        self._worst: dict[Kind | None, tuple[float, Event, Disclosure | None]] = {}
 
     def enter(self, event: Event, disclosure: Disclosure | None) -> None:
         """Enter a round, whose noise must be Gaussian."""
-        kind = None if disclosure is None else (len(disclosure.named) > 0, disclosure.sample, disclosure.pool)
+        kind = None if disclosure is None else kind_of(disclosure)
         heavy = weight(event)
         if kind not in self._worst or heavy > self._worst[kind][0]:
             self._worst[kind] = heavy, event, disclosure

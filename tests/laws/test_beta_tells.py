@@ -120,6 +120,33 @@ def test_ties_and_silent_devices_are_covered(reaches: Array, sampling: Sampling)
 
 
 @pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
+@pytest.mark.parametrize("reaches", [np.array(tie) for tie in (FIVE, *TIES)])
+def test_a_lower_bound_is_paid_by_somebody(reaches: Array, sampling: Sampling) -> None:
+    """Where devices tie there may be none; what is granted to the observer is not paid."""
+    ledger, known = ledger_of(sampling, 3, 5), []
+    for beta, kinds in by_beta(sampling, np.where(reaches > 0, reaches, np.inf), 3).items():
+        for chosen, _ in kinds:
+            told = beta_disclosure(chosen, reaches, math.inf, poisson=sampling == "poisson")
+            least = ledger.of_one_round_at_least(Gaussian(NOISE_STD / beta), told, chosen)
+            known.append(not math.isnan(least))
+            if known[-1]:
+                worst = max(delta_at(least, kinds, beta, device, ledger.statement.adjacency) for device in range(5))
+                assert worst >= DELTA * (1 - 2e-3)
+    assert all(known) or len(np.unique(reaches)) < 5
+    if sampling == "without_replacement" and reaches[0] == reaches[4]:
+        assert all(known)  # all that are selected tie, of all devices
+
+
+def test_a_round_with_less_noise_that_is_granted_hides_no_lower_bound() -> None:
+    """In the first round devices 0 and 1 tie, in the second device 0 sets beta alone, with as many above it."""
+    ledger, chosen = ledger_of("poisson", 2, 5), np.array([0, 3])
+    for noise, reaches in ((1.0, [0.5, 0.5, 1.0, 2.0, 2.0]), (2.0, [0.5, 0.3, 1.0, 2.0, 2.0])):
+        told = beta_disclosure(chosen, np.array(reaches), math.inf, poisson=True)
+        figures = ledger.record(Gaussian(noise), compose=True, devices=chosen, last=True, disclosure=told)
+    assert figures.epsilon_round_at_least == ledger.of_one_round_at_least(Gaussian(2.0), told, chosen) > 0
+
+
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
 def test_all_that_tie_for_beta_pay_for_it(sampling: Sampling) -> None:
     """Devices 0 and 1 tie in the first round; whichever of them alone sets beta in the next has paid for both."""
 
