@@ -62,6 +62,8 @@ class Summary:
         stopped_early: Why the run is complete with fewer rounds than its settings say, "" if it has all rounds.
         best_accuracy: Largest test accuracy of an evaluated round, from 0 to 1. The test set has chosen the round, so
             that it is larger than the accuracy on new data.
+        non_finite_share: Share of the updates of selected devices that were not finite, and were dropped or clipped as
+            run.non_finite says, from 0 to 1.
     """
 
     scheme: str
@@ -98,6 +100,7 @@ class Summary:
     waits_for_ever: bool = False
     stopped_early: str = ""
     best_accuracy: float = math.nan
+    non_finite_share: float = 0.0
 
     def __repr__(self) -> str:
         keys = ("scheme", "seed", "rounds", "test_accuracy", "energy", "resource_elements", "epsilon_paper", "epsilon")
@@ -188,6 +191,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         waits_for_ever=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
         stopped_early=str(dataset.attrs.get("stopped_early", "")),
         best_accuracy=_largest(dataset["test_accuracy"].values),
+        non_finite_share=_non_finite_share(dataset),
     )
 
 
@@ -199,6 +203,15 @@ def _silent_share(dataset: xarray.Dataset) -> float:
     if "unreachable" in dataset and _selects_blindly(dataset):
         selected += int(dataset["unreachable"].values.sum())
     return 1 - _exact_sum(dataset["heard"].values) / selected if selected else 0.0
+
+
+def _non_finite_share(dataset: xarray.Dataset) -> float:
+    """Return the share of the updates of devices that were not finite; 0 without devices or in older traces."""
+    if "non_finite" not in dataset:
+        return 0.0
+    took_part = dataset["device_id"].values >= 0
+    replaced = (dataset["non_finite"].values == 1) & took_part
+    return float(replaced.sum() / took_part.sum()) if took_part.any() else 0.0
 
 
 def _selects_blindly(dataset: xarray.Dataset) -> bool:

@@ -72,6 +72,10 @@ def _percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
 
 
+def _small_percent(value: float) -> str:
+    return "-" if math.isnan(value) else f"{100 * value:.3g}"
+
+
 def _seconds(value: float) -> str:
     if math.isnan(value):
         return "-"
@@ -99,6 +103,7 @@ COLUMNS = (
         other_than=lambda run: run.test_accuracy,
     ),
     Column("not heard %", "silent_share", lambda run: run.silent_share, _percent, usual=0.0),
+    Column("not finite %", "non_finite_share", lambda run: run.non_finite_share, _small_percent, usual=0.0),
     Column("energy", "energy", lambda run: run.energy, scientific, cost=True),
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count, cost=True),
     Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds, cost=True),

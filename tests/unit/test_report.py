@@ -47,7 +47,8 @@ DRAWN = ["claimed for each round", "one round", "run", "run as Poisson", "run at
 
 
 def test_a_row_of_one_seed_of_two_and_of_three() -> None:
-    assert cells(TableRow("PFELS", [PRIVATE]))[:7] == ["PFELS", "78.0", "-", "0.0", "6.28e9", "1,145,250", "0.032"]
+    first = ["PFELS", "78.0", "-", "0.0", "0", "6.28e9", "1,145,250", "0.032"]
+    assert cells(TableRow("PFELS", [PRIVATE]))[: len(first)] == first
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
     assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
     three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
@@ -66,7 +67,7 @@ def test_the_best_round_stands_beside_the_last_where_it_differs() -> None:
 
 
 def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() -> None:
-    """Its costs stay in the CSV, and in a table of its own."""
+    """Its costs stay in a table of its own."""
     endless, lossy = replace(IDEAL, waits_for_ever=True), replace(PRIVATE, silent_share=0.125)
     rows = [TableRow("ideal", [endless]), TableRow("a", [lossy])]
     lines = markdown_table(rows).splitlines()
@@ -80,6 +81,19 @@ def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() ->
     some = TableRow("some", [lossy, replace(lossy, silent_share=0.0), replace(lossy, silent_share=0.1)])
     assert "| 7.5 |" in markdown_table([some])
     assert "not heard" not in markdown_table([TableRow("a", [PRIVATE])])
+
+
+def test_updates_that_were_not_finite_have_a_column() -> None:
+    dropped = replace(PRIVATE, non_finite_share=45 / 18_000)
+    table = markdown_table([TableRow("a", [PRIVATE]), TableRow("b", [dropped])])
+    assert table.startswith("|  | accuracy % | not finite % | energy")
+    assert "| b | 78.0 | 0.25 |" in table
+    assert "not finite" not in markdown_table([TableRow("a", [PRIVATE])])
+
+
+def test_costs_beside_an_ideal_link_stay_in_the_csv() -> None:
+    endless, lossy = replace(IDEAL, waits_for_ever=True), replace(PRIVATE, silent_share=0.125)
+    rows = [TableRow("ideal", [endless]), TableRow("a", [lossy])]
     assert float(next(csv.DictReader(csv_table(rows).splitlines()))["energy"]) == IDEAL.energy
 
 

@@ -108,7 +108,7 @@ def test_no_interval_leaves_its_bounds_or_its_mean(values: list[float], within: 
 
 def test_every_figure_of_a_run_has_its_bounds() -> None:
     shares = {name for name in (*FIGURES, *OBSERVED) if bounds_of(name) == SHARE}
-    assert shares == {"test_accuracy", "best_accuracy", "validation_accuracy", "silent_share"}
+    assert shares == {"test_accuracy", "best_accuracy", "validation_accuracy", "silent_share", "non_finite_share"}
     assert all(bounds_of(name) in (SHARE, NOT_NEGATIVE) for name in (*FIGURES, *OBSERVED, *CUMULATIVE))
 
 

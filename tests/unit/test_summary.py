@@ -73,6 +73,12 @@ def test_empty_slots_are_nobody(trace: xarray.Dataset) -> None:
     assert summary.gradients == 6 + 6 + 6 + 4 + 6 + 6
 
 
+def test_updates_that_are_not_finite_are_counted_among_those_of_devices(trace: xarray.Dataset) -> None:
+    assert summarise(trace).non_finite_share == 0  # of an older trace
+    trace["non_finite"] = (("round", "slot"), [[0, 1], [0, 0], [1, 1], [0, 1]])  # the two of empty slots do not count
+    assert summarise(trace).non_finite_share == 2 / 6
+
+
 def test_a_course_has_what_all_rounds_so_far_have_cost(trace: xarray.Dataset) -> None:
     course = course_of(trace)
     expected = {"rounds": [2, 4], "test_accuracy": [0.5, 0.75], "epsilon": [2.5, 4.0], "energy": [3, 15]}
