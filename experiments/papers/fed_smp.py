@@ -192,18 +192,21 @@ def figure_2(results: Path, out: Path) -> list[str]:
     for name, (by_rounds, by_traffic) in zip(tables, axes, strict=True):
         experiment = EXPERIMENTS[name]
         settings, found = experiment.settings(), common.by_label(common.read(experiment.file(results)))
-        reached = {}
+        reached, title = {}, experiment.configuration
         for label in lines_of_figure_2(name):
             if label in found:
                 curve = found[label][0]
                 whole = settings[label].run.rounds
                 cost_mb = airfl.link_budget(settings[label]).paper_cost_mb / whole
                 accuracies = [point.accuracy for point in curve]
-                by_rounds.plot([point.round for point in curve], accuracies, label=label)
-                by_traffic.plot([cost_mb * point.round for point in curve], accuracies, label=label)
+                if curve[-1].round < whole:
+                    title = f"{experiment.configuration}, cut short"
+                marker = "o" if len(curve) == 1 else ""
+                by_rounds.plot([point.round for point in curve], accuracies, marker, label=label)
+                by_traffic.plot([cost_mb * point.round for point in curve], accuracies, marker, label=label)
                 reached[label] = first_at(curve, TARGETS[name][0], cost_mb)
-        by_rounds.set(xlabel="communication rounds", ylabel="test accuracy (%)", title=experiment.configuration)
-        by_traffic.set(xlabel="uplink traffic (MB)", xscale="log", title=experiment.configuration)
+        by_rounds.set(xlabel="communication rounds", ylabel="test accuracy (%)", title=title)
+        by_traffic.set(xlabel="uplink traffic (MB)", xscale="log", title=title)
         by_rounds.legend(fontsize="x-small")
         said += savings(name, reached)
     return [f"figure: {save(out / 'fed-smp-figure-2.png')}", *said]

@@ -237,7 +237,8 @@ def test_a_round_that_takes_too_long_to_stop_leaves_the_last_checkpoint(tmp_path
     ("ends", "again", "cause"),
     [
         ("sys.exit(75)", Again.ASKED, "its process was asked to stop"),
-        ("sys.exit(0)", Again.DIED, "its process died (exit code 0); was there enough memory?"),
+        ("sys.exit(0)", Again.DIED, "its process ended with exit code 0, as by sys.exit() in code of your own"),
+        ("os.kill(os.getpid(), 11)", Again.DIED, "its process died (SIGSEGV)"),
         ("os.kill(os.getpid(), 9)", Again.DIED, "its process died (SIGKILL); was there enough memory?"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -130,6 +131,14 @@ def settings_of_a_point(settings: Settings) -> Settings:
     The run uses one thread unless run.threads is set, and no engine or chunk that is chosen by measuring speed.
     """
     return settings.resolved(run={"threads": settings.run.threads or 1}, local={"measure": False})
+
+
+def how_it_died(code: int | None) -> str:
+    """Return the cause of a point whose process has ended without an answer, from its exit code."""
+    if code is not None and code < 0:
+        asked = "; was there enough memory?" if -code == signal.SIGKILL else ""
+        return f"its process died ({signal.Signals(-code).name}){asked}"
+    return f"its process ended with exit code {code}, as by sys.exit() in code of your own"
 
 
 def cause_of(error: BaseException) -> str:

@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 from airfl.errors import UserError
 from airfl.study.sweeps.feed import Feed, Reported, Unwanted, UnwantedError, figure_of
 from airfl.study.sweeps.gpus import Processes, use_of
-from airfl.study.sweeps.job import Again, GpuUse, Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
+from airfl.study.sweeps.job import (
+    Again,
+    GpuUse,
+    Job,
+    Outcome,
+    cause_of,
+    how_it_died,
+    packed_job,
+    unpacked_job,
+    unpacked_task,
+)
 from airfl.study.sweeps.place import DEFAULT
 
 if TYPE_CHECKING:
@@ -224,7 +234,7 @@ class _Worker:
         self.process.join()
         if not self.begun:
             check_began(self.process.exitcode)
-        cause = f"its process died ({_ending(self.process.exitcode)}); was there enough memory?"
+        cause = how_it_died(self.process.exitcode)
         return Outcome(name, cause, again=Again.DIED)
 
     def stop(self) -> None:
@@ -233,12 +243,6 @@ class _Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
-
-
-def _ending(code: int | None) -> str:
-    if code is not None and code < 0:
-        return signal.Signals(-code).name
-    return f"exit code {code}"
 
 
 def _end_with_the_parent() -> None:

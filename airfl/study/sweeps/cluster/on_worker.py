@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +18,7 @@ from typing import Any
 from airfl.study.sweeps.cluster.lease import HERE
 from airfl.study.sweeps.cluster.orders import ASKED_TO_STOP, END, RENEWED, STOP, UNWANTED, Given, Order, Way
 from airfl.study.sweeps.feed import Reported
-from airfl.study.sweeps.job import Again, Outcome
+from airfl.study.sweeps.job import Again, Outcome, how_it_died
 from airfl.version import __version__
 
 SECONDS_BETWEEN_LOOKS = 0.25
@@ -161,8 +160,7 @@ class Child:
         self._tidy()
         if code == ASKED_TO_STOP or not HERE.holds(order.lease, order.attempt):
             return Outcome(order.name, "its process was asked to stop", saved, again=Again.ASKED)
-        ending = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return Outcome(order.name, f"its process died ({ending}); was there enough memory?", saved, again=Again.DIED)
+        return Outcome(order.name, how_it_died(code), saved, again=Again.DIED)
 
     def _saved(self, order: Order) -> dict[str, bytes] | None:
         """Return the checkpoint that a killed process has left, if it is not in a shared folder."""
