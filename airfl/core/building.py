@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ from airfl.privacy.events import Composed, is_single, masked, repeated
 from airfl.privacy.record import Batches
 from airfl.privacy.statement import Statement
 from airfl.runtime.streams import Streams
+from airfl.schemes.binomial_release import BinomialRelease
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.claims import statement_of
 from airfl.schemes.links import check_antennas_alike
@@ -40,7 +42,7 @@ from airfl.uplinks.radio import (
     neighbours_of,
 )
 from airfl.uplinks.radio.visibility import combined_robustly
-from airfl.uplinks.stages import MessageBound, bound_after
+from airfl.uplinks.stages import ErrorFeedback, MessageBound, Stage, bound_after
 from airfl.uplinks.stages.quantise import BinomialNoise
 from channels.fading.registry import FADINGS
 from channels.grid import OfdmaGrid
@@ -340,15 +342,20 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         )
     if recipe.noise_target is not None and bound.local_multiplier is not None:
         raise UserError(
-            f"scheme {settings.scheme.name!r}: noise that devices add up to noise_target needs linear stages behind it "
-            "(a clip, a quantiser or a mask of each device's own is not); put GaussianNoise last"
+            f"scheme {settings.scheme.name!r}: noise in front of a clip, a quantiser or a mask of each device's own, "
+            "or inside of error feedback, does not add up to noise_target; put GaussianNoise behind all of them"
         )
-    if isinstance(recipe.release, ClientRelease) and any(isinstance(stage, BinomialNoise) for stage in recipe.stages):
+    if isinstance(recipe.release, ClientRelease) and _adds_binomial_noise(recipe.stages):
         raise UserError(
             f"scheme {settings.scheme.name!r}: ClientRelease accounts for Gaussian noise, and its stages add binomial "
             "noise; use BinomialRelease, as cpsgd does, or GaussianNoise"
         )
-    if bound.noise_std and sampling_of(settings.selection.rule) == "poisson":
+    if isinstance(recipe.release, BinomialRelease) and bound.local_multiplier is not None:
+        raise UserError(
+            f"scheme {settings.scheme.name!r}: BinomialRelease accounts for the sum of the noise, which a stage behind "
+            "BinomialNoise, or error feedback around it, changes; put BinomialNoise last"
+        )
+    if recipe.adds_gaussian_noise(bound) and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(
             f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
             'how many a Poisson sample has; take "uniform"'
@@ -364,14 +371,28 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"run.non_finite: scheme {settings.scheme.name!r} clips no update that 'clip' could bound; take 'stop' or "
             "'drop'"
         )
-    backs_off = settings.power.peak_db is not None and settings.power.peak == "back-off"
+    peak, clip_db = settings.power.peak_db is not None, settings.grid.clip_db
+    backs_off = peak and settings.power.peak == "back-off"
+    if link == "analog" and recipe.adds_gaussian_noise(bound) and (clip_db is not None or (peak and not backs_off)):
+        raise UserError(
+            f"{'power.peak' if peak and not backs_off else 'grid.clip_db'}: no privacy figure is known for noise that "
+            f"devices add before a clip, as those of scheme {settings.scheme.name!r} do; omit "
+            f"{'power.peak_db' if peak and not backs_off else 'grid.clip_db'}, or take another scheme"
+        )
     if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):
         raise UserError(
             f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
-            f"keep to (scheme {settings.scheme.name!r}); take {'power.peak = clip' if backs_off else 'false'}"
+            f"keep to (scheme {settings.scheme.name!r}); {'omit power.peak_db' if backs_off else 'take false'}"
         )
     if (link == "analog" and np.isinf(bound.rms)) or (link == "noncoherent" and np.isinf(bound.peak)):
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
+
+
+def _adds_binomial_noise(stages: Iterable[Stage]) -> bool:
+    return any(
+        isinstance(stage, BinomialNoise) or (isinstance(stage, ErrorFeedback) and _adds_binomial_noise(stage.stages))
+        for stage in stages
+    )
 
 
 def _check_offsets(settings: Settings, link: LinkKind) -> None:

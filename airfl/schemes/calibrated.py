@@ -12,7 +12,6 @@ from airfl.privacy.calibration import EventOf, calibrated, smallest_noise
 from airfl.privacy.statement import Level, Statement
 from airfl.schemes.claims import statement_of
 from airfl.selection import SelectionRule, most_participations
-from airfl.uplinks.stages.feedback import ErrorFeedback
 from airfl.uplinks.stages.stage import Stage, bound_after
 
 if TYPE_CHECKING:
@@ -71,8 +70,7 @@ def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
             f"privacy.bound: messages of scheme {problem.settings.scheme.name!r} are unbounded with error feedback, so "
             'no beta can be calibrated; use "paper", or scheme.error_feedback = false'
         )
-    memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
-    multiplier = run_noise_multiplier(problem, memory=memory, device_noise=False, seen=bound.seen)
+    multiplier = run_noise_multiplier(problem, memory=bool(bound.device_state), device_noise=False, seen=bound.seen)
     return problem.noise_std / (multiplier * sensitivity)
 
 

@@ -110,4 +110,8 @@ class Recipe:
 
     def adds_noise(self, bound: MessageBound) -> bool:
         """Return whether the devices add noise to messages with this bound."""
-        return bound.noise_std > 0 or not isinstance(self.release, ClientRelease)  # other noise is not Gaussian
+        return self.adds_gaussian_noise(bound) or not isinstance(self.release, ClientRelease)
+
+    def adds_gaussian_noise(self, bound: MessageBound) -> bool:
+        """Return whether the devices add noise that is Gaussian, also if a later stage changes it."""
+        return bound.noise_std > 0 or bound.local_multiplier is not None

@@ -62,10 +62,16 @@ def fingerprint_of_code(code: Iterable[Any]) -> str:
     """Return a hash of the user's functions and classes among these, and of what they use, the same in every process of
     one Python and in any order."""
     walk, digest = _Walk("", set()), hashlib.sha256()
-    for one in sorted(code, key=lambda one: str(getattr(one, "__qualname__", type(one).__qualname__))):
+    for one in sorted(code, key=_place):
         for text in walk.of(one):
             digest.update(text.encode() + b"\0")
     return digest.hexdigest()[:DIGITS]
+
+
+def _place(one: Any) -> tuple[str, str]:
+    """Return module and name of a function or class, or of an object's class."""
+    named = one if hasattr(one, "__qualname__") else type(one)
+    return str(named.__module__), str(named.__qualname__)
 
 
 def _code_of_part(part: Part, functions: Sequence[Any] = ()) -> Iterator[str]:

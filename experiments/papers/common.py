@@ -298,8 +298,8 @@ def last(curves: Sequence[Sequence[Point]]) -> float:
     return statistics.fmean(points[-1].accuracy for points in curves)
 
 
-def margin(first: Sequence[float], second: Sequence[float], samples: int) -> float:
-    """Return two standard errors of the difference of two mean accuracies, in points.
+def margin(first: Sequence[float], second: Sequence[float], samples: int, among: int = 1) -> float:
+    """Return two standard errors of the difference of two mean accuracies, in points, or more for the best of several.
 
     They are those of the test samples, as if each of the two had its own, and of the seeds where there are several. Of
     one seed, what another one would change is not in it.
@@ -308,13 +308,16 @@ def margin(first: Sequence[float], second: Sequence[float], samples: int) -> flo
         first: Accuracies in percent, one a seed.
         second: Those of the other row.
         samples: Number of test samples.
+        among: Number of rows of which the first is the best, by the same samples: it then exceeds the second by chance
+            no more often than a single row does (Bonferroni).
     """
+    errors = -statistics.NormalDist().inv_cdf(statistics.NormalDist().cdf(-2) / among)
     squares = 0.0
     for values in (first, second):
         share = statistics.fmean(values) / 100
         squares += 1e4 * share * (1 - share) / samples
         squares += statistics.variance(values) / len(values) if len(values) > 1 else 0.0
-    return 2 * math.sqrt(squares)
+    return errors * math.sqrt(squares)
 
 
 def answer(difference: float, by_chance: float) -> str:

@@ -288,21 +288,21 @@ def statements(runs: Runs) -> list[str]:
         label: [max(point.accuracy for point in points if point.round <= rounds) for points in curves]
         for label, curves in common.by_label(runs).items()
     }
-    pairs = []
+    pairs: list[tuple[str, str, int]] = []
     for name in (TOPK, RANDK):
         of = [label for label in found if label.startswith(f"{name}, ")]
         if of and "DP-FedAvg" in found:
             best = max(of, key=lambda label: statistics.fmean(found[label]))
-            pairs.append((best, "DP-FedAvg"))
+            pairs.append((best, "DP-FedAvg", len(of)))
     pairs += [
-        (label, other)
+        (label, other, 1)
         for ratio in (0.001, 0.005, 0.01, 0.1)
         if (label := f"{TOPK}, p = {ratio:g}") in found and (other := f"{RANDK}, p = {ratio:g}") in found
     ]
     said = []
-    for first, second in pairs:
+    for first, second, among in pairs:
         difference = statistics.fmean(found[first]) - statistics.fmean(found[second])
-        holds = common.answer(difference, common.margin(found[first], found[second], TEST_SAMPLES))
+        holds = common.answer(difference, common.margin(found[first], found[second], TEST_SAMPLES, among))
         said.append(f"{first} is ahead of {second}: {holds}, best of the first {rounds} rounds")
     return said
 

@@ -284,8 +284,8 @@ def statements(data: Data, found: Found) -> list[str]:
     ends = {label: [points[-1].accuracy for points in curves] for label, curves in found.items()}
     at = {label: statistics.fmean(values) for label, values in ends.items()}
 
-    def ahead(first: str, second: str) -> str:
-        margin = common.margin(ends[first], ends[second], data.test_samples)
+    def ahead(first: str, second: str, among: int = 1) -> str:
+        margin = common.margin(ends[first], ends[second], data.test_samples, among)
         return common.answer(at[first] - at[second], margin)
 
     ours, private = pfels(data.ratio, data.epsilon), wfl_pdp(data.epsilon)
@@ -300,10 +300,10 @@ def statements(data: Data, found: Found) -> list[str]:
     if len(curve) > 2:
         inside = [ratio for ratio in curve if min(curve) < ratio < max(curve)]
         peak = max(inside, key=lambda ratio: at[curve[ratio]])
-        said += [
-            f"Accuracy increases from p = {min(curve):g} to {peak:g}: {ahead(curve[peak], curve[min(curve)])}",
-            f"Accuracy decreases from p = {peak:g} to {max(curve):g}: {ahead(curve[peak], curve[max(curve)])}",
-        ]
+        for does, low, high in (("increases", min(curve), peak), ("decreases", peak, max(curve))):
+            other = high if low == peak else low
+            holds = ahead(curve[peak], curve[other], len(inside))
+            said.append(f"Accuracy {does} from p = {low:g} to {high:g}: {holds}")
     return said
 
 

@@ -24,6 +24,9 @@ ACCURACIES: dict[str, Experiment] = {
     "PFELS, table 2, CIFAR-10, LeNet-5 in place of VGG-11": pfels.experiment(pfels.CIFAR10, "same-energy"),
     "PFELS, table 3, FEMNIST, CNN in place of ResNet-18": pfels.experiment(pfels.FEMNIST, "same-energy"),
     "Fed-SMP, table I, Fashion-MNIST": fed_smp.EXPERIMENTS["table-1"],
+    "Fed-SMP, table III, Shakespeare's plays in place of LEAF's": fed_smp.EXPERIMENTS["table-3"],
+    "Fed-SMP, table IV, Fashion-MNIST": fed_smp.EXPERIMENTS["table-4"],
+    "Fed-SMP, table V, Fashion-MNIST": fed_smp.EXPERIMENTS["table-5"],
     "Fed-SPA, table 1, MNIST": fed_spa.EXPERIMENTS["table-1"],
     "Fed-SPA, table 2, CIFAR-10": fed_spa.EXPERIMENTS["table-2"],
 }

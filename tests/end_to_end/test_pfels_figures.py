@@ -133,6 +133,15 @@ def test_the_margin_is_that_of_samples_and_seeds() -> None:
     assert common.margin(seeds, other, 500) == pytest.approx(2 * math.sqrt(shares + 4 / 3))
 
 
+def test_the_best_of_several_needs_a_larger_margin() -> None:
+    """Of six equal rows the best exceeds a seventh as rarely as a single one would exceed it at most."""
+    drawn = 100 * np.random.default_rng(2).binomial(500, 0.7, (6000, 7)) / 500
+    first, among = drawn[:, :6].max(axis=1), np.array([common.margin([70.0], [70.0], 500, count) for count in (1, 6)])
+    ahead = [float(np.mean(first - drawn[:, 6] > margin)) for margin in among]
+    assert ahead[0] > 0.07
+    assert 0.01 < ahead[1] < 0.0228
+
+
 @needs("femnist")
 def test_test_samples_are_counted() -> None:
     settings = next(iter(pfels.experiment(FEMNIST, "same-energy").settings().values()))

@@ -3,6 +3,7 @@ run."""
 
 import functools
 import pickle
+import importlib
 import subprocess
 import sys
 import types
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from airfl.config.plugins import defined_parts, load_plugin, packed
 from airfl.learning.fingerprint import of_code, of_tensors
-from airfl.storage.fingerprint import fingerprint
+from airfl.storage.fingerprint import fingerprint, fingerprint_of_code
 from channels.digital.nr_tables import error_table as load_of_two
 from channels.fading import FunctionChannel
 
@@ -233,3 +234,16 @@ def test_functions_under_a_cache_arrive_where_their_module_does_not(tmp_path: Pa
 
 def test_an_installed_function_under_a_cache_goes_by_its_name() -> None:
     assert pickle.loads(packed(load_of_two)) is load_of_two
+
+
+def test_code_has_one_hash_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where classes of two modules have the same name."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kinds = []
+    for module, factor in (("the_first_block", 1), ("the_second_block", 2)):
+        text = f"class Block:\n    def times(self, one):\n        return {factor} * one\n"
+        (tmp_path / f"{module}.py").write_text(text)
+        kinds.append(importlib.import_module(module).Block)
+    one, other = kinds
+    assert fingerprint_of_code([one, other]) == fingerprint_of_code([other, one])
+    assert fingerprint_of_code([one]) != fingerprint_of_code([other])

@@ -3,7 +3,9 @@
 The laws of sums of messages are computed here, by convolutions on a grid or in closed form, with numpy and scipy alone.
 """
 
+import importlib
 import math
+import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,13 +25,15 @@ from airfl.runtime.streams import Streams
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.release import ClientRelease
-from airfl.uplinks import DeviceUse, LinkReport
+from airfl.uplinks import DeviceUse, LinkReport, stages
 from airfl.uplinks.stages import (
     AgeAwareTopK,
     Batch,
     Clip,
+    Coder,
     ErrorFeedback,
     GaussianNoise,
+    MessageBound,
     PerDeviceRandK,
     PerDeviceTopK,
     PublicTopK,
@@ -39,6 +43,7 @@ from airfl.uplinks.stages import (
     Stage,
     bound_after,
 )
+from airfl.uplinks.stages.balanced_digits import BalancedDigits
 from airfl.uplinks.stages.clamp import Clamp
 from airfl.uplinks.stages.projection import Projection
 from airfl.uplinks.stages.quantise import BinomialNoise, StochasticQuantise
@@ -60,12 +65,12 @@ LINEAR: list[Stage] = [
 ]
 
 
-def multiplier(*stages: Stage, protection: float = 0.0) -> float:
+def multiplier(*chain: Stage, protection: float = 0.0) -> float:
     """The noise multiplier of a round in which the messages of all devices arrive."""
     ones = np.ones(DEVICES)
     devices = DeviceUse(ones, ones, ones.astype(np.int64), ones.astype(np.int8), ones)
     report = LinkReport(0.0, 1.0, True, False, protection, GridUse(1, 1, 1, 1.0), devices, noisy_devices=DEVICES)
-    return ClientRelease().noise_multiplier(bound_after(stages, D), 1.0, report)
+    return ClientRelease().noise_multiplier(bound_after(chain, D), 1.0, report)
 
 
 def smallest(delta_at: Callable[[float], float]) -> float:
@@ -104,16 +109,25 @@ def test_noise_in_front_of_a_mask_of_each_device_covers_only_what_that_device_se
         gaussian = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
         return 0.25 * float(shares @ gaussian)
 
-    stages = CLIP, NOISE, PerDeviceRandK(D, 2, rescale=False)
+    masked = CLIP, NOISE, PerDeviceRandK(D, 2, rescale=False)
     as_on_a_sum = gaussian_epsilon(DELTA, 2 / (1.5 * math.sqrt(DEVICES)))
-    assert 1.2 * as_on_a_sum < smallest(delta_at) <= gaussian_epsilon(DELTA, 2 / multiplier(*stages))
-    assert not bound_after(stages, D).attained
+    assert 1.2 * as_on_a_sum < smallest(delta_at) <= gaussian_epsilon(DELTA, 2 / multiplier(*masked))
+    assert not bound_after(masked, D).attained
 
 
 @pytest.mark.parametrize("stage", LINEAR)
 def test_noise_in_front_of_a_linear_stage_adds_up(stage: Stage) -> None:
     """Also one that amplifies the messages, and with them the noise."""
     assert multiplier(CLIP, NOISE, stage) == pytest.approx(1.5 * math.sqrt(DEVICES))
+
+
+def test_the_linear_stages_are_those_that_say_so() -> None:
+    modules = (
+        importlib.import_module(f"airfl.uplinks.stages.{one.name}") for one in pkgutil.iter_modules(stages.__path__)
+    )
+    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
+    say_so = {kind for kind in kinds if getattr(kind, "noise_adds_up", False)}
+    assert say_so == {GaussianNoise, BinomialNoise, *map(type, LINEAR)}
 
 
 @pytest.mark.parametrize("stage", LINEAR)
@@ -132,11 +146,11 @@ def test_a_stage_that_is_called_linear_maps_sums_to_sums(stage: Stage) -> None:
     [
         Clip(2.0), Clamp(1.0), PerDeviceTopK(D, 2), PerDeviceRandK(D, 2), StochasticQuantise(8, 1.0),
         SignMajority(D, 0.1), ErrorFeedback((RandK(D, 3),), D), ShiftedCompression(RandK(D, 3), 0.5, 1.0, D),
+        BalancedDigits(3, 2, 1.0), BalancedDigits(3, 2, 1.0, linear=False),
     ],
 )  # fmt: skip
 def test_noise_in_front_of_any_other_stage_counts_for_each_message_alone(stage: Stage) -> None:
     assert multiplier(CLIP, NOISE, stage) == 1.5
-    assert multiplier(CLIP, NOISE, stage, Rotation(D)) == 1.5
     assert not bound_after((CLIP, NOISE, stage), D).attained
 
 
@@ -152,6 +166,44 @@ def test_what_is_left_of_the_devices_noise_and_that_of_the_channel() -> None:
     assert multiplier(CLIP, NOISE, PerDeviceTopK(D, 2), protection=2.0) == 1.5
     assert multiplier(CLIP, NOISE, PerDeviceTopK(D, 2), Clip(4.0), protection=40.0) == 10.0
     assert multiplier(CLIP, NOISE, SignMajority(D, 0.1), protection=40.0) == 40 / math.sqrt(8)
+
+
+def test_noise_moves_a_message_into_what_a_stage_leaves_without_it() -> None:
+    """A soft threshold of 0.9 leaves 0.1 of updates of at most 1, and all of what data move beside noise."""
+
+    class Soft:
+        lipschitz = 1.0
+
+        def bound(self, before: MessageBound) -> MessageBound:
+            return replace(before, sensitivity=0.1)
+
+        def open(self, opened: Round) -> Coder:
+            raise NotImplementedError
+
+    assert multiplier(CLIP, Soft(), protection=3.0) == pytest.approx(30)
+    assert multiplier(CLIP, NOISE, Soft(), protection=3.0) == 3.0
+
+
+def test_noise_inside_of_error_feedback_is_taken_back_by_the_next_message() -> None:
+    """The sum of two messages has the noise of the second alone, so that noise does not add up over rounds either."""
+    stage, store, update = ErrorFeedback((NOISE,), D), Store(), torch.zeros(2000, D, dtype=torch.float64)
+    sums = torch.zeros_like(update)
+    for index in range(2):
+        opened = Round(
+            Streams(1),
+            index,
+            torch.device("cpu"),
+            np.arange(2000),
+            np.ones(2000, dtype=np.bool_),
+            store,
+            lambda: update[0],
+        )
+        sums += stage.open(opened).encode(Batch(update, torch.ones(2000, dtype=torch.float64))).messages
+    assert float(sums.std()) == pytest.approx(1.5, rel=0.05)  # and not 1.5 sqrt(2)
+    within = ErrorFeedback((CLIP, NOISE), D)
+    assert multiplier(within) == 1.5
+    assert not bound_after((within,), D).attained
+    assert multiplier(ErrorFeedback((CLIP,), D), NOISE) == pytest.approx(1.5 * math.sqrt(DEVICES))
 
 
 def test_a_mask_behind_noise_and_a_clip_is_not_counted() -> None:
@@ -178,17 +230,17 @@ def test_shifts_are_subtracted_from_what_was_clipped() -> None:
 
 
 def test_noise_of_a_mask_of_its_own_has_the_power_of_what_is_sent() -> None:
-    stages = CLIP, NOISE, PerDeviceRandK(D, 2)
+    masked = CLIP, NOISE, PerDeviceRandK(D, 2)
     silent = torch.zeros(4000, D, dtype=torch.float64)
     opened = Round(
         Streams(1), 0, torch.device("cpu"), np.arange(4000), np.ones(4000, dtype=np.bool_), Store(), lambda: silent[0]
     )
     batch = Batch(silent, torch.ones(4000, dtype=torch.float64))
-    for stage in stages:
+    for stage in masked:
         batch = stage.open(opened).encode(batch)
     power = float(batch.messages.square().mean())
-    assert power == pytest.approx(bound_after(stages, D).noise_std ** 2, rel=0.1)  # 6 standard errors
-    assert bound_after(stages, D).rms == pytest.approx(math.sqrt((1 + D * 1.5**2) * 4))
+    assert power == pytest.approx(bound_after(masked, D).noise_std ** 2, rel=0.1)  # 6 standard errors
+    assert bound_after(masked, D).rms == pytest.approx(math.sqrt((1 + D * 1.5**2) * 4))
 
 
 # ---------------------------------------------------------------- in a run
@@ -203,8 +255,8 @@ class Noisy(SCHEMES["wfl-p"]):  # type: ignore[misc]
     target: float | None = None
 
     def recipe(self, problem: Problem) -> Recipe:
-        stages = Clip(problem.settings.local.update_bound), NOISE, *type(self).behind
-        return replace(super().recipe(problem), stages=stages, noise_target=type(self).target)
+        chain = Clip(problem.settings.local.update_bound), NOISE, *type(self).behind
+        return replace(super().recipe(problem), stages=chain, noise_target=type(self).target)
 
 
 def test_the_figures_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,9 +279,52 @@ def test_noise_that_cannot_be_accounted_is_refused(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Noisy, "target", 1.0)
     build()
     monkeypatch.setattr(Noisy, "behind", (PerDeviceTopK(D, 2),))
-    with pytest.raises(UserError, match=one_line("noise_target needs linear stages behind it")):
+    with pytest.raises(UserError, match=one_line("does not add up to noise_target")):
         build()
     monkeypatch.setattr(Noisy, "target", None)
-    monkeypatch.setattr(Noisy, "behind", (BinomialNoise(16),))
-    with pytest.raises(UserError, match=one_line("ClientRelease accounts for Gaussian noise")):
-        build()
+    for binomial in (BinomialNoise(16), ErrorFeedback((BinomialNoise(16),), D)):
+        monkeypatch.setattr(Noisy, "behind", (binomial,))
+        with pytest.raises(UserError, match=one_line("ClientRelease accounts for Gaussian noise")):
+            build()
+
+
+@pytest.mark.parametrize("behind", [Clip(2.0), Clamp(1.0)])
+def test_a_stage_behind_binomial_noise_is_refused(behind: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small_settings("scheme.name=cpsgd", "privacy.epsilon=inf")
+    build_scenario(settings, D, np.ones(settings.run.devices))
+    recipe_of = type(settings.scheme).recipe
+    monkeypatch.setattr(type(settings.scheme), "recipe", lambda self, problem: replace(
+        recipe_of(self, problem), stages=(*recipe_of(self, problem).stages, behind)
+    ))  # fmt: skip
+    with pytest.raises(UserError, match=one_line("put BinomialNoise last")):
+        build_scenario(settings, D, np.ones(settings.run.devices))
+
+
+@pytest.mark.parametrize("decides", [SignMajority(D, 0.1), BalancedDigits(3, 12, 8.0, linear=False)])
+def test_noise_that_a_stage_has_decided_on_still_tells_who_took_part(
+    decides: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many there are in a Poisson sample, and by their weights which they are."""
+    monkeypatch.setattr(Noisy, "behind", (decides,))
+    settings = small_settings("scheme.name=wfl-p", "local.clip_norm=1.0").resolved(scheme=Noisy())
+    poisson = settings.resolved(selection={"kind": "poisson"})
+    with pytest.raises(UserError, match=one_line("its sum would tell how many a Poisson sample has")):
+        build_scenario(poisson, D, np.ones(settings.run.devices))
+    weighted = settings.resolved(server={"weights": "samples"})
+    assert build_scenario(weighted, D, np.ones(settings.run.devices)).statement.granted
+
+
+@pytest.mark.parametrize(
+    ("clips", "named"),
+    [
+        (("power.peak_db=4.0", "power.peak=clip"), "power.peak: no privacy figure is known"),
+        (("grid.waveform=true", "grid.clip_db=1.0"), "grid.clip_db: no privacy figure is known"),
+        (("power.peak_db=4.0", "power.peak=back-off"), "has no largest norm to keep to"),
+    ],
+)
+def test_a_clip_on_the_air_behind_the_devices_noise_is_refused(clips: tuple[str, ...], named: str) -> None:
+    settings = small_settings("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=0.6")
+    build_scenario(settings, D, np.ones(settings.run.devices))
+    clipped = small_settings("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=0.6", *clips)
+    with pytest.raises(UserError, match=one_line(named)):
+        build_scenario(clipped, D, np.ones(settings.run.devices))

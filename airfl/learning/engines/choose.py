@@ -357,8 +357,11 @@ def _steps_worth_measuring(engines: Iterator[Engine], local: LocalSettings, spec
     if engine is None:
         return steps
     few = replace(work, plan=work.plan[:, :LEAST_STEPS])
-    engine.train(start, few, updates)  # memory is allocated, and kernels are built
-    seconds = _least_seconds(lambda: engine.train(start, few, updates), 1, spec, 0.0)
+    try:
+        engine.train(start, few, updates)  # memory is allocated, and kernels are built
+        seconds = _least_seconds(lambda: engine.train(start, few, updates), 1, spec, 0.0)
+    except torch.cuda.OutOfMemoryError:
+        return steps
     return min(steps, max(LEAST_STEPS, math.ceil(LEAST_STEPS * SECONDS_PER_CANDIDATE / seconds)))
 
 

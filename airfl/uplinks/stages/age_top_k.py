@@ -36,13 +36,13 @@ class AgeAwareTopK:
         dimension: d, entries of an update.
         kept: k, coordinates that are sent.
         candidates: Number of coordinates among which ages decide, from k to d.
-        linear: Whether it is the same linear map for all devices, see `Stage`.
+        noise_adds_up: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     kept: int
     candidates: int
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Keep all bounds, also on the mean square, since the mask follows the magnitudes of earlier updates."""

@@ -87,7 +87,8 @@ class ShiftedCompression:
         """Return the bound of the compressor for an unbounded vector, since the shift is subtracted from the update."""
         sensitivity = float("inf") if self.gamma else before.sensitivity
         unbounded = replace(before, peak=float("inf"), rms=float("inf"), sensitivity=sensitivity)
-        return _through((self.compressor,), unbounded, DeviceState(SHIFT, self.dimension))
+        kept = (DeviceState(SHIFT, self.dimension),) if self.gamma else ()
+        return _through((self.compressor,), unbounded, *kept)
 
     def open(self, opened: Round) -> Coder:
         """Return the coder. s_i is a row of the table "shift" of `airfl.runtime.store`, s the server's entry."""
@@ -137,7 +138,13 @@ def _each_delivered(coder: Coder, message: Batch) -> Iterator[Tensor]:
     return (expand(sent[row : row + 1])[0] for row in range(len(sent)))
 
 
-def _through(stages: Sequence[Stage], before: MessageBound, kept: DeviceState) -> MessageBound:
-    """Return the bound after the stages, with the state that a device keeps."""
+def _through(stages: Sequence[Stage], before: MessageBound, *kept: DeviceState) -> MessageBound:
+    """Return the bound after the stages, with the state that a device keeps.
+
+    What a device keeps has the noise that these stages add, which its next message takes back. This noise therefore
+    counts for each message alone: given a device's earlier messages, what it keeps is a function of its data.
+    """
     after = chained(stages, before)
-    return replace(after, device_state=(*after.device_state, kept))
+    if kept and after.local_multiplier is None and after.noise_std > before.noise_std:
+        after = replace(after, local_multiplier=after.noise_std / after.sensitivity, attained=False)
+    return replace(after, device_state=(*after.device_state, *kept))

@@ -20,13 +20,13 @@ class GaussianNoise:
         std: Standard deviation of a device's noise on an entry.
         lipschitz: 1, as the noise does not depend on the message.
         keeps_messages: Whether it leaves messages as they are, but for noise, see `Stage`.
-        linear: Whether it is a linear map but for the noise, see `Stage`.
+        noise_adds_up: Whether it is a linear map but for the noise, see `Stage`.
     """
 
     std: float
     lipschitz: ClassVar[float] = 1.0
     keeps_messages: ClassVar[bool] = True
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Add the noise to the mean square. The peak becomes unbounded, and the sensitivity does not change."""

@@ -53,9 +53,9 @@ def stated_bound(stage: Stage, before: MessageBound) -> MessageBound:
     factor = getattr(stage, "lipschitz", None)
     if factor is not None and not (_real(factor) and 0 <= factor < math.inf):
         raise UserError(f"{name}: lipschitz must be a finite number of at least 0, or None, got {factor!r}")
-    linear = getattr(stage, "linear", False)
-    if not isinstance(linear, bool):
-        raise UserError(f"{name}: linear must be True or False, got {linear!r}")
+    adds_up = getattr(stage, "noise_adds_up", False)
+    if not isinstance(adds_up, bool):
+        raise UserError(f"{name}: noise_adds_up must be True or False, got {adds_up!r}")
     return replace(after, seen=min(after.seen, 1.0))
 
 

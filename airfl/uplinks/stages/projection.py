@@ -33,13 +33,13 @@ class Projection:
         dimension: d, entries of x.
         measurements: s, entries of a message.
         iterations: Iterations of `recover`.
-        linear: Whether it is the same linear map for all devices, see `Stage`.
+        noise_adds_up: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     measurements: int
     iterations: int = ITERATIONS
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     @property
     def gain(self) -> float:

@@ -83,12 +83,12 @@ class BinomialNoise:
     Attributes:
         trials: Trials of one device on an entry.
         scale: s = 1/j for an integer j, as a fraction of the quantiser step.
-        linear: Whether it is a linear map but for the noise, see `Stage`.
+        noise_adds_up: Whether it is a linear map but for the noise, see `Stage`.
     """
 
     trials: int
     scale: float = 1.0
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     @property
     def std(self) -> float:

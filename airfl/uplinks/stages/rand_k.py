@@ -32,14 +32,14 @@ class RandK:
             1/p. Without it, the estimate is p times the mean (lemma 1).
         amplify: Whether a message is instead multiplied by d/k before it is sent (Fed-SMP algorithm 2, line 46), so
             that a later clip applies to the rescaled message.
-        linear: Whether it is the same linear map for all devices, see `Stage`.
+        noise_adds_up: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     kept: int
     rescale: bool = False
     amplify: bool = False
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     @property
     def ratio(self) -> float:

@@ -27,12 +27,12 @@ class Rotation:
     Attributes:
         dimension: d, entries before padding.
         lipschitz: 1, as distances are preserved.
-        linear: Whether it is the same linear map for all devices, see `Stage`.
+        noise_adds_up: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     lipschitz: ClassVar[float] = 1.0
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     @property
     def padded(self) -> int:

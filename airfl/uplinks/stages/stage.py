@@ -132,8 +132,9 @@ class MessageBound:
         attained: Whether contributions are known that reach `sensitivity` and `seen`, on which lower bounds on epsilon
             rest.
         local_multiplier: The noise multiplier of a message by itself, its device's noise over its device's
-            contribution, if a stage behind that noise is not `linear`; None otherwise. Noise of several devices then
-            does not add up to noise on the sum, and only this multiplier counts, as in local differential privacy.
+            contribution, if noise of several devices does not add up to noise on the sum, because of a stage behind it
+            (`Stage`); None otherwise. Of the devices' noise only this multiplier then counts, as in local differential
+            privacy.
     """
 
     entries: int
@@ -221,8 +222,8 @@ class Stage(Protocol):
     it increases the distance of two messages. Only then does a mask in front of it count in the privacy figures. If it
     leaves every message within its bound as it is, but for noise, it may have `keeps_messages = True`; else no lower
     bound on epsilon is given for a mask before or behind it. If it multiplies the messages of all devices by the same
-    matrix, and at most adds noise, it may have `linear = True`; else noise that devices have added in front of it
-    counts only for the message of each, see `MessageBound.local_multiplier`.
+    matrix, and at most adds noise, it may have `noise_adds_up = True`; else noise that devices have added in front of
+    it counts only for the message of each, see `MessageBound.local_multiplier`.
     """
 
     def bound(self, before: MessageBound) -> MessageBound:
@@ -276,18 +277,20 @@ def _behind_noise(stage: Stage, before: MessageBound, after: MessageBound) -> Me
     """Return the bound after a stage, with what noise that devices added in front of it is still worth.
 
     Whatever is done to a message with noise reveals no more of its device than that message. The sum of what is done to
-    several is not that of their sum, unless the stage is linear.
+    several is not that of their sum, unless the stage is the same linear map for all.
     """
-    local, linear = before.local_multiplier, getattr(stage, "linear", False)
+    local, adds_up = before.local_multiplier, getattr(stage, "noise_adds_up", False)
     if local is None:
-        if not before.noise_std or linear:
+        if not before.noise_std or adds_up:
             return after
         local = before.noise_std / before.sensitivity
-    # Beside noise a little data may decide what a stage makes of a message, all of which is then its contribution.
-    stable = linear or getattr(stage, "lipschitz", None) is not None
+    # What a stage states of messages without noise need not hold beside it: data move a message as far as `lipschitz`
+    # allows, and otherwise may decide all of it.
+    factor: float | None = getattr(stage, "lipschitz", None)
+    moved = math.inf if factor is None else max(after.sensitivity, factor * before.sensitivity)
     return replace(
         after,
-        sensitivity=after.sensitivity if stable else after.peak,
+        sensitivity=after.sensitivity if adds_up else min(after.peak, moved),
         seen=max(before.seen, after.seen),  # a later mask is over a message that depends on all entries
         attained=False,
         local_multiplier=local,

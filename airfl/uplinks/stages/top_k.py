@@ -60,12 +60,12 @@ class PublicTopK:
     Attributes:
         dimension: d, entries of an update.
         kept: k, coordinates that are sent.
-        linear: Whether it is the same linear map for all devices, see `Stage`.
+        noise_adds_up: Whether it is the same linear map for all devices, see `Stage`.
     """
 
     dimension: int
     kept: int
-    linear: ClassVar[bool] = True
+    noise_adds_up: ClassVar[bool] = True
 
     def bound(self, before: MessageBound) -> MessageBound:
         """Keep all bounds, also on the mean square, since the mask follows the common direction of the updates."""
