@@ -2,8 +2,8 @@
 run."""
 
 import functools
-import pickle
 import importlib
+import pickle
 import subprocess
 import sys
 import types
