@@ -208,6 +208,9 @@ class Scaled(WflP):
 
 def test_a_point_runs_the_code_that_the_sweep_was_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that imports another version of a user's module fails its points in one line."""
+    # A cached bytecode of the same second and size would be taken for that of the new text.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "scaled_here.py").write_text(SCALED)
     monkeypatch.syspath_prepend(tmp_path)
     settings = quick().resolved(scheme={"name": importlib.import_module("scaled_here").Scaled})
