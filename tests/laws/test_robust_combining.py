@@ -195,11 +195,8 @@ def test_no_beta_is_named_for_a_target_where_the_amplitude_is_another() -> None:
     assert math.isnan(median.alignment_coefficient)
     assert median.remedies is not None
     alone = privacy_of(small_settings("scheme.name=wfl-p", "run.rounds=2"))
-    for found, said in (
-        (median, "at most"),
-        (summed, "at most"),
-        (alone, "exact"),
-    ):  # of several antennas it is granted
+    # Over several antennas the observer is granted what beta may tell.
+    for found, said in ((median, "at most"), (summed, "at most"), (alone, "exact")):
         assert f"ε of the worst round, {said}" in list(privacy_table(found).columns[0].cells)
 
 
