@@ -208,13 +208,11 @@ class Scaled(WflP):
 
 def test_a_point_runs_the_code_that_the_sweep_was_started_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that imports another version of a user's module fails its points in one line."""
-    # A cached bytecode of the same second and size would be taken for that of the new text.
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     (tmp_path / "scaled_here.py").write_text(SCALED)
     monkeypatch.syspath_prepend(tmp_path)
     settings = quick().resolved(scheme={"name": importlib.import_module("scaled_here").Scaled})
-    (tmp_path / "scaled_here.py").write_text(SCALED.replace("1.0", "0.5"))
+    # Of another length, since bytecode of a text of the same second and length would be taken for that of the new one.
+    (tmp_path / "scaled_here.py").write_text(SCALED.replace("1.0", "0.125"))
     found = airfl.sweep(settings, {"local.learning_rate": [0.1]}, out=tmp_path / "sweep")
     (cause,) = found.failed.values()
     assert "scheme: the code of Scaled() in scaled_here differs in the process of this point" in cause
