@@ -340,10 +340,28 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"task.public_samples: scheme {settings.scheme.name!r} uses public data; give how many "
             "training samples are public (given: 0)"
         )
+    _check_noise(settings, recipe, bound, link)
+    if settings.run.non_finite == "clip" and not recipe.local.clips_update:
+        raise UserError(
+            f"run.non_finite: scheme {settings.scheme.name!r} clips no update that 'clip' could bound; take 'stop' or "
+            "'drop'"
+        )
+    backs_off = settings.power.peak_db is not None and settings.power.peak == "back-off"
+    if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):
+        raise UserError(
+            f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
+            f"keep to (scheme {settings.scheme.name!r}); {'omit power.peak_db' if backs_off else 'take false'}"
+        )
+    if (link == "analog" and np.isinf(bound.rms)) or (link == "noncoherent" and np.isinf(bound.peak)):
+        raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
+
+
+def _check_noise(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
+    """Raise UserError for noise of the devices that cannot be accounted, or cannot be added."""
     if recipe.noise_target is not None and bound.local_multiplier is not None:
         raise UserError(
             f"scheme {settings.scheme.name!r}: noise in front of a clip, a quantiser or a mask of each device's own, "
-            "or inside of error feedback, does not add up to noise_target; put GaussianNoise behind all of them"
+            "or inside error feedback, does not add up to noise_target; put GaussianNoise behind all of them"
         )
     if isinstance(recipe.release, ClientRelease) and _adds_binomial_noise(recipe.stages):
         raise UserError(
@@ -355,7 +373,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"scheme {settings.scheme.name!r}: BinomialRelease accounts for the sum of the noise, which a stage behind "
             "BinomialNoise, or error feedback around it, changes; put BinomialNoise last"
         )
-    if recipe.adds_gaussian_noise(bound) and sampling_of(settings.selection.rule) == "poisson":
+    if recipe.stages_add_noise(bound) and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(
             f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
             'how many a Poisson sample has; take "uniform"'
@@ -366,26 +384,16 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"{bound.noise_std:.3g} on an entry, which single precision does not carry (at most {LARGEST_NOISE:g}); "
             "raise privacy.epsilon, or lower scheme.noise_multiplier or local.clip_norm"
         )
-    if settings.run.non_finite == "clip" and not recipe.local.clips_update:
-        raise UserError(
-            f"run.non_finite: scheme {settings.scheme.name!r} clips no update that 'clip' could bound; take 'stop' or "
-            "'drop'"
-        )
-    peak, clip_db = settings.power.peak_db is not None, settings.grid.clip_db
-    backs_off = peak and settings.power.peak == "back-off"
-    if link == "analog" and recipe.adds_gaussian_noise(bound) and (clip_db is not None or (peak and not backs_off)):
-        raise UserError(
-            f"{'power.peak' if peak and not backs_off else 'grid.clip_db'}: no privacy figure is known for noise that "
-            f"devices add before a clip, as those of scheme {settings.scheme.name!r} do; omit "
-            f"{'power.peak_db' if peak and not backs_off else 'grid.clip_db'}, or take another scheme"
-        )
-    if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):
-        raise UserError(
-            f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
-            f"keep to (scheme {settings.scheme.name!r}); {'omit power.peak_db' if backs_off else 'take false'}"
-        )
-    if (link == "analog" and np.isinf(bound.rms)) or (link == "noncoherent" and np.isinf(bound.peak)):
-        raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
+    clips = {
+        "power.peak_db": settings.power.peak_db is not None and settings.power.peak == "clip",
+        "grid.clip_db": settings.grid.clip_db is not None,
+    }
+    for key, present in clips.items():
+        if link == "analog" and bound.noise_std and present:
+            raise UserError(
+                f"{key}: no privacy figure is known for noise that devices add before a clip, as those of scheme "
+                f"{settings.scheme.name!r} do; omit {key}, or take another scheme"
+            )
 
 
 def _adds_binomial_noise(stages: Iterable[Stage]) -> bool:

@@ -110,8 +110,9 @@ class Recipe:
 
     def adds_noise(self, bound: MessageBound) -> bool:
         """Return whether the devices add noise to messages with this bound."""
-        return self.adds_gaussian_noise(bound) or not isinstance(self.release, ClientRelease)
+        # Other releases have noise in the training, or noise that is not Gaussian.
+        return self.stages_add_noise(bound) or not isinstance(self.release, ClientRelease)
 
-    def adds_gaussian_noise(self, bound: MessageBound) -> bool:
-        """Return whether the devices add noise that is Gaussian, also if a later stage changes it."""
+    def stages_add_noise(self, bound: MessageBound) -> bool:
+        """Return whether a stage adds noise to messages with this bound, also if a later stage changes it."""
         return bound.noise_std > 0 or bound.local_multiplier is not None

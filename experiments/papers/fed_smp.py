@@ -207,6 +207,7 @@ def figure_2(results: Path, out: Path) -> list[str]:
                 reached[label] = first_at(curve, TARGETS[name][0], cost_mb)
         by_rounds.set(xlabel="communication rounds", ylabel="test accuracy (%)", title=title)
         by_traffic.set(xlabel="uplink traffic (MB)", xscale="log", title=title)
+        by_rounds.set_xlim(left=0)
         by_rounds.legend(fontsize="x-small")
         said += savings(name, reached)
     return [f"figure: {save(out / 'fed-smp-figure-2.png')}", *said]
@@ -231,7 +232,7 @@ def savings(name: str, reached: Mapping[str, float | None]) -> list[str]:
     for label, paper in zip(ours, printed, strict=True):
         if label in reached and private in reached:
             own, other = reached[label], reached[private]
-            saved = f"{100 * (1 - own / other):.0f} %" if own and other else "not reached by both"
+            saved = f"{100 * (1 - own / other):.0f} %" if own and other else "one or both do not reach it"
             said.append(f"- {label}, traffic saved at {target:g} % against DP-FedAvg: {saved} (paper: {paper} %)")
     return said
 

@@ -300,10 +300,9 @@ def statements(data: Data, found: Found) -> list[str]:
     if len(curve) > 2:
         inside = [ratio for ratio in curve if min(curve) < ratio < max(curve)]
         peak = max(inside, key=lambda ratio: at[curve[ratio]])
-        for does, low, high in (("increases", min(curve), peak), ("decreases", peak, max(curve))):
-            other = high if low == peak else low
-            holds = ahead(curve[peak], curve[other], len(inside))
-            said.append(f"Accuracy {does} from p = {low:g} to {high:g}: {holds}")
+        low, high = (ahead(curve[peak], curve[end(curve)], len(inside)) for end in (min, max))
+        said.append(f"Accuracy increases from p = {min(curve):g} to {peak:g}: {low}")
+        said.append(f"Accuracy decreases from p = {peak:g} to {max(curve):g}: {high}")
     return said
 
 

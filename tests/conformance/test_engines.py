@@ -330,6 +330,25 @@ def test_of_many_long_steps_the_first_are_measured(
     assert {*trained[2:]} == {measured}  # after two calls that tell how long a step takes
 
 
+def test_an_engine_for_which_memory_is_too_small_ends_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fits:
+        def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+            pass
+
+    class Full:
+        def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+            raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
+    monkeypatch.setattr(choose, "SECONDS_PER_CANDIDATE", 0.0)
+    monkeypatch.setattr(choose, "ENGINES", {
+        name: lambda spec, name=name: {"layers": Full, "loop": Fits}.get(name, lambda: None)() for name in ENGINES
+    })  # fmt: skip
+    monkeypatch.setattr(choose.cache, "read", lambda *_: None)
+    monkeypatch.setattr(choose.cache, "write", lambda *_: None)
+    assert trainer_of(task_of("mlp", torch.float32), "mlp", "auto", 0, 0.0, steps=40).engine == "loop"
+
+
 def test_devices_side_by_side_take_one_thread_each() -> None:
     """Threads of torch's within those of the run would fight for the cores."""
     seen: list[int] = []

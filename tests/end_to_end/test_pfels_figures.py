@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import airfl
 from airfl.config import Settings
-from airfl.core.world import build_world
+from airfl.learning.chosen_task import load_data
+from airfl.learning.task import build_task
 from airfl.learning.tasks.datasets import data_folders
 from airfl.learning.tasks.models import MODELS
 from airfl.privacy.pfels import theorem_3_factor
+from airfl.runtime.streams import Streams
 from experiments.papers import common, pfels
 from experiments.papers.common import RESULTS, Job, Point
 from experiments.papers.pfels import BOTH, CIFAR10, CONTENTS, FEDAVG, FEMNIST, RADIOS, WFL_P, Data
@@ -145,14 +146,25 @@ def test_the_best_of_several_needs_a_larger_margin() -> None:
 @needs("femnist")
 def test_test_samples_are_counted() -> None:
     settings = next(iter(pfels.experiment(FEMNIST, "same-energy").settings().values()))
-    world = build_world(settings, torch.device("cpu"), data_folders(None))
-    assert len(world.task.test) == FEMNIST.test_samples
+    task = build_task(settings, load_data(settings.task, data_folders(None), None), Streams(settings.run.seed), None)
+    assert len(task.test) == FEMNIST.test_samples
 
 
 def test_the_table_shows_both_numbers() -> None:
     ours = pfels.pfels(0.3, 1.5)
     text = pfels.text_of(CIFAR10, "same-energy", [ours], runs_of({ours: 60.0}, CIFAR10, 1000))
     assert f"| {ours} | 76.42 | 60.00 | 60.00 | 2 | 2.55 | 300 | 600 | 9 | 1000 of 2000 | 1 |" in text
+
+
+def test_a_radio_of_which_no_row_was_run_has_no_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, label in (("same-energy", pfels.pfels(0.1, 1.5)), ("same-ratio", WFL_P)):
+        one = pfels.experiment(CIFAR10, name)
+        common.write(one, runs_of({label: 60.0}, CIFAR10, 2000), one.file(tmp_path), "by hand")
+    given = ["figure-3", "--show", "--data-set", "cifar10", "--results", str(tmp_path), "--out", str(tmp_path)]
+    pfels.main(given)
+    printed = capsys.readouterr().out
+    assert "cifar10, same-energy" in printed
+    assert "same-ratio" not in printed
 
 
 def test_energy_and_loss_are_those_of_the_trace(tmp_path: Path) -> None:

@@ -229,6 +229,18 @@ def test_shifts_are_subtracted_from_what_was_clipped() -> None:
     assert multiplier(CLIP, replace(stage, gamma=0.0), protection=3.0) == 3
 
 
+def test_shifts_that_stay_0_are_no_state() -> None:
+    assert bound_after((CLIP, ShiftedCompression(RandK(D, D), 0.5, 1.0, D)), D).device_state
+    assert not bound_after((CLIP, ShiftedCompression(RandK(D, D), 0.0, 1.0, D)), D).device_state
+
+
+@pytest.mark.parametrize("behind", [(), (Clip(0.5),)])
+def test_what_nobody_observes_costs_nothing(behind: tuple[Stage, ...]) -> None:
+    """Also where a message has no bound."""
+    assert multiplier(CLIP, NOISE, *behind, protection=math.inf) == math.inf
+    assert multiplier(ErrorFeedback((RandK(D, 3),), D), protection=math.inf) == math.inf
+
+
 def test_noise_of_a_mask_of_its_own_has_the_power_of_what_is_sent() -> None:
     masked = CLIP, NOISE, PerDeviceRandK(D, 2)
     silent = torch.zeros(4000, D, dtype=torch.float64)
@@ -314,10 +326,33 @@ def test_noise_that_a_stage_has_decided_on_still_tells_who_took_part(
     assert build_scenario(weighted, D, np.ones(settings.run.devices)).statement.granted
 
 
+def test_no_beta_is_named_for_a_target_of_records() -> None:
+    """They are protected by the noise of their device, whatever the link is."""
+
+    class OverTheAir(SCHEMES["ldp-sgd"]):  # type: ignore[misc]
+        name = "ldp-over-the-air"
+        links = ("analog",)
+
+        def recipe(self, problem: Problem) -> Recipe:
+            return replace(super().recipe(problem), stages=(CLIP,))
+
+    settings = small_settings("scheme.name=ldp-sgd", "scheme.gradient_clip=1.0", "privacy.epsilon=1.5")
+    found = privacy_of(settings.resolved(scheme=OverTheAir(gradient_clip=1.0)))
+    assert found.remedies is not None
+    assert math.isnan(found.alignment_coefficient)
+
+
+def test_shifts_of_a_hidden_sample_may_tell_who_took_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = small_settings("scheme.name=wfl-p", "local.clip_norm=1.0").resolved(scheme=Noisy())
+    for gamma, remembered in ((0.5, True), (0.0, False)):
+        monkeypatch.setattr(Noisy, "behind", (ShiftedCompression(RandK(D, 2), gamma, 1.0, D),))
+        assert build_scenario(settings, D, np.ones(settings.run.devices)).statement.remembered == remembered
+
+
 @pytest.mark.parametrize(
     ("clips", "named"),
     [
-        (("power.peak_db=4.0", "power.peak=clip"), "power.peak: no privacy figure is known"),
+        (("power.peak_db=4.0", "power.peak=clip"), "power.peak_db: no privacy figure is known"),
         (("grid.waveform=true", "grid.clip_db=1.0"), "grid.clip_db: no privacy figure is known"),
         (("power.peak_db=4.0", "power.peak=back-off"), "has no largest norm to keep to"),
     ],

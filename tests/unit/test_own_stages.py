@@ -93,6 +93,7 @@ class Mine:
     stated: Callable[[MessageBound], Any] = lambda before: before
     noise_gain: Any = 1.0
     lipschitz: Any = None
+    noise_adds_up: Any = False
 
     def bound(self, before: MessageBound) -> Any:
         return self.stated(before)
@@ -244,6 +245,7 @@ def test_errors_of_airfl_and_of_the_machine_stay_what_they_are() -> None:
         ("device_state", [None, ("shift",)]),
         ("seen", [0.0, -0.1, 1.1, math.nan]),
         ("attained", [None, 1]),
+        ("local_multiplier", [-1.0, math.nan, "1"]),
     ],
 )
 def test_a_bound_states_what_a_message_can_have(field: str, wrong: list[Any]) -> None:
@@ -264,5 +266,7 @@ def test_a_bound_that_is_none_or_raises_or_grows_by_no_number_is_told() -> None:
         bound_after((Mine(stated=lambda before: 1.0),), 4)
     with pytest.raises(UserError, match=one_line("stage Mine: bound() raised AttributeError", "test_own_stages.py")):
         bound_after((Mine(stated=lambda before: before.norm),), 4)  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match=one_line("stage Mine: noise_adds_up must be True or False", "got 1")):
+        bound_after((Mine(noise_adds_up=1),), 4)
     with pytest.raises(UserError, match=one_line("stage Mine: lipschitz must be a finite number", "got nan")):
         bound_after((Mine(lipschitz=math.nan),), 4)

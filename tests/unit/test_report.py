@@ -192,6 +192,8 @@ def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
     assert unproven in sentence(PRIVATE, csi_error="quantile")
     unsampled = sentence(PRIVATE, epsilon_as_poisson=math.nan, adjacency="add_remove")
     assert unsampled.endswith("(delta 0.001, client level, add/remove)")
+    # What is granted in some rounds takes nothing from what others are known to cost.
+    assert "which does not hold" in sentence(PRIVATE, beta_tells="granted")
     assert IDEAL.broken_claim() is None  # nothing claimed
     assert replace(PRIVATE, epsilon_round=1.4).broken_claim() is None
 

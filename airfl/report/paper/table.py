@@ -229,7 +229,7 @@ def _heading(text: str) -> str:
 def _name(name: str, width_in: float) -> str:
     r"""Return the name of a row, which wraps if it is longer than the column of names.
 
-    The \\ of the row above would take a star or a bracket at its begin for its own argument.
+    The \\ of the row above would take a star or a bracket at its beginning for its own argument.
     """
     if len(name) <= LETTERS_PER_IN * width_in:
         return f"{'{}' * name.startswith(('*', '['))}{escape(name)}"
