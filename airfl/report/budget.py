@@ -146,4 +146,4 @@ def _draw_coefficients(axis: Axes, budget: Budget) -> None:
         for bar in of_kind:
             bar.set(hatch=hatch, edgecolor="white", linewidth=0)
     axis.set(xlabel="alignment coefficient β", ylabel="rounds")
-    axis.legend(frameon=False, fontsize="small", loc="upper center")
+    axis.legend(frameon=False, fontsize="small", loc="best")
